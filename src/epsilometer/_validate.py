@@ -1,0 +1,81 @@
+"""The one place where range errors are worded: what was expected, what came, under which name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+from epsilometer.errors import InputError
+
+LARGEST_COUNT = 10**15
+"""Counts above this lose exactness in double precision, so they are refused rather than rounded."""
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"expected {name} to be a number, got {name}={value!r}.")
+    number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"expected a finite {name}, got {name}={number}.")
+    return number
+
+
+def positive(name: str, value: object) -> float:
+    """Return ``value`` as a float if it is finite and above zero."""
+    number = _finite(name, value)
+    if not number > 0:
+        raise InputError(f"expected {name} > 0, got {name}={number}.")
+    return number
+
+
+def non_negative(name: str, value: object) -> float:
+    """Return ``value`` as a float if it is finite and not below zero."""
+    number = _finite(name, value)
+    if number < 0:
+        raise InputError(f"expected {name} >= 0, got {name}={number}.")
+    return number
+
+
+def delta(value: object) -> float:
+    """Return ``value`` if it can be the delta of (epsilon, delta)-DP: 0 <= delta < 1."""
+    number = _finite("delta", value)
+    if not 0 <= number < 1:
+        raise InputError(f"expected 0 <= delta < 1, got delta={number}.")
+    return number
+
+
+def level(value: object) -> float:
+    """Return ``value`` if it can be the level of an interval: 0 < level < 1."""
+    number = _finite("level", value)
+    if not 0 < number < 1:
+        raise InputError(f"expected 0 < level < 1, got level={number}.")
+    return number
+
+
+def unit_interval(name: str, value: object) -> float:
+    """Return ``value`` if it lies in [0, 1], ends included."""
+    number = _finite(name, value)
+    if not 0 <= number <= 1:
+        raise InputError(f"expected 0 <= {name} <= 1, got {name}={number}.")
+    return number
+
+
+def whole_number(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
+    """Return ``value`` as an int if it is a whole number in [least, most]."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"expected {name} to be a whole number, got {name}={value!r}.")
+    number = int(value)
+    if number < least:
+        raise InputError(f"expected {name} >= {least}, got {name}={number}.")
+    if most is not None and number > most:
+        raise InputError(f"expected {name} <= {most}, got {name}={number}.")
+    return number
+
+
+def one_of(name: str, value: object, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of the given words."""
+    known = list(choices)
+    if value not in known:
+        raise InputError(f"expected {name} to be one of {', '.join(known)}, got {name}={value!r}.")
+    return str(value)

@@ -1,0 +1,23 @@
+"""The exceptions Epsilometer raises on purpose.
+
+Everything a caller may want to catch derives from :class:`EpsilometerError`.  Bad input is an
+:class:`InputError`, which is also a :class:`ValueError`, so plain Python code can catch it as such.
+"""
+
+from __future__ import annotations
+
+
+class EpsilometerError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class InputError(EpsilometerError, ValueError):
+    """An argument, a file or a row of a file is outside its stated domain."""
+
+
+class ContradictionError(EpsilometerError):
+    """The counts have no weight anywhere under the model, so there is no posterior to report."""
+
+
+class NotConvergedError(EpsilometerError):
+    """A run did not reach the accuracy that was asked of it."""

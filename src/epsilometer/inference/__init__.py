@@ -1,0 +1,1 @@
+"""From a model and counts to a posterior: the exact engine, MCMC, and what they return."""

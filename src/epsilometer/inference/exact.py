@@ -1,0 +1,121 @@
+"""The exact engine: the posterior by deterministic quadrature, with an error estimate that is checked.
+
+The latent error rates are integrated out analytically but for one dimension (`edges.py`), so the
+posterior of (epsilon, strength) needs two-dimensional quadrature, and the correlations add a small
+grid (`nuisance.py`).  The same problem is solved at rising levels of resolution; the difference
+between the last two is the error estimate, and levels rise until it meets what was asked.
+NumPy and SciPy only: there is nothing to compile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.inference.exact_solve import Level, Solution, solve
+from epsilometer.inference.grid_posterior import GridPosterior, from_solution
+from epsilometer.inference.nuisance import NuisanceBox
+from epsilometer.inference.provenance import Provenance
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+PROBED = (0.01, 0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975, 0.99)
+"""Quantiles that must agree between levels, together with the means."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactSettings:
+    """How accurate the exact engine must be, and how hard it may try.
+
+    Parameters
+    ----------
+    tolerance
+        Largest acceptable change, between two levels of resolution, of the 1 % to 99 % quantiles
+        and the mean of epsilon (relative where above 1) and of the strength.
+    most_levels
+        Levels tried before giving up; the posterior then says that the tolerance was not met.
+    """
+
+    tolerance: float = 1e-3
+    most_levels: int = 4
+
+    def __post_init__(self) -> None:
+        _validate.positive("tolerance", self.tolerance)
+        _validate.whole_number("most_levels", self.most_levels, least=2, most=6)
+
+
+def estimate_exact(
+    counts: AttackCounts,
+    model: AuditModel,
+    settings: ExactSettings | None = None,
+    *,
+    report: Callable[[str], None] | None = None,
+) -> GridPosterior:
+    """Return the posterior of the model given the counts, by quadrature.
+
+    Parameters
+    ----------
+    counts, model
+        What was observed and what is assumed.
+    settings
+        Accuracy wanted.
+    report
+        Called with a line of text as work proceeds, for a progress display.
+
+    Raises
+    ------
+    ContradictionError
+        If the counts have no weight anywhere under the model.
+
+    Notes
+    -----
+    Cost grows linearly with the number of distinct counts.  ``posterior.accuracy`` holds the error
+    estimate and whether it meets the tolerance.
+    """
+    settings = settings or ExactSettings()
+    model.likelihood.check(counts)
+    started = time.perf_counter()
+    hint: Solution | None = None
+    previous: GridPosterior | None = None
+    box: NuisanceBox | None = None
+    errors: list[float] = []
+    for number in range(settings.most_levels):
+        if report:
+            report(f"resolution level {number + 1}")
+        solution = solve(counts, model, Level.number(number), hint=hint, box=box)
+        posterior = from_solution(counts, model, solution)
+        hint, box = solution, posterior.nuisance_box
+        if previous is not None:
+            errors.append(_difference(previous, posterior))
+            if errors[-1] <= settings.tolerance:
+                break
+        previous = posterior
+    return posterior.finished(
+        error=errors[-1],
+        tolerance=settings.tolerance,
+        levels=len(errors) + 1,
+        provenance=Provenance.now(
+            engine="exact",
+            settings={"tolerance": settings.tolerance, "most_levels": settings.most_levels},
+            seconds=time.perf_counter() - started,
+        ),
+    )
+
+
+def _difference(coarse: GridPosterior, fine: GridPosterior) -> float:
+    """The largest change of the probed quantities between two levels."""
+    worst = 0.0
+    for name in ("epsilon", "strength"):
+        if name not in fine.parameters:
+            continue
+        before = np.append(coarse.quantile(name, PROBED), coarse.mean(name))
+        after = np.append(fine.quantile(name, PROBED), fine.mean(name))
+        scale = np.maximum(1.0, np.abs(after))
+        worst = max(worst, float(np.max(np.abs(after - before) / scale)))
+    if not worst and "within_correlation" in fine.parameters:
+        worst = abs(fine.log_evidence - coarse.log_evidence)
+    return worst

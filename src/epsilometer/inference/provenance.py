@@ -1,0 +1,64 @@
+"""Where a posterior came from: engine, settings, seed, versions."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that produce numbers here."""
+    found = {"python": platform.python_version()}
+    for package in ("epsilometer", "numpy", "scipy", "numba"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How a posterior was computed.  ``seconds`` is the estimation alone, compilation not counted."""
+
+    engine: str
+    settings: Mapping[str, object]
+    seed: int | None
+    seconds: float
+    versions: Mapping[str, str]
+
+    @classmethod
+    def now(
+        cls, *, engine: str, settings: Mapping[str, object], seconds: float, seed: int | None = None
+    ) -> Provenance:
+        """Provenance of a computation just finished, with the versions installed here."""
+        return cls(
+            engine=engine, settings=settings, seed=seed, seconds=seconds, versions=versions()
+        )
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(
+            {
+                "engine": self.engine,
+                "settings": dict(self.settings),
+                "seed": self.seed,
+                "seconds": self.seconds,
+                "versions": dict(self.versions),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Provenance:
+        """The inverse of :meth:`to_json`."""
+        data = json.loads(text)
+        return cls(
+            engine=str(data["engine"]),
+            settings=dict(data["settings"]),
+            seed=None if data["seed"] is None else int(data["seed"]),
+            seconds=float(data["seconds"]),
+            versions={str(k): str(v) for k, v in data["versions"].items()},
+        )

@@ -1,0 +1,133 @@
+"""The joint probability model: what is assumed about epsilon, the attacks and their counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model import region
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
+from epsilometer.model.priors import Beta, EpsilonPrior, Fixed, HalfNormal, StrengthPrior
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditModel:
+    """Everything that is assumed; the counts are all that is observed.
+
+    Parameters
+    ----------
+    delta
+        The delta of (epsilon, delta)-DP, in [0, 1).  It has no default: it is never guessed.
+    epsilon
+        Prior of epsilon, or ``Fixed(value=...)`` above 0.
+    strength
+        Prior of the strength of the attacks, or ``Fixed(value=...)`` in [0, 1].  1 is the limit in
+        which every attack is the best possible on the worst base.
+    likelihood
+        How counts arise from error rates.
+
+    Examples
+    --------
+    >>> AuditModel(delta=1e-3).strength
+    Beta(a=1.0, b=1.0)
+    """
+
+    delta: float
+    epsilon: EpsilonPrior = field(default_factory=HalfNormal)
+    strength: StrengthPrior = field(default_factory=Beta)
+    likelihood: Likelihood = field(default_factory=IndependentBinomial)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        if not isinstance(self.epsilon, EpsilonPrior):
+            raise InputError(f"expected a prior for epsilon, got epsilon={self.epsilon!r}.")
+        if not isinstance(self.strength, StrengthPrior):
+            raise InputError(f"expected a prior for strength, got strength={self.strength!r}.")
+        if not isinstance(self.likelihood, Likelihood):
+            raise InputError(f"expected a likelihood, got likelihood={self.likelihood!r}.")
+        if isinstance(self.epsilon, Fixed):
+            _validate.positive("epsilon", self.epsilon.value)
+        if isinstance(self.strength, Fixed):
+            _validate.unit_interval("strength", self.strength.value)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that are estimated, in a fixed order."""
+        names = []
+        if not isinstance(self.epsilon, Fixed):
+            names.append("epsilon")
+        if not isinstance(self.strength, Fixed):
+            names.append("strength")
+        if isinstance(self.likelihood, CorrelatedNormal):
+            names += ["within_correlation", "cross_correlation"]
+        return tuple(names)
+
+
+def log_joint(
+    model: AuditModel,
+    counts: AttackCounts,
+    *,
+    epsilon: float,
+    strength: float,
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    within_correlation: float = 0.0,
+    cross_correlation: float = 0.0,
+) -> float:
+    """Return the log of the joint density, equation (4) of the paper, or (10) with correlations.
+
+    log p(epsilon) + log p(s) [+ log p(tau, rho)] + sum over bases of
+    log Unif(alpha_i, beta_i; R_s(epsilon, delta)) + log g(X_i, Y_i | alpha_i, beta_i).
+
+    Parameters
+    ----------
+    alpha, beta
+        The error rates of the attacks, one a base.
+    within_correlation, cross_correlation
+        tau and rho; used by the correlated likelihood only.
+
+    Returns
+    -------
+    float
+        -inf where the density is 0.  A fixed parameter contributes nothing, and its value must be
+        passed as it is fixed.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[4], trials_h0=10, false_negatives=[4], trials_h1=10
+    ... )
+    >>> value = log_joint(
+    ...     AuditModel(delta=0.0), counts, epsilon=1.0, strength=0.1, alpha=[0.4], beta=[0.4]
+    ... )
+    >>> round(value, 4)
+    -3.9373
+    """
+    total = 0.0
+    for prior, value in ((model.epsilon, epsilon), (model.strength, strength)):
+        if isinstance(prior, Fixed):
+            if value != prior.value:
+                return -np.inf
+        else:
+            total += float(prior.log_density(value))
+    if not np.isfinite(total):
+        return -np.inf
+    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+    if not np.all(region.ring_contains(alpha, beta, epsilon, model.delta, strength)):
+        return -np.inf
+    total -= len(counts) * float(region.log_ring_area(epsilon, model.delta, strength))
+    if isinstance(model.likelihood, CorrelatedNormal):
+        total += float(model.likelihood.log_prior(counts, within_correlation, cross_correlation))
+        if not np.isfinite(total):
+            return -np.inf
+        logs = model.likelihood.log_density(
+            counts, alpha, beta, within_correlation, cross_correlation
+        )
+    else:
+        logs = model.likelihood.log_density(counts, alpha, beta)
+    return total + float(np.sum(logs))

@@ -1,0 +1,181 @@
+"""How error counts arise from error rates: independent binomials, or correlated normals.
+
+:class:`IndependentBinomial` is the paper's equation (1), for attacks whose challenges each had their
+own shadow models.  :class:`CorrelatedNormal` is its equation (8), for cross-fed shadow models, where
+decisions on one base share models: within_correlation is tau, cross_correlation is rho.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentBinomial:
+    """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
+
+    def check(self, counts: AttackCounts) -> None:
+        """Every set of counts will do."""
+
+    def log_density(self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
+        """Log probability of each base's counts; the last axis of alpha and beta is the base."""
+        from scipy.special import gammaln, xlog1py, xlogy
+
+        total: FloatArray = np.asarray(0.0)
+        for count, trials, rate in (
+            (counts.false_positives, counts.trials_h0, np.asarray(alpha, dtype=float)),
+            (counts.false_negatives, counts.trials_h1, np.asarray(beta, dtype=float)),
+        ):
+            rest = trials - count
+            choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(rest + 1)
+            total = total + choose + xlogy(count, rate) + xlog1py(rest, -rate)
+        return np.asarray(total)
+
+    def sample(
+        self,
+        alpha: FloatArray,
+        beta: FloatArray,
+        *,
+        trials_h0: ArrayLike,
+        trials_h1: ArrayLike,
+        rng: np.random.Generator,
+    ) -> AttackCounts:
+        """Draw counts for attacks with the given error rates."""
+        return AttackCounts(
+            false_positives=rng.binomial(np.broadcast_to(trials_h0, alpha.shape), alpha),
+            trials_h0=trials_h0,
+            false_negatives=rng.binomial(np.broadcast_to(trials_h1, beta.shape), beta),
+            trials_h1=trials_h1,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedNormal:
+    """A bivariate normal for (X, Y) with correlated decisions, N0 and N1 free to differ.
+
+    Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y alike with N1 and beta, and
+    Cov(X, Y) = rho N0 N1 sqrt(alpha (1 - alpha) beta (1 - beta)); tau and rho are common to all bases.
+
+    Priors, as in the paper: tau ~ normal(0, within_correlation_scale) cut to where every variance is
+    positive, -1 / (largest N - 1) < tau < 1; given tau, rho is uniform where every covariance matrix
+    is positive definite, |rho| <= :meth:`cross_correlation_bound`.
+
+    The density is that of the continuous normal; it is not renormalised to the integers 0..N.
+
+    Parameters
+    ----------
+    within_correlation_scale
+        Standard deviation of tau before the cut; the paper's variance 1e-4 is 0.01.
+    """
+
+    within_correlation_scale: float = 0.01
+
+    def __post_init__(self) -> None:
+        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
+        object.__setattr__(self, "within_correlation_scale", scale)
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
+        for name in ("trials_h0", "trials_h1"):
+            column = getattr(counts, name)
+            if column.min() < 2:
+                label = counts.names[int(np.argmin(column))]
+                raise InputError(
+                    f"challenge base {label!r}: the correlated likelihood expects {name} >= 2, "
+                    f"got {name}={int(column.min())}; use the binomial likelihood."
+                )
+
+    def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
+        """The open interval in which tau may lie."""
+        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+        return -1.0 / (largest - 1), 1.0
+
+    def cross_correlation_bound(
+        self, counts: AttackCounts, within_correlation: ArrayLike
+    ) -> FloatArray:
+        """The largest |rho| that suits every base, for each given tau."""
+        sizes = np.unique(np.stack([counts.trials_h0, counts.trials_h1], axis=1), axis=0)
+        tau = np.asarray(within_correlation, dtype=float)[..., None]
+        return np.asarray(_correlation_unit(sizes[:, 0], sizes[:, 1], tau).min(axis=-1))
+
+    def log_prior(
+        self, counts: AttackCounts, within_correlation: ArrayLike, cross_correlation: ArrayLike
+    ) -> FloatArray:
+        """Log of the joint prior density of (tau, rho); -inf outside its support."""
+        from scipy.special import ndtr
+
+        tau = np.asarray(within_correlation, dtype=float)
+        rho = np.asarray(cross_correlation, dtype=float)
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        kept = float(ndtr(high / scale) - ndtr(low / scale))
+        inside = (tau > low) & (tau < high)
+        bound = self.cross_correlation_bound(counts, np.where(inside, tau, 0.0))
+        inside &= np.abs(rho) < bound
+        z = tau / scale
+        constant = -0.5 * math.log(2 * math.pi) - math.log(scale) - math.log(kept)
+        return np.where(inside, constant - 0.5 * z * z - np.log(2 * bound), -np.inf)
+
+    def sample_prior(
+        self, counts: AttackCounts, *, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """Draw (tau, rho) from the prior; of ``counts`` only the trials are used."""
+        from scipy.special import ndtr, ndtri
+
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        tau = float(scale * ndtri(at_low + rng.random() * (at_high - at_low)))
+        bound = float(self.cross_correlation_bound(counts, tau))
+        return tau, float(rng.uniform(-bound, bound))
+
+    def log_density(
+        self,
+        counts: AttackCounts,
+        alpha: ArrayLike,
+        beta: ArrayLike,
+        within_correlation: float,
+        cross_correlation: float,
+    ) -> FloatArray:
+        """Log density of each base's counts; the last axis of alpha and beta is the base."""
+        alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+        n0, n1 = counts.trials_h0, counts.trials_h1
+        var_x = alpha * (1 - alpha) * n0 * (1 + (n0 - 1) * within_correlation)
+        var_y = beta * (1 - beta) * n1 * (1 + (n1 - 1) * within_correlation)
+        r = cross_correlation / _correlation_unit(n0, n1, np.asarray(within_correlation))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (counts.false_positives - n0 * alpha) / np.sqrt(var_x)
+            w = (counts.false_negatives - n1 * beta) / np.sqrt(var_y)
+            quadratic = (z * z + w * w - 2 * r * z * w) / (1 - r * r)
+            logs = (
+                -math.log(2 * math.pi)
+                - 0.5 * np.log(var_x * var_y)
+                - 0.5 * np.log1p(-r * r)
+                - 0.5 * quadratic
+            )
+        return np.where((var_x > 0) & (var_y > 0), logs, -np.inf)
+
+
+def _correlation_unit(
+    trials_h0: NDArray[np.int64], trials_h1: NDArray[np.int64], tau: FloatArray
+) -> FloatArray:
+    """The rho at which the counts of a base of this size would be perfectly correlated."""
+    return np.sqrt(
+        np.maximum(1 + (trials_h0 - 1) * tau, 0.0)
+        / trials_h0
+        * np.maximum(1 + (trials_h1 - 1) * tau, 0.0)
+        / trials_h1
+    )
+
+
+Likelihood = IndependentBinomial | CorrelatedNormal

@@ -1,0 +1,220 @@
+"""Priors for epsilon and for the strength: small frozen classes, or a value held fixed.
+
+Each distribution answers ``log_density``, ``quantile`` and ``sample``; every scale is a standard
+deviation or a mean, never a variance (the paper's half-normal "variance 10" is ``scale=10**0.5``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A continuous prior distribution on part of the half line [0, inf)."""
+
+    def log_density(self, value: ArrayLike) -> FloatArray:
+        """Natural logarithm of the normalised density; -inf outside the support."""
+        ...
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        """The value below which the given probability lies."""
+        ...
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        """The value above which the given probability lies: accurate far out in the tail."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """A parameter that is known, or assumed: ``Fixed(value=0.99)``."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", _validate.non_negative("value", self.value))
+
+
+class _Positive:
+    """What the priors for epsilon share: -inf below zero, sampling by inversion."""
+
+    def log_density(self, value: ArrayLike) -> FloatArray:
+        points = np.asarray(value, dtype=float)
+        inside = points >= 0
+        with np.errstate(divide="ignore"):
+            logs = self._log_density(np.where(inside, points, 1.0))
+        return np.where(inside, logs, -np.inf)
+
+    def _log_density(self, value: FloatArray) -> FloatArray:
+        raise AssertionError("every prior defines its own density")
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        raise AssertionError("every prior defines its own quantile")
+
+    def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draw values by inversion."""
+        return self.quantile(rng.random(size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfNormal(_Positive):
+    """|Z| scale for a standard normal Z: the paper's prior for epsilon, with scale sqrt(10)."""
+
+    scale: float = DEFAULT_EPSILON_SCALE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _validate.positive("scale", self.scale))
+
+    def _log_density(self, value: FloatArray) -> FloatArray:
+        z = value / self.scale
+        return np.asarray(0.5 * math.log(2 / math.pi) - math.log(self.scale) - 0.5 * z * z)
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(self.scale * ndtri(0.5 + 0.5 * np.asarray(probability, dtype=float)))
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(-self.scale * ndtri(0.5 * np.asarray(probability, dtype=float)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential(_Positive):
+    """Exponential with the given mean: a heavier tail than the half-normal."""
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", _validate.positive("mean", self.mean))
+
+    def _log_density(self, value: FloatArray) -> FloatArray:
+        return np.asarray(-value / self.mean - math.log(self.mean))
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(-self.mean * np.log1p(-np.asarray(probability, dtype=float)))
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(-self.mean * np.log(np.asarray(probability, dtype=float)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogNormal(_Positive):
+    """exp of a normal: ``median`` in units of epsilon, ``log_scale`` the deviation of log epsilon."""
+
+    median: float = 1.0
+    log_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "median", _validate.positive("median", self.median))
+        object.__setattr__(self, "log_scale", _validate.positive("log_scale", self.log_scale))
+        if self.log_scale > 5:
+            raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
+
+    def _log_density(self, value: FloatArray) -> FloatArray:
+        log_value = np.log(value)
+        z = (log_value - math.log(self.median)) / self.log_scale
+        constant = -0.5 * math.log(2 * math.pi) - math.log(self.log_scale)
+        return np.asarray(np.where(value > 0, constant - log_value - 0.5 * z * z, -np.inf))
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(
+            self.median * np.exp(self.log_scale * ndtri(np.asarray(probability, dtype=float)))
+        )
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import ndtri
+
+        return np.asarray(
+            self.median * np.exp(-self.log_scale * ndtri(np.asarray(probability, dtype=float)))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(_Positive):
+    """Uniform on [0, upper]: says outright which epsilon is impossible."""
+
+    upper: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "upper", _validate.positive("upper", self.upper))
+
+    def _log_density(self, value: FloatArray) -> FloatArray:
+        return np.where(value <= self.upper, -math.log(self.upper), -np.inf)
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(self.upper * np.asarray(probability, dtype=float))
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.asarray(self.upper * (1 - np.asarray(probability, dtype=float)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beta:
+    """Beta(a, b) on [0, 1]: the paper's prior for the strength; uniform unless told otherwise."""
+
+    a: float = 1.0
+    b: float = 1.0
+    _log_constant: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            value = _validate.positive(name, getattr(self, name))
+            # Outside this range the quadrature's weights over- or underflow.
+            if not 0.05 <= value <= 1000:
+                raise InputError(f"expected 0.05 <= {name} <= 1000, got {name}={value}.")
+            object.__setattr__(self, name, value)
+        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
+        object.__setattr__(self, "_log_constant", constant)
+
+    @property
+    def log_constant(self) -> float:
+        """-log B(a, b)."""
+        return self._log_constant
+
+    def log_density(self, value: ArrayLike) -> FloatArray:
+        """Log density on [0, 1]; -inf outside, and at an end where the density is 0."""
+        points = np.asarray(value, dtype=float)
+        inside = (points >= 0) & (points <= 1)
+        s = np.where(inside, points, 0.5)
+        logs = np.full(s.shape, self._log_constant)
+        with np.errstate(divide="ignore"):
+            if self.a != 1:
+                logs = logs + (self.a - 1) * np.log(s)
+            if self.b != 1:
+                logs = logs + (self.b - 1) * np.log1p(-s)
+        return np.where(inside, logs, -np.inf)
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import betaincinv
+
+        return np.asarray(betaincinv(self.a, self.b, np.asarray(probability, dtype=float)))
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        from scipy.special import betainccinv
+
+        return np.asarray(betainccinv(self.a, self.b, np.asarray(probability, dtype=float)))
+
+    def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draw values."""
+        return rng.beta(self.a, self.b, size)
+
+
+EpsilonPrior = HalfNormal | Exponential | LogNormal | Uniform | Fixed
+StrengthPrior = Beta | Fixed

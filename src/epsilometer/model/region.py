@@ -1,0 +1,290 @@
+"""The region R(epsilon, delta) of error rates that differential privacy allows, and its rings.
+
+Pure geometry: no counts, no priors, no inference.  Theorem 1 of the paper (after Kairouz et al.,
+2017): an attack on an (epsilon, delta)-DP algorithm has its error rates (alpha, beta) in
+
+    R(epsilon, delta) = {alpha + e^epsilon beta >= 1 - delta, beta + e^epsilon alpha >= 1 - delta,
+                         and the same for (1 - alpha, 1 - beta)}.
+
+An attack of strength s lies in the ring R_s(epsilon, delta) = R(epsilon, delta) minus
+R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like NumPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+def _nonnegative_epsilon(epsilon: ArrayLike) -> FloatArray:
+    array = np.asarray(epsilon, dtype=float)
+    if not np.all(array >= 0):
+        raise InputError(f"expected epsilon >= 0, got epsilon={array.min()}.")
+    return array
+
+
+def _unit(name: str, value: ArrayLike) -> FloatArray:
+    array = np.asarray(value, dtype=float)
+    if not np.all((array >= 0) & (array <= 1)):
+        bad = array[~((array >= 0) & (array <= 1))].flat[0]
+        raise InputError(f"expected 0 <= {name} <= 1, got {name}={bad}.")
+    return array
+
+
+def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
+    """Return the logarithm of the area of R(epsilon, delta).
+
+    The area is 1 - 2 (1 - delta)^2 / (1 + e^epsilon), written here as
+    tanh(epsilon / 2) + 2 delta (2 - delta) / (1 + e^epsilon), a sum of positive terms, so it is
+    good to machine precision for epsilon near 0 and for large epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        At least 0, any shape; 0 gives the strip |alpha + beta - 1| <= delta, and -inf if delta = 0.
+    delta
+        In [0, 1).
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_area(1.0, 0.1))), 6)
+    0.564327
+    """
+    delta = _validate.delta(delta)
+    epsilon = _nonnegative_epsilon(epsilon)
+    with np.errstate(divide="ignore"):
+        return np.asarray(
+            np.log(np.tanh(epsilon / 2) + 2 * delta * (2 - delta) * _corner(epsilon))
+        )
+
+
+def _corner(epsilon: FloatArray) -> FloatArray:
+    """1 / (1 + e^epsilon), the corner of R(epsilon, 0) on the diagonal, without overflow."""
+    small = np.exp(-epsilon)
+    return np.asarray(small / (1 + small))
+
+
+def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> FloatArray:
+    """Return the logarithm of the area of the ring R_s(epsilon, delta).
+
+    With q(e) = 1 / (1 + e^e) the area is 2 [(1 - s delta)^2 q(s epsilon) - (1 - delta)^2 q(epsilon)].
+    Both differences inside are taken analytically, in powers of 1 - s, so nothing cancels as s -> 1.
+
+    Parameters
+    ----------
+    epsilon
+        At least 0, any shape.
+    delta
+        In [0, 1).
+    strength
+        In [0, 1], broadcast against epsilon.  At 1 the ring is the boundary curve and the result is
+        -inf; :func:`log_ring_area_rate` has the limit of area / (1 - s).
+
+    Examples
+    --------
+    >>> round(float(np.exp(log_ring_area(1.0, 0.1, 0.6))), 6)
+    0.190743
+    """
+    delta = _validate.delta(delta)
+    epsilon = _nonnegative_epsilon(epsilon)
+    strength = _unit("strength", strength)
+    with np.errstate(divide="ignore"):
+        return np.asarray(
+            np.log1p(-strength) + np.log(_ring_area_over_gap(epsilon, delta, strength))
+        )
+
+
+def log_ring_area_rate(epsilon: ArrayLike, delta: float) -> FloatArray:
+    """Return log of the limit of |R_s(epsilon, delta)| / (1 - s) as s -> 1.
+
+    It is d/du |R(u epsilon, u delta)| at u = 1, the rate at which the region grows along its ray.
+
+    Examples
+    --------
+    >>> gap = 1e-6
+    >>> rate = log_ring_area_rate(2.0, 0.01)
+    >>> bool(abs(log_ring_area(2.0, 0.01, 1 - gap) - np.log(gap) - rate) < 1e-5)
+    True
+    """
+    delta = _validate.delta(delta)
+    epsilon = _nonnegative_epsilon(epsilon)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(_ring_area_over_gap(epsilon, delta, np.asarray(1.0))))
+
+
+def _ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatArray) -> FloatArray:
+    """|R_s| / (1 - s) as a sum of positive terms."""
+    inner = strength * epsilon
+    gap = (1 - strength) * epsilon
+    # q(inner) - q(epsilon) = sinh(gap/2) / (2 cosh(inner/2) cosh(epsilon/2)), over (1 - s).
+    # -expm1(-gap) / gap, which is 1 at gap = 0.
+    ratio = np.where(gap > 0, -np.expm1(-gap) / np.where(gap > 0, gap, 1.0), 1.0)
+    decay = np.exp(-inner) / ((1 + np.exp(-inner)) * (1 + np.exp(-epsilon)))
+    corner_part = (1 - strength * delta) ** 2 * epsilon * ratio * decay
+    delta_part = _corner(epsilon) * delta * (2 - delta * (1 + strength))
+    return np.asarray(2 * (corner_part + delta_part))
+
+
+def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatArray:
+    """Return the least epsilon whose region R(epsilon, delta) holds (alpha, beta).
+
+    For alpha + beta <= 1 this is max(0, log((1 - delta - alpha) / beta),
+    log((1 - delta - beta) / alpha)), where an argument <= 0 counts as -inf and a zero divisor under
+    a positive numerator as +inf; for alpha + beta > 1 the point is reflected first.
+
+    Parameters
+    ----------
+    alpha, beta
+        In [0, 1], any shapes that broadcast.
+    delta
+        In [0, 1).
+
+    Examples
+    --------
+    >>> round(float(critical_epsilon(0.4, 0.4, 0.01)), 6)
+    0.388658
+    >>> float(critical_epsilon(0.0, 0.5, 0.0))
+    inf
+    """
+    delta = _validate.delta(delta)
+    alpha, beta = np.broadcast_arrays(_unit("alpha", alpha), _unit("beta", beta))
+    above = alpha + beta > 1
+    alpha = np.where(above, 1 - alpha, alpha)
+    beta = np.where(above, 1 - beta, beta)
+
+    def log_quotient(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.log(numerator / denominator)
+        return np.asarray(np.where(numerator <= 0, -np.inf, value))
+
+    return np.maximum(
+        0.0,
+        np.maximum(
+            log_quotient(1 - delta - alpha, beta), log_quotient(1 - delta - beta, alpha)
+        ),
+    )
+
+
+def contains(alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float) -> NDArray[np.bool_]:
+    """Return whether (alpha, beta) lies in R(epsilon, delta), boundary included.
+
+    Examples
+    --------
+    >>> bool(contains(0.4, 0.4, 0.5, 0.0)), bool(contains(0.4, 0.4, 0.4, 0.0))
+    (True, False)
+    """
+    return np.asarray(_nonnegative_epsilon(epsilon) >= critical_epsilon(alpha, beta, delta))
+
+
+def ring_contains(
+    alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float, strength: ArrayLike
+) -> NDArray[np.bool_]:
+    """Return whether (alpha, beta) lies in R_s(epsilon, delta): in the region, not in its core.
+
+    The core R(s epsilon, s delta) is closed, so its boundary does not belong to the ring; at s = 0
+    and delta = 0 the core is the line alpha + beta = 1.
+    """
+    strength = _unit("strength", strength)
+    delta = _validate.delta(delta)
+    epsilon = _nonnegative_epsilon(epsilon)
+    inside = contains(alpha, beta, epsilon, delta)
+    alpha = np.asarray(alpha, dtype=float)
+    beta = np.asarray(beta, dtype=float)
+    above = alpha + beta > 1
+    low_alpha = np.where(above, 1 - alpha, alpha)
+    low_beta = np.where(above, 1 - beta, beta)
+    factor = np.exp(-strength * epsilon)
+    core = (low_beta + factor * low_alpha >= factor * (1 - strength * delta)) & (
+        low_alpha + factor * low_beta >= factor * (1 - strength * delta)
+    )
+    return np.asarray(inside & ~core)
+
+
+def sample_ring(
+    size: int, epsilon: float, delta: float, strength: float, *, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw ``size`` points (alpha, beta) uniformly from the ring R_s(epsilon, delta).
+
+    By inversion, not rejection, so it is as quick for a ring of width 1e-9 as for the whole region:
+    the level u of the curve on which a point lies has density proportional to
+    d/du |R(u epsilon, u delta)|, and on that curve the point follows the flux of the moving edge.
+
+    Parameters
+    ----------
+    size
+        How many points, at least 0.
+    epsilon, delta
+        Not both 0 (the region would be a line).
+    strength
+        In [0, 1]; at 1 the points lie on the boundary curve of R(epsilon, delta).
+
+    Examples
+    --------
+    >>> alpha, beta = sample_ring(5, 1.0, 0.01, 0.5, rng=np.random.default_rng(1))
+    >>> bool(np.all(ring_contains(alpha, beta, 1.0, 0.01, 0.5)))
+    True
+    """
+    size = _validate.whole_number("size", size, least=0)
+    epsilon = _validate.non_negative("epsilon", epsilon)
+    delta = _validate.delta(delta)
+    strength = _validate.unit_interval("strength", strength)
+    if epsilon == 0 and delta == 0:
+        raise InputError("expected epsilon > 0 or delta > 0: R(0, 0) is a line without area.")
+    level = _sample_level(rng.random(size), epsilon, delta, strength)
+    t, d = level * epsilon, level * delta
+    # Edge alpha in [c, 1 - d], beta = e^-t (1 - d - alpha); it sweeps epsilon beta + delta e^-t.
+    # In terms of y = 1 - d - alpha in [0, y_max]: density proportional to epsilon y + delta.
+    y_max = (1 - d) / (1 + np.exp(-t))
+    y = y_max * _sample_linear(rng.random(size), delta, epsilon * y_max)
+    alpha = 1 - d - y
+    beta = np.exp(-t) * y
+    swap = rng.random(size) < 0.5
+    alpha, beta = np.where(swap, beta, alpha), np.where(swap, alpha, beta)
+    reflect = rng.random(size) < 0.5
+    return np.where(reflect, 1 - alpha, alpha), np.where(reflect, 1 - beta, beta)
+
+
+def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> FloatArray:
+    """Invert the distribution function of the density (constant + slope x) on [0, 1]."""
+    total = constant + slope / 2
+    discriminant = np.sqrt(constant**2 + 2 * slope * uniform * total)
+    return np.asarray(2 * uniform * total / (constant + discriminant))
+
+
+def _sample_level(
+    uniform: FloatArray, epsilon: float, delta: float, strength: float
+) -> FloatArray:
+    """Solve |R_u minus core| = uniform * |ring| for the level u by bisection with Newton steps."""
+    gap = 1 - strength
+    if gap == 0:
+        return np.ones_like(uniform)
+    total = (1 - strength) * _ring_area_over_gap(
+        np.asarray(epsilon), delta, np.asarray(strength)
+    )
+    low, high = np.full_like(uniform, strength), np.ones_like(uniform)
+    level = strength + gap * uniform
+    for _ in range(60):
+        # Area between the level and the outer edge, as a fraction of the whole ring.
+        outside = (1 - level) * _ring_area_over_gap(np.asarray(epsilon), delta, level) / total
+        excess = (1 - uniform) - outside
+        low, high = np.where(excess < 0, level, low), np.where(excess < 0, high, level)
+        rate = _growth_rate(level, epsilon, delta) / total
+        step = level - excess / rate
+        level = np.where((step > low) & (step < high), step, (low + high) / 2)
+        if np.all(high - low <= 4e-16 * high) or np.all(np.abs(excess) < 1e-15):
+            break
+    return level
+
+
+def _growth_rate(level: FloatArray, epsilon: float, delta: float) -> FloatArray:
+    """d/du |R(u epsilon, u delta)|."""
+    t, d = level * epsilon, level * delta
+    small = np.exp(-t)
+    return np.asarray(
+        2 * (1 - d) ** 2 * epsilon * small / (1 + small) ** 2 + 4 * delta * (1 - d) * _corner(t)
+    )

@@ -1,0 +1,1 @@
+"""What people look at: summaries and figures.  Nothing here computes a posterior."""
