@@ -18,7 +18,7 @@ done to the counts instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -29,8 +29,11 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-CHUNK_LINES = 2048
-"""Edges integrated together: few enough for the arrays to stay in a core's cache."""
+CHUNK_LINES = 1024
+"""Positions integrated together: few enough for the arrays to stay in a core's cache."""
+
+THREADED_LINES = 16 * CHUNK_LINES
+"""Below this many, threads cost more than they save."""
 
 NEGLIGIBLE = 45.0
 """An edge this far (natural log) below the highest of the four is left out: relative 3e-20."""
@@ -47,12 +50,10 @@ class Kernel(Protocol):
         """The attacks at the given positions."""
         ...
 
-    def exchanged(self) -> Self:
-        """The same likelihood as a function of (beta, alpha)."""
-        ...
-
-    def reflected(self) -> Self:
-        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
+    def four_ways(self) -> Self:
+        """Four times as many entries: as it is, as a function of (beta, alpha), and both of these
+        as functions of (1 - alpha, 1 - beta).
+        """
         ...
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
@@ -112,6 +113,24 @@ class _Columns:
 
     def take(self, index: NDArray[np.intp]) -> Self:
         return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def exchanged(self) -> Self:
+        """The same likelihood as a function of (beta, alpha)."""
+        raise AssertionError("every kernel defines its own")
+
+    def reflected(self) -> Self:
+        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
+        raise AssertionError("every kernel defines its own")
+
+    def four_ways(self) -> Self:
+        mirror = self.reflected()
+        parts = (self, self.exchanged(), mirror, mirror.exchanged())
+        return type(self)(
+            **{
+                f.name: np.concatenate([getattr(part, f.name) for part in parts])
+                for f in fields(self)
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,15 +313,21 @@ def thread_pool() -> ThreadPoolExecutor:
 def map_chunks(task: Callable[[slice], None], count: int, chunk: int) -> None:
     """Run ``task`` on consecutive slices of range(count), in threads when there are several."""
     parts = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
-    if len(parts) <= 1:
+    if count < THREADED_LINES:
         for part in parts:
             task(part)
     else:
         list(thread_pool().map(task, parts))
 
 
+Family = Sequence[Sequence[Kernel]]
+"""Likelihoods of the same attacks at several correlations: groups whose members differ only in
+precision, so that along an edge they peak at (nearly) the same place."""
+
+
 def log_flux(
-    kernel: Kernel,
+    family: Family,
+    attack: NDArray[np.intp],
     t: FloatArray,
     d: FloatArray,
     t_speed: FloatArray,
@@ -311,74 +336,47 @@ def log_flux(
 ) -> FloatArray:
     """Return log of d/du [integral of g over R(t(u), d(u))] with (t', d') = (t_speed, d_speed).
 
-    All arguments are flat and equally long: one entry is one attack at one position of the edge.
-    Relative accuracy is about 1e-9 with 24 nodes over 7.5 standard deviations, degrading to 1e-6
-    where the likelihood of one trial meets the ends of an edge.  -inf where the flux underflows.
+    The arguments after the family are flat and equally long: one entry is one attack at one position
+    of the edge.  The result is (entry, member, group).  Relative accuracy is about 1e-9 with 24
+    nodes over 7.5 standard deviations, degrading to 1e-6 where the likelihood of one trial meets the
+    ends of an edge.  -inf where the flux underflows.
     """
-    result = np.empty(len(t))
-    pending = np.arange(len(t))
-    for search in (_quick_search, _patient_search, _bracketing_search):
-        arrived = np.zeros(len(pending), dtype=bool)
+    result = np.empty((len(t), len(family[0]), len(family)))
 
-        def fill(part: slice, pending: NDArray[np.intp] = pending) -> None:
-            index = pending[part]
-            result[index], arrived[part] = _log_flux_chunk(  # noqa: B023
-                kernel.take(index),
-                t[index],
-                d[index],
-                t_speed[index],
-                d_speed[index],
-                accuracy,
-                search,  # noqa: B023
-            )
+    def fill(part: slice) -> None:
+        place = (t[part], d[part], t_speed[part], d_speed[part])
+        for number, group in enumerate(family):
+            members = [kernel.take(attack[part]) for kernel in group]
+            result[part, :, number] = _log_flux_chunk(members, place, accuracy)
 
-        map_chunks(fill, len(pending), CHUNK_LINES)
-        pending = pending[~arrived]
-        if not len(pending):
-            break
+    map_chunks(fill, len(t), CHUNK_LINES)
     return result
 
 
 def _log_flux_chunk(
-    kernel: Kernel,
-    t: FloatArray,
-    d: FloatArray,
-    t_speed: FloatArray,
-    d_speed: FloatArray,
+    members: Sequence[Kernel],
+    place: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     accuracy: EdgeAccuracy,
-    search: Callable[[_Edge], tuple[FloatArray, NDArray[np.bool_]]],
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Log flux, and for which entries the peaks of all four edges were found."""
-    edges = []
-    arrived = np.ones(len(t), dtype=bool)
-    for flipped in (kernel, kernel.reflected()):
-        for side in (flipped, flipped.exchanged()):
-            edge = _Edge(side, t, d, t_speed, d_speed)
-            centre, found = search(edge)
-            arrived &= found
-            edges.append((edge, centre, edge.log_integrand(centre)))
-    highest = np.max([height for _, _, height in edges], axis=0)
-    total = np.zeros_like(t)
-    for edge, centre, height in edges:
-        kept = np.flatnonzero(arrived & (height > highest - NEGLIGIBLE))
-        if len(kept):
-            part = edge if len(kept) == len(t) else edge.take(kept)
-            total[kept] += part.integral(centre[kept], highest[kept], accuracy)
-    with np.errstate(divide="ignore"):
-        return np.where(np.isfinite(highest), highest, 0.0) + np.log(total), arrived
-
-
-def _quick_search(edge: _Edge) -> tuple[FloatArray, NDArray[np.bool_]]:
-    return edge.newton(edge.guess(), steps=2)
-
-
-def _patient_search(edge: _Edge) -> tuple[FloatArray, NDArray[np.bool_]]:
-    return edge.newton(edge.guess(), steps=9)
-
-
-def _bracketing_search(edge: _Edge) -> tuple[FloatArray, NDArray[np.bool_]]:
-    centre = edge.bracketed_peak()
-    return centre, np.ones(len(centre), dtype=bool)
+) -> FloatArray:
+    """Log flux (entry, member): peaks are sought for the middle member and serve the others."""
+    place = tuple(np.tile(array, 4) for array in place)  # type: ignore[assignment]
+    count = len(place[0]) // 4
+    result = np.empty((count, len(members)))
+    middle = len(members) // 2
+    first = _Edge(members[middle].four_ways(), *place)
+    centre = first.peak()
+    for number, kernel in enumerate(members):
+        edge = first if number == middle else _Edge(kernel.four_ways(), *place)
+        height = edge.log_integrand(centre)
+        highest = height.reshape(4, -1).max(axis=0)
+        offset = np.tile(highest, 4)
+        kept = np.flatnonzero(height > offset - NEGLIGIBLE)
+        total = np.zeros(4 * count)
+        total[kept] = edge.take(kept).integral(centre[kept], offset[kept], accuracy)
+        with np.errstate(divide="ignore"):
+            logs = np.log(total.reshape(4, -1).sum(axis=0))
+        result[:, number] = np.where(np.isfinite(highest), highest, 0.0) + logs
+    return result
 
 
 class _Edge:
@@ -452,6 +450,18 @@ class _Edge:
         )
         return first, second
 
+    def peak(self) -> FloatArray:
+        """Position of the maximum: few Newton steps for all, more for those in need."""
+        m, arrived = self.newton(self.guess(), steps=2)
+        lost = np.flatnonzero(~arrived)
+        if len(lost):
+            rest = self.take(lost)
+            m[lost], arrived = rest.newton(rest.guess(), steps=9)
+            lost = lost[~arrived]
+            if len(lost):
+                m[lost] = self.take(lost).bracketed_peak()
+        return m
+
     def newton(self, m: FloatArray, *, steps: int) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Guarded Newton steps towards the maximum, and where they have come near enough.
 
@@ -511,7 +521,9 @@ class _Edge:
         half = 0.5 * (high - low)
         # Attacks run along the last axis, so that NumPy's inner loops are long.
         m = low + half * (1 + points[:, None])
-        return np.asarray(half * (weights @ np.exp(self.log_integrand(m) - offset)))
+        # Far out in a tail (e^-10^9 and beyond) the peak may be missed; it must not overflow.
+        logs = np.minimum(self.log_integrand(m) - offset, 20.0)
+        return np.asarray(half * (weights @ np.exp(logs)))
 
     def _window(self, centre: FloatArray, reach: float) -> tuple[FloatArray, FloatArray]:
         """Ends of the interval outside which the integrand is below e^(-reach^2/2) of its peak."""

@@ -18,10 +18,10 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer.inference.exact_solve import Level, Solution, solve
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
-from epsilometer.inference.nuisance import NuisanceBox
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
 
 PROBED = (0.01, 0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975, 0.99)
 """Quantiles that must agree between levels, together with the means."""
@@ -79,16 +79,17 @@ def estimate_exact(
     settings = settings or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
+    correlated = isinstance(model.likelihood, CorrelatedNormal)
     hint: Solution | None = None
     previous: GridPosterior | None = None
-    box: NuisanceBox | None = None
     errors: list[float] = []
     for number in range(settings.most_levels):
         if report:
             report(f"resolution level {number + 1}")
-        solution = solve(counts, model, Level.number(number), hint=hint, box=box)
+        level = Level.number(number, correlated=correlated)
+        solution = solve(counts, model, level, hint=hint)
         posterior = from_solution(counts, model, solution)
-        hint, box = solution, posterior.nuisance_box
+        hint = solution
         if previous is not None:
             errors.append(_difference(previous, posterior))
             if errors[-1] <= settings.tolerance:

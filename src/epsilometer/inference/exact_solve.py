@@ -12,7 +12,7 @@ Four situations, chosen by what is fixed and how sharp the counts are:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,23 @@ from epsilometer.inference import edges, masses, panels
 from epsilometer.inference.edges import EdgeAccuracy
 from epsilometer.inference.mass_table import TableAccuracy
 from epsilometer.inference.nuisance import (
-    NuisanceBox,
     NuisanceGrid,
     make_grid,
-    make_kernel,
+    make_family,
     peak_guess,
+    take,
 )
-from epsilometer.inference.rows import Row, StrengthPanels, strength_panels
+from epsilometer.inference.tensor_masses import TensorAccuracy, TensorMasses
+from epsilometer.inference.rows import Rows, StrengthPanels, stack, strength_panels
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Beta, Fixed, Uniform
 
 FloatArray = NDArray[np.float64]
+
+MOST_ROUNDS = 40
 
 SHARPEST = 6.0
 """Beyond this sharpness interpolation in delta gives way to one ray table a row."""
@@ -42,34 +46,52 @@ SHARPEST = 6.0
 CHUNK_ENTRIES = 3_000_000
 """Numbers held at a time while masses are looked up: bounds the memory for many bases."""
 
-NEGLIGIBLE_ROW = -60.0
+DEEPEST = 1200.0
+"""Tables hold masses down to about e^-600 in double precision; twice that is asked for at most."""
 
+RAY_DEPTH = 60.0
+
+TABLE_ATTACKS = 2000
+"""Attacks tabulated together; a tenth of that with correlations, whose tables are larger."""
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """Everything that sets the resolution of one pass."""
 
     table: TableAccuracy
+    tensor: TensorAccuracy
     nodes: int
     tolerance: float
+    negligible: float
+    rounds: int
     delta_nodes: int
     nuisance: int
 
     @classmethod
-    def number(cls, index: int) -> Level:
-        """Level 0 is the cheapest; each following one is finer in every respect."""
+    def number(cls, index: int, *, correlated: bool) -> Level:
+        """Level 0 is the cheapest; each following one is finer in every respect.
+
+        With correlations masses carry a ripple of about 1e-3 of themselves, which averages out in
+        the posterior but would be chased by refinement for ever: so grids are refined a few times
+        only, and the difference between levels tells what that left.
+        """
         return cls(
             table=TableAccuracy(
-                edge=EdgeAccuracy(nodes=16 + 6 * index, reach=6.2 + 0.7 * index),
+                edge=EdgeAccuracy(nodes=16 + 4 * index, reach=5.8 + 0.6 * index),
                 nodes=8 + 2 * index,
-                tolerance=10.0 ** (-6 - 2 * index),
-                tail_tolerance=10.0 ** (-3 - index),
-                depth=40.0 + 20 * index,
+                tolerance=10.0 ** (-4 - 1.5 * index),
+                tail_tolerance=0.1 * 0.3**index,
+                depth=12.0 + 6 * index,
             ),
-            nodes=8 + 2 * index,
-            tolerance=10.0 ** (-5 - 1.5 * index),
+            tensor=TensorAccuracy(
+                points=80 + 32 * index, reach=6.3 + 0.5 * index, nodes=7 + index
+            ),
+            nodes=6 + index if correlated else 6 + 2 * index,
+            tolerance=1e-3 * 0.3**index if correlated else 10.0 ** (-4 - index),
+            negligible=1e-7 * 0.1**index if correlated else 1e-11,
+            rounds=3 if correlated else MOST_ROUNDS,
             delta_nodes=index,
-            nuisance=5 + 2 * index,
+            nuisance=5 + index,
         )
 
 
@@ -78,14 +100,19 @@ class Solution:
     """Rows on panels of epsilon: everything the posterior is made of.
 
     ``log_rows`` is log p(epsilon) + log integral over s, shape (panel, node, nuisance node), without
-    quadrature weights in epsilon but with the prior weights of the nuisance grid.
+    quadrature weights in epsilon but with the prior weights of the nuisance grid.  ``rows`` is None if
+    the strength is fixed.  ``t_breaks`` are panels of t = s epsilon where a shared grid was used.
     """
 
     breaks: FloatArray
+    t_breaks: FloatArray
     log_rows: FloatArray
-    rows: tuple[Row, ...]
+    rows: Rows | None
     nuisance: NuisanceGrid
     method: str
+
+
+_Masses = masses.InterpolatedMasses | TensorMasses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +122,16 @@ class _Problem:
     model: AuditModel
     level: Level
     nuisance: NuisanceGrid
-    kernel: edges.Kernel
+    family: edges.Family
     multiplicity: FloatArray
     number: int
-    caches: dict[int, masses.InterpolatedMasses] = field(default_factory=dict)
+    smallest_epsilon: float
+    caches: dict[int, _Masses] = field(default_factory=dict)
+
+    @property
+    def correlated(self) -> bool:
+        """Whether masses come from two-dimensional quadrature rather than from fluxes."""
+        return isinstance(self.model.likelihood, CorrelatedNormal)
 
     @property
     def attacks(self) -> int:
@@ -110,9 +143,18 @@ class _Problem:
             for start in range(0, self.attacks, size)
         ]
 
-    def kernel_of(self, chunk: NDArray[np.intp]) -> edges.Kernel:
-        nodes = len(self.nuisance)
-        return self.kernel.take((chunk[:, None] * nodes + np.arange(nodes)).ravel())
+    def deepened(self, depth: float) -> _Problem:
+        """The same problem with tables resolved further down into the tails."""
+        if depth > DEEPEST:
+            raise ContradictionError(
+                "the attacks contradict each other or the prior so strongly that their likelihood "
+                f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
+            )
+        table = replace(self.level.table, depth=depth)
+        return replace(self, level=replace(self.level, table=table), caches={})
+
+    def family_of(self, chunk: NDArray[np.intp]) -> edges.Family:
+        return take(self.family, chunk)
 
 
 def solve(
@@ -121,34 +163,28 @@ def solve(
     level: Level,
     *,
     hint: Solution | None,
-    box: NuisanceBox | None,
 ) -> Solution:
     """Solve at one level, starting from the panels of a coarser solution if there is one."""
     distinct, multiplicity = counts.distinct()
-    nuisance = make_grid(model.likelihood, counts, box, level.nuisance)
+    nuisance = make_grid(model.likelihood, counts, level.nuisance)
     problem = _Problem(
         model=model,
         level=level,
         nuisance=nuisance,
-        kernel=_shared_bound_kernel(model, counts, distinct, nuisance),
+        # Every distinct case has the sizes of some base, up to exchange, under which the bound on
+        # the correlations is symmetric, so it comes out as for all of them.
+        family=make_family(model.likelihood, distinct, nuisance),
         multiplicity=multiplicity.astype(float),
         number=len(counts),
+        smallest_epsilon=model.likelihood.smallest_epsilon(counts),
     )
     if isinstance(model.epsilon, Fixed):
         return _solve_fixed_epsilon(problem, model.epsilon.value)
     if isinstance(model.strength, Fixed):
         return _solve_by_panels(problem, hint, _fixed_strength_rows(problem), "fixed strength")
-    if masses.sharpness(problem.kernel, model.delta) > SHARPEST:
+    if not problem.correlated and masses.sharpness(problem.family, model.delta) > SHARPEST:
         return _solve_by_panels(problem, hint, _ray_rows(problem), "rays")
     return _solve_on_grid(problem, hint)
-
-
-def _shared_bound_kernel(
-    model: AuditModel, counts: AttackCounts, distinct: AttackCounts, nuisance: NuisanceGrid
-) -> edges.Kernel:
-    # The admissible correlations depend on the sizes of all bases, and every distinct case has the
-    # sizes of some base, up to exchange, under which the bound is symmetric.
-    return make_kernel(model.likelihood, distinct, nuisance)
 
 
 # --- epsilon axis -----------------------------------------------------------------------------
@@ -160,17 +196,18 @@ def _epsilon_end(model: AuditModel) -> float:
     return float(prior.upper_quantile(0.0 if isinstance(prior, Uniform) else 1e-15))
 
 
-def _first_breaks(problem: _Problem, end: float, hint: Solution | None) -> FloatArray:
-    if hint is not None and hint.breaks[-1] == end:
-        return hint.breaks
-    large, small, width = peak_guess(problem.kernel)
+def _first_breaks(problem: _Problem) -> FloatArray:
+    end = _epsilon_end(problem.model)
+    large, small, width = peak_guess(problem.family)
     with np.errstate(divide="ignore"):
         level = np.log(np.maximum(1 - problem.model.delta - large, 1e-9) / small)
     low, high = max(float(level.min()), 0.0), max(float(level.max()), 0.0)
     reach = float(np.median(width))
     anchors = [low - 3 * reach, low, high, high + 3 * reach, high + 8 * reach]
     base = end * np.array([0.0, 0.002, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.65, 1.0])
+    start = problem.smallest_epsilon
     breaks = np.unique(np.concatenate([base, np.clip(anchors, 0.0, end)]))
+    breaks = np.append(start, breaks[breaks > 1.5 * start]) if start > 0 else breaks
     keep = np.concatenate([[True], np.diff(breaks) > 1e-3 * end])
     keep[-1] = True
     return breaks[keep]
@@ -196,22 +233,27 @@ def _split(breaks: FloatArray, which: NDArray[np.bool_]) -> FloatArray:
     return np.sort(np.concatenate([breaks, middles]))
 
 
+def _trimmed(density: FloatArray, negligible: float) -> slice:
+    """The panels to keep: all but those at the ends where the density never exceeds a negligible
+    fraction of its peak, with one to spare on each side.
+    """
+    live = np.flatnonzero(density.max(axis=1) > negligible * density.max())
+    return slice(max(int(live[0]) - 1, 0), min(int(live[-1]) + 2, len(density)))
+
+
 def _marginal(log_rows: FloatArray) -> FloatArray:
     """Sum over the nuisance grid, scaled to a maximum of 1."""
     top = log_rows.max()
-    if not np.isfinite(top):
+    if not np.isfinite(top) or top < -1e200:
         raise ContradictionError(
             "the counts have no weight under this model: check the prior, the fixed values and delta."
         )
     return np.asarray(np.exp(log_rows - top).sum(axis=-1))
 
 
-MOST_ROUNDS = 40
-
-
 # --- strength fixed, or one ray table a row ---------------------------------------------------
 
-PanelRows = Callable[[FloatArray], tuple[FloatArray, list[Row]]]
+PanelRows = Callable[[FloatArray], tuple[FloatArray, list[Rows]]]
 """From epsilons to log likelihood integrated over s, shape (epsilon, nuisance), and their rows."""
 
 
@@ -221,9 +263,8 @@ def _solve_by_panels(
     """Adaptive panels in epsilon whose rows do not depend on each other."""
     model, level = problem.model, problem.level
     assert not isinstance(model.epsilon, Fixed)
-    end = _epsilon_end(model)
-    breaks = _first_breaks(problem, end, hint)
-    known: dict[tuple[float, float], tuple[FloatArray, list[Row]]] = {}
+    breaks = _first_breaks(problem) if hint is None else hint.breaks
+    known: dict[tuple[float, float], tuple[FloatArray, list[Rows]]] = {}
     for _ in range(MOST_ROUNDS):
         pairs = list(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True))
         new = [pair for pair in pairs if pair not in known]
@@ -235,15 +276,18 @@ def _solve_by_panels(
                 part = slice(index * level.nodes, (index + 1) * level.nodes)
                 known[pair] = (logs[part], rows[part])
         log_rows = np.stack([known[pair][0] for pair in pairs])
-        split = _unresolved(breaks, _marginal(log_rows), level.tolerance)
+        density = _marginal(log_rows)
+        split = _unresolved(breaks, density, level.tolerance)
         if not split.any():
             break
-        breaks = _split(breaks, split)
-    pairs = list(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True))
+        kept = _trimmed(density, level.negligible)
+        breaks = _split(breaks[kept.start : kept.stop + 1], split[kept])
+    parts = [row for pair in pairs for row in known[pair][1]]
     return Solution(
         breaks=breaks,
-        log_rows=np.stack([known[pair][0] for pair in pairs]),
-        rows=tuple(row for pair in pairs for row in known[pair][1]),
+        t_breaks=breaks,
+        log_rows=log_rows,
+        rows=stack(parts) if parts else None,
         nuisance=problem.nuisance,
         method=method,
     )
@@ -257,17 +301,17 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
         delta=model.delta, strength=strength, accuracy=problem.level.table
     )
 
-    def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Row]]:
+    def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
         nodes = len(problem.nuisance)
         total = np.zeros((len(epsilon), nodes))
         size = max(1, CHUNK_ENTRIES // (40 * 10 * nodes * len(epsilon)))
         for chunk in problem.attack_chunks(size):
-            kernel = problem.kernel_of(chunk)
-            entries = len(chunk) * nodes
-            index = np.repeat(np.arange(entries), len(epsilon))
-            logs = ring.log_masses(kernel.take(index), np.tile(epsilon, entries))
-            logs = logs.reshape(len(chunk), nodes, len(epsilon))
-            total += np.einsum("i,inj->jn", problem.multiplicity[chunk], logs)
+            attack = np.repeat(np.arange(len(chunk)), len(epsilon))
+            logs = ring.log_masses(
+                problem.family_of(chunk), attack, np.tile(epsilon, len(chunk))
+            )
+            logs = logs.reshape(len(chunk), len(epsilon), nodes)
+            total += np.einsum("i,ijn->jn", problem.multiplicity[chunk], logs)
         if strength == 1:
             area = region.log_ring_area_rate(epsilon, model.delta)
         else:
@@ -278,68 +322,67 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
 
 
 def _ray_rows(problem: _Problem) -> PanelRows:
-    def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Row]]:
+    def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
         rows = [_ray_row(problem, float(value)) for value in epsilon]
-        return np.stack([_integrate_row(row) for row in rows]), rows
+        return np.concatenate([row.log_integral() for row in rows]), rows
 
     return evaluate
 
 
-def _integrate_row(row: Row) -> FloatArray:
-    """Log of the integral over s, for each nuisance node."""
-    logs = row.log_likelihood + row.quadrature.log_weights[:, :, None]
-    top = np.maximum(logs.max(axis=(0, 1)), -1e300)
-    return np.asarray(top + np.log(np.exp(logs - top).sum(axis=(0, 1))))
-
-
-def _ray_row(problem: _Problem, epsilon: float) -> Row:
+def _ray_row(problem: _Problem, epsilon: float) -> Rows:
     """The likelihood along the strength at one epsilon, on panels of its own."""
     model, level, nodes = problem.model, problem.level, len(problem.nuisance)
     assert isinstance(model.strength, Beta)
+    accuracy = replace(level.table, depth=RAY_DEPTH)
     tables = []
     for chunk in problem.attack_chunks(max(1, 200_000 // nodes)):
-        kernel = problem.kernel_of(chunk)
-        spread = np.full(len(chunk) * nodes, epsilon)
-        tables.append((chunk, masses.ray_table(kernel, spread, model.delta, 0.0, level.table)))
+        attack = np.arange(len(chunk))
+        spread = np.full(len(chunk), epsilon)
+        table = masses.ray_table(
+            problem.family_of(chunk), attack, spread, model.delta, 0.0, accuracy
+        )
+        tables.append((chunk, table))
 
     def log_likelihood(strength: FloatArray) -> FloatArray:
         total = np.zeros((len(strength), nodes))
         for chunk, table in tables:
-            shape = (len(chunk) * nodes, len(strength))
+            shape = (len(chunk), len(strength))
             path = np.broadcast_to(np.arange(shape[0])[:, None], shape)
             _, ring = table.masses(path, np.broadcast_to(strength, shape))
             logs = np.log(np.maximum(ring, 1e-300)) + table.log_unit[:, None]
-            logs = logs.reshape(len(chunk), nodes, len(strength))
-            total += np.einsum("i,ins->sn", problem.multiplicity[chunk], logs)
+            total += np.einsum("i,isn->sn", problem.multiplicity[chunk], logs)
         area = region.log_ring_area(epsilon, model.delta, strength)
         return np.asarray(total - problem.number * area[:, None])
 
     breaks = np.array([0.0, 0.02, 0.1, 0.3, 0.6, 0.9, 1.0])
     for _ in range(MOST_ROUNDS):
-        quadrature = strength_panels(breaks, model.strength, level.nodes)
-        logs = log_likelihood(quadrature.nodes.ravel()).reshape(*quadrature.nodes.shape, nodes)
-        weighted = logs + problem.nuisance.log_weight
-        density = np.exp(weighted - max(weighted.max(), -1e300)).sum(axis=-1)
+        quadrature = strength_panels([breaks], model.strength, level.nodes)
+        shape = quadrature.nodes.shape
+        logs = log_likelihood(quadrature.nodes.ravel()).reshape(*shape, nodes)
+        weighted = logs[0] + problem.nuisance.log_weight
+        density = np.exp(weighted - max(float(weighted.max()), -1e300)).sum(axis=-1)
         split = _unresolved(breaks, density, level.tolerance)
         if not split.any():
             break
         breaks = _split(breaks, split)
-    return Row(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
+    return Rows(epsilon=np.array([epsilon]), quadrature=quadrature, log_likelihood=logs)
 
 
 def _solve_fixed_epsilon(problem: _Problem, epsilon: float) -> Solution:
     model = problem.model
+    rows: Rows | None = None
     if isinstance(model.strength, Fixed):
-        logs, rows = _fixed_strength_rows(problem)(np.array([epsilon]))
+        logs, _ = _fixed_strength_rows(problem)(np.array([epsilon]))
     else:
-        row = _ray_row(problem, epsilon)
-        logs, rows = _integrate_row(row)[None], [row]
+        rows = _ray_row(problem, epsilon)
+        logs = rows.log_integral()
     log_rows = (logs + problem.nuisance.log_weight)[None]
     _marginal(log_rows)
     return Solution(
         breaks=np.array([epsilon, epsilon]),
+        t_breaks=np.zeros(0),
         log_rows=log_rows,
-        rows=tuple(rows),
+        rows=rows,
         nuisance=problem.nuisance,
         method="fixed epsilon",
     )
@@ -350,42 +393,41 @@ def _solve_fixed_epsilon(problem: _Problem, epsilon: float) -> Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class _Grid:
-    """Shared panels for epsilon and t = s epsilon, and each row's quadrature over s.
+    """Rows at the nodes of epsilon panels, with panels of t = s epsilon that they share.
 
-    A row in panel i integrates over t with the panels 0 .. i-2 as they are and with nodes of its own
-    from the start of panel i-1 to t = epsilon, where the ring vanishes.
+    A row uses the shared panels of t that end well below its epsilon, ``full`` of them, and then one
+    of its own up to t = epsilon, where the ring vanishes.
     """
 
-    breaks: FloatArray
     epsilon: FloatArray
-    first_t: FloatArray
-    quadratures: tuple[StrengthPanels, ...]
-    own_t: FloatArray
+    shared_t: FloatArray
+    full: NDArray[np.intp]
+    quadrature: StrengthPanels
 
     @classmethod
-    def make(cls, breaks: FloatArray, prior: Beta, count: int) -> _Grid:
-        epsilon = _nodes(breaks, count)
-        quadratures, own = [], []
-        for panel, values in enumerate(epsilon):
-            inner = breaks[: max(panel - 1, 0) + 1]
-            for value in values:
-                rule = strength_panels(np.append(inner, value) / value, prior, count)
-                quadratures.append(rule)
-                own.append(rule.nodes[-1] * value)
-        # Rows beyond the second panel share the nodes of the first, Jacobi if the prior wants them.
-        first = strength_panels(np.append(breaks[:2], breaks[-1]) / breaks[-1], prior, count)
-        return cls(
-            breaks=breaks,
-            epsilon=epsilon,
-            first_t=first.nodes[0] * breaks[-1],
-            quadratures=tuple(quadratures),
-            own_t=np.stack(own),
+    def make(cls, breaks: FloatArray, t_breaks: FloatArray, prior: Beta, count: int) -> _Grid:
+        epsilon = _nodes(breaks, count).ravel()
+        full = np.maximum(np.searchsorted(t_breaks, epsilon, side="right") - 2, 0)
+        quadrature = strength_panels(
+            [np.append(t_breaks[: f + 1], e) / e for f, e in zip(full, epsilon, strict=True)],
+            prior,
+            count,
         )
+        # The shared nodes, as the row with the most panels has them; Jacobi at 0 if need be.
+        widest = int(np.argmax(full))
+        shared = quadrature.nodes[widest, : full[widest]].ravel() * epsilon[widest]
+        return cls(epsilon=epsilon, shared_t=shared, full=full, quadrature=quadrature)
+
+    @property
+    def own_t(self) -> FloatArray:
+        """Positions on each row's own panel, shape (row, node)."""
+        rows = np.arange(len(self.epsilon))
+        return np.asarray(self.quadrature.nodes[rows, self.full] * self.epsilon[:, None])
 
 
 def _delta_node_count(problem: _Problem) -> int:
-    sharp = masses.sharpness(problem.kernel, problem.model.delta)
-    base = 2 if sharp < 0.01 else 3 if sharp < 0.2 else 4 + int(np.ceil(2 * sharp))
+    sharp = masses.sharpness(problem.family, problem.model.delta)
+    base = 2 if sharp < 0.1 else 3 + int(np.ceil(2 * sharp))
     return base + problem.level.delta_nodes
 
 
@@ -393,149 +435,195 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
     model, level = problem.model, problem.level
     assert not isinstance(model.epsilon, Fixed)
     assert isinstance(model.strength, Beta)
-    end = _epsilon_end(model)
-    breaks = _first_breaks(problem, end, hint)
-    for _ in range(MOST_ROUNDS):
-        grid = _Grid.make(breaks, model.strength, level.nodes)
-        logs = _grid_log_likelihood(problem, grid, end)
-        rows = [
-            Row(epsilon=float(value), quadrature=quadrature, log_likelihood=log)
-            for value, quadrature, log in zip(
-                grid.epsilon.ravel(), grid.quadratures, logs, strict=True
-            )
-        ]
-        integrated = np.stack([_integrate_row(row) for row in rows])
-        prior = model.epsilon.log_density(grid.epsilon)[:, :, None]
-        log_rows = (
-            integrated.reshape(*grid.epsilon.shape, -1) + prior + problem.nuisance.log_weight
+    if hint is None:
+        breaks = _first_breaks(problem)
+        t_breaks = np.append(0.0, breaks[1:])
+    else:
+        breaks, t_breaks = hint.breaks, hint.t_breaks
+    end = float(breaks[-1])
+    for number in range(level.rounds):
+        grid = _Grid.make(breaks, t_breaks, model.strength, level.nodes)
+        log_likelihood, log_deficit = _grid_log_likelihood(problem, grid, end)
+        rows = Rows(
+            epsilon=grid.epsilon, quadrature=grid.quadrature, log_likelihood=log_likelihood
         )
-        split = _unresolved(breaks, _marginal(log_rows), level.tolerance)
-        split |= _unresolved_in_t(problem, grid, rows, log_rows)
-        if not split.any():
-            break
-        breaks = _split(breaks, split)
+        log_rows = (
+            rows.log_integral()
+            + model.epsilon.log_density(grid.epsilon)[:, None]
+            + problem.nuisance.log_weight
+        ).reshape(-1, level.nodes, len(problem.nuisance))
+        density = _marginal(log_rows)
+        split = _unresolved(breaks, density, level.tolerance)
+        t_density = _t_density(problem, grid, rows, breaks, log_rows)
+        t_split = _unresolved_in_t(problem, breaks, t_breaks, density, t_density)
+        if number == level.rounds - 1 or not (split.any() or t_split.any()):
+            needed = _depth_needed(problem, rows, log_deficit)
+            if problem.correlated or needed < problem.level.table.depth:
+                break
+            # Attacks in conflict: the posterior lives where some of them are far out in a tail.
+            problem = problem.deepened(2 * needed)
+        kept = _trimmed(density, level.negligible)
+        breaks = _split(breaks[kept.start : kept.stop + 1], split[kept])
+        if t_density.max() > 0:
+            stop = _trimmed(t_density, level.negligible).stop
+            if stop < len(t_density):
+                t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
+        t_breaks = _split(t_breaks, t_split)
     return Solution(
         breaks=breaks,
+        t_breaks=t_breaks,
         log_rows=log_rows,
-        rows=tuple(rows),
+        rows=rows,
         nuisance=problem.nuisance,
         method="grid",
     )
 
 
+def _depth_needed(problem: _Problem, rows: Rows, log_deficit: FloatArray) -> float:
+    """How far below its whole mass the ring of some attack is, where the posterior has weight."""
+    assert not isinstance(problem.model.epsilon, Fixed)
+    logs = rows.log_likelihood + rows.quadrature.log_weights[..., None]
+    logs = logs + problem.nuisance.log_weight
+    logs = logs + problem.model.epsilon.log_density(rows.epsilon)[:, None, None, None]
+    return float(log_deficit[logs > logs.max() - 9].max()) + 1.0
+
+
+def _t_density(
+    problem: _Problem, grid: _Grid, rows: Rows, breaks: FloatArray, log_rows: FloatArray
+) -> FloatArray:
+    """The density of t = s epsilon at the shared nodes, summed over the rows that use them."""
+    model, count = problem.model, problem.level.nodes
+    assert not isinstance(model.epsilon, Fixed)
+    assert isinstance(model.strength, Beta)
+    _, weights = panels.gauss_legendre(count)
+    most = int(grid.full.max())
+    row_weight = (0.5 * np.diff(breaks)[:, None] * weights).ravel() / grid.epsilon
+    offset = model.epsilon.log_density(grid.epsilon) - log_rows.max()
+    s = np.clip(grid.quadrature.nodes[:, :most], 0.0, 1.0)
+    logs = rows.log_likelihood[:, :most] + problem.nuisance.log_weight
+    values = np.exp(logs + offset[:, None, None, None]).sum(axis=-1)
+    values = values * np.exp(model.strength.log_density(s)) * row_weight[:, None, None]
+    uses = np.arange(most) < grid.full[:, None]
+    return np.asarray(np.where(uses[:, :, None], values, 0.0).sum(axis=0))
+
+
 def _unresolved_in_t(
-    problem: _Problem, grid: _Grid, rows: list[Row], log_rows: FloatArray
+    problem: _Problem,
+    breaks: FloatArray,
+    t_breaks: FloatArray,
+    density: FloatArray,
+    t_density: FloatArray,
 ) -> NDArray[np.bool_]:
-    """Panels on which the density of t = s epsilon, summed over rows, is not yet resolved."""
+    """Panels of t on which the density of t is not yet resolved."""
     count = problem.level.nodes
     _, weights = panels.gauss_legendre(count)
-    top = log_rows.max()
-    half = 0.5 * np.diff(grid.breaks)
-    density = np.zeros((len(half), count))
-    prior = problem.model.epsilon.log_density(grid.epsilon)  # type: ignore[union-attr]
-    for index, row in enumerate(rows):
-        panel, node = divmod(index, count)
-        full = len(row.quadrature.nodes) - 1
-        if full < 1 or log_rows[panel, node].max() < top + NEGLIGIBLE_ROW:
-            continue
-        strength_prior = problem.model.strength.log_density(row.quadrature.nodes[:full])  # type: ignore[union-attr]
-        logs = row.log_likelihood[:full] + problem.nuisance.log_weight
-        values = np.exp(logs + prior[panel, node] - top).sum(axis=-1)
-        density[:full] += (
-            half[panel] * weights[node] / row.epsilon * values * np.exp(strength_prior)
-        )
-    mass = float(np.sum(half[:, None] * weights * np.exp(log_rows - top).sum(axis=-1)))
-    left = panels.tail(density @ panels.analysis_matrix(count).T) * half
-    return np.asarray((left > problem.level.tolerance * mass) & (half > 1e-10 * grid.breaks[-1]))
+    mass = float(np.sum(0.5 * np.diff(breaks)[:, None] * weights * density))
+    half = 0.5 * np.diff(t_breaks)
+    split = np.zeros(len(half), dtype=bool)
+    used = len(t_density)
+    left = panels.tail(t_density @ panels.analysis_matrix(count).T) * half[:used]
+    split[:used] = (left > problem.level.tolerance * mass) & (half[:used] > 1e-10 * t_breaks[-1])
+    return split
 
 
-def _grid_log_likelihood(problem: _Problem, grid: _Grid, end: float) -> list[FloatArray]:
-    """For each row, the log likelihood at (panel, node, nuisance)."""
+def _grid_log_likelihood(
+    problem: _Problem, grid: _Grid, end: float
+) -> tuple[FloatArray, FloatArray]:
+    """Log likelihood at (row, panel, node, nuisance node), and there the largest of the attacks'
+    deficits log(whole mass / ring mass).
+    """
     model, nodes = problem.model, len(problem.nuisance)
-    count = problem.level.nodes
-    epsilon = grid.epsilon.ravel()
     d_count = 1 if model.delta == 0 else _delta_node_count(problem)
-    # Positions looked up: shared t on the panels (first panel apart), then each row's own.
-    shared_t = np.concatenate([grid.first_t, grid.epsilon[1:].ravel()])
-    positions = np.concatenate([shared_t, epsilon, grid.own_t.ravel()])
-    size = max(1, CHUNK_ENTRIES // (d_count * len(positions) * nodes))
-    totals = [
-        np.zeros((*quadrature.nodes.shape, nodes)) for quadrature in grid.quadratures
-    ]
-    for chunk in problem.attack_chunks(size):
-        table = _chunk_table(problem, chunk, size, d_count, end)
-        inside, outside = table.at(positions)
-        _add_chunk(problem, grid, chunk, table, inside, outside, len(shared_t), totals)
-    for index, quadrature in enumerate(grid.quadratures):
-        area = region.log_ring_area(epsilon[index], model.delta, np.minimum(quadrature.nodes, 1.0))
-        totals[index] -= problem.number * area[:, :, None]
-    assert all(total.shape[1] == count for total in totals)
-    return totals
+    rows, count = len(grid.epsilon), problem.level.nodes
+    shared = len(grid.shared_t)
+    positions = np.concatenate([grid.shared_t, grid.epsilon, grid.own_t.ravel()])
+    wide = shared + count
+    # Shared panels first, then the own one; put in order at the end.
+    shape = (rows, wide, nodes)
+    total, deficit = np.zeros(shape), np.zeros(shape)
+    shared_s = np.minimum(grid.shared_t / grid.epsilon[:, None], 1.0)
+    own_s = grid.own_t / grid.epsilon[:, None]
+    d = model.delta * np.concatenate([shared_s, own_s], axis=1)
+    weights = masses.lagrange(masses.delta_nodes(model.delta, d_count), d)
+    size = max(1, CHUNK_ENTRIES // (nodes * max(d_count * len(positions), rows * wide)))
+    for chunk in problem.attack_chunks(TABLE_ATTACKS if nodes == 1 else TABLE_ATTACKS // 10):
+        table = _chunk_table(problem, chunk, d_count, end)
+        for start in range(0, len(chunk), size):
+            part = slice(start, min(start + size, len(chunk)))
+            logs, gap = _ring_masses(table, part, positions, weights, (rows, shared, count, nodes))
+            deficit = np.maximum(deficit, gap)
+            total += np.tensordot(problem.multiplicity[chunk[part]], logs, axes=1)
+    s = np.concatenate([shared_s, own_s], axis=1)
+    total -= problem.number * region.log_ring_area(grid.epsilon[:, None], model.delta, s)[..., None]
+    return _arranged(grid, total, count), _arranged(grid, deficit, count)
+
+
+def _ring_masses(
+    table: _Masses,
+    part: slice,
+    positions: FloatArray,
+    weights: FloatArray,
+    sizes: tuple[int, int, int, int],
+) -> tuple[FloatArray, FloatArray]:
+    """Log ring masses (attack, row, position, nuisance) of some attacks, and the worst deficit."""
+    rows, shared, count, nodes = sizes
+    inside, outside = table.at(positions, part)
+    whole = slice(shared, shared + rows)
+    core = []
+    for values in (inside, outside):
+        own = values[:, :, shared + rows :].reshape(*values.shape[:2], rows, count, nodes)
+        core.append(
+            np.concatenate(
+                [
+                    _interpolated(values[:, :, None, :shared], weights[:, :, :shared]),
+                    _interpolated(own, weights[:, :, shared:]),
+                ],
+                axis=2,
+            )
+        )
+    logs = masses.log_ring(
+        core[0], core[1], inside[:, -1, whole, None], outside[:, -1, whole, None]
+    )
+    whole_mass = np.log(inside[:, -1, :1] + outside[:, -1, :1])[:, :, None]
+    deficit = (whole_mass - logs).max(axis=0)
+    logs += table.log_unit[part, None, None]
+    return logs, deficit
+
+
+def _arranged(grid: _Grid, values: FloatArray, count: int) -> FloatArray:
+    """(row, shared positions then own) -> (row, panel, node), 0 where a row has no panel."""
+    shared = len(grid.shared_t)
+    rows, most = len(values), shared // count
+    result = np.zeros((*grid.quadrature.nodes.shape, values.shape[-1]))
+    result[:, :most] = values[:, :shared].reshape(rows, most, count, -1)
+    result[np.arange(rows), grid.full] = values[:, shared:]
+    result[np.arange(result.shape[1]) > grid.full[:, None]] = 0.0
+    return result
+
+
+def _interpolated(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Sum over the delta nodes: (attack, d, row or 1, position, nuisance) with (d, row, position)."""
+    total = values[:, 0] * weights[0][..., None]
+    for k in range(1, len(weights)):
+        total += values[:, k] * weights[k][..., None]
+    return np.asarray(total)
 
 
 def _chunk_table(
-    problem: _Problem, chunk: NDArray[np.intp], size: int, d_count: int, end: float
-) -> masses.InterpolatedMasses:
-    """The table of a chunk of attacks; kept between rounds of refinement if there are few chunks."""
+    problem: _Problem, chunk: NDArray[np.intp], d_count: int, end: float
+) -> _Masses:
+    """The table of a chunk of attacks; kept between rounds of refinement if it covers them all."""
     key = int(chunk[0])
     if key in problem.caches:
         return problem.caches[key]
-    kernel = problem.kernel_of(chunk)
-    table = masses.InterpolatedMasses(
-        kernel,
-        len(chunk) * len(problem.nuisance),
-        problem.model.delta,
-        end,
-        d_count,
-        problem.level.table,
-    )
-    if problem.attacks <= 2 * size:
+    family = problem.family_of(chunk)
+    table: _Masses
+    if problem.correlated:
+        table = TensorMasses(family, problem.model.delta, end, d_count, problem.level.tensor)
+    else:
+        table = masses.InterpolatedMasses(
+            family, problem.model.delta, end, d_count, problem.level.table
+        )
+    if len(chunk) == problem.attacks:
         problem.caches[key] = table
     return table
-
-
-def _add_chunk(
-    problem: _Problem,
-    grid: _Grid,
-    chunk: NDArray[np.intp],
-    table: masses.InterpolatedMasses,
-    inside: FloatArray,
-    outside: FloatArray,
-    shared: int,
-    totals: list[FloatArray],
-) -> None:
-    """Add the log ring masses of some attacks to every row."""
-    nodes, count = len(problem.nuisance), problem.level.nodes
-    multiplicity = problem.multiplicity[chunk]
-    epsilon = grid.epsilon.ravel()
-    rows = len(epsilon)
-    delta = problem.model.delta
-    whole_in = inside[:, -1, shared : shared + rows]
-    whole_out = outside[:, -1, shared : shared + rows]
-    own_in = inside[:, :, shared + rows :]
-    own_out = outside[:, :, shared + rows :]
-    unit = table.log_unit[:, None]
-
-    def summed(logs: FloatArray) -> FloatArray:
-        """(attack * nuisance, position) -> (position, nuisance), counted with multiplicity."""
-        return np.einsum(
-            "i,inp->pn", multiplicity, logs.reshape(len(chunk), nodes, -1), optimize=True
-        )
-
-    for index in range(rows):
-        full = len(grid.quadratures[index].nodes) - 1
-        used = full * count
-        own = slice(index * count, (index + 1) * count)
-        core_in = np.concatenate([inside[:, :, :used], own_in[:, :, own]], axis=2)
-        core_out = np.concatenate([outside[:, :, :used], own_out[:, :, own]], axis=2)
-        if delta > 0:
-            d = delta * grid.quadratures[index].nodes.ravel()
-            weights = masses.lagrange(table.delta_nodes, d)
-            core_in = np.einsum("amp,mp->ap", core_in, weights)
-            core_out = np.einsum("amp,mp->ap", core_out, weights)
-        else:
-            core_in, core_out = core_in[:, 0], core_out[:, 0]
-        logs = unit + masses.log_ring(
-            core_in, core_out, whole_in[:, index, None], whole_out[:, index, None]
-        )
-        totals[index] += summed(logs).reshape(full + 1, count, nodes)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer.inference import panels
 from epsilometer.inference.exact_solve import Solution
-from epsilometer.inference.nuisance import NuisanceBox, NuisanceGrid, whole_box
+from epsilometer.inference.nuisance import NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior, check_probability
 from epsilometer.inference.provenance import Provenance
@@ -28,10 +28,6 @@ FloatArray = NDArray[np.float64]
 
 FINE = 48
 """Points a side on which (tau, r) is drawn and its marginals are tabulated."""
-
-BOX_MARGIN = 1e-7
-"""A finer nuisance grid covers all but this much of the coarser one's marginals."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
@@ -129,23 +125,6 @@ class GridPosterior(Posterior):
 
         return storage.grid_to_datatree(self)
 
-    @property
-    def nuisance_box(self) -> NuisanceBox | None:
-        """Where a finer nuisance grid should look: all but a sliver of what this one found."""
-        if not isinstance(self.model.likelihood, CorrelatedNormal) or self.nuisance.box is None:
-            return None
-        old, whole = self.nuisance.box, whole_box(self.model.likelihood, self.counts)
-        tau = self.marginals["within_correlation"].quantile([BOX_MARGIN, 1 - BOX_MARGIN])
-        r = self.marginals["_r"].quantile([BOX_MARGIN, 1 - BOX_MARGIN])
-
-        def widen(pair: FloatArray, low: float, high: float) -> tuple[float, float]:
-            room = 0.1 * (pair[1] - pair[0])
-            return max(float(pair[0] - room), low), min(float(pair[1] + room), high)
-
-        tau_low, tau_high = widen(tau, max(whole.tau_low, old.tau_low), whole.tau_high)
-        r_low, r_high = widen(r, -1.0, 1.0)
-        return NuisanceBox(tau_low=tau_low, tau_high=tau_high, r_low=r_low, r_high=r_high)
-
     def finished(
         self, *, error: float, tolerance: float, levels: int, provenance: Provenance
     ) -> GridPosterior:
@@ -199,56 +178,38 @@ def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -
     )
 
 
-def _row_offsets(model: AuditModel, solution: Solution) -> FloatArray:
-    """log prior density of each row's epsilon, flat."""
-    if isinstance(model.epsilon, Fixed):
-        return np.zeros(1)
-    points, _ = panels.gauss_legendre(solution.log_rows.shape[1])
-    half = 0.5 * np.diff(solution.breaks)[:, None]
-    return model.epsilon.log_density((solution.breaks[:-1, None] + half * (1 + points)).ravel())
-
-
 def _cells(
     model: AuditModel, solution: Solution, row_mass: FloatArray, top: float
 ) -> Cells:
     log_weight = solution.nuisance.log_weight
-    flat_rows = solution.log_rows.reshape(-1, len(log_weight))
-    flat_mass = row_mass.ravel()
-    correlated = len(log_weight) > 1
-    offsets = _row_offsets(model, solution)
-    epsilon = (
-        np.array([model.epsilon.value])
-        if isinstance(model.epsilon, Fixed)
-        else _row_epsilons(solution)
-    )
-    row_list, strengths, masses, nuisance = [], [], [], []
-    for index in range(len(flat_rows)):
-        if isinstance(model.strength, Fixed):
-            logs = flat_rows[index][None] - top
-            s = np.array([model.strength.value])
-        else:
-            row = solution.rows[index]
-            quadrature = row.quadrature
-            logs = row.log_likelihood + quadrature.log_weights[:, :, None] + log_weight
-            logs = (logs + offsets[index] - top).reshape(-1, len(log_weight))
-            s = quadrature.nodes.ravel()
-        mass = flat_mass[index] * np.exp(logs).sum(axis=-1)
-        row_list.append(np.full(len(s), index))
-        strengths.append(s)
-        masses.append(mass)
-        if correlated:
-            nuisance.append(logs - log_weight)
-    row_index, mass = np.concatenate(row_list), np.concatenate(masses)
-    mass = mass / mass.sum()
-    keep = mass > 1e-12
-    log_nuisance = np.concatenate(nuisance)[keep] if correlated else np.zeros((int(keep.sum()), 0))
-    if correlated:
+    mass = row_mass.ravel()
+    if isinstance(model.epsilon, Fixed):
+        epsilon, offset = np.array([model.epsilon.value]), np.zeros(1)
+    else:
+        epsilon = _row_epsilons(solution)
+        offset = model.epsilon.log_density(epsilon)
+    if solution.rows is None:
+        assert isinstance(model.strength, Fixed)
+        logs = solution.log_rows.reshape(-1, len(log_weight)) - top
+        strength = np.full(len(logs), model.strength.value)
+        row = np.arange(len(logs))
+    else:
+        quadrature = solution.rows.quadrature
+        full = solution.rows.log_likelihood + quadrature.log_weights[..., None] + log_weight
+        logs = (full + (offset - top)[:, None, None, None]).reshape(-1, len(log_weight))
+        strength = quadrature.nodes.ravel()
+        row = np.repeat(np.arange(len(epsilon)), logs.shape[0] // len(epsilon))
+    cell_mass = mass[row] * np.exp(logs).sum(axis=-1)
+    cell_mass = cell_mass / cell_mass.sum()
+    keep = cell_mass > 1e-12
+    log_nuisance = (logs - log_weight)[keep] if len(log_weight) > 1 else logs[keep][:, :0]
+    if log_nuisance.size:
         log_nuisance = log_nuisance - log_nuisance.max(axis=1, keepdims=True)
     return Cells(
         epsilon=epsilon,
-        row=row_index[keep].astype(np.int64),
-        strength=np.concatenate(strengths)[keep],
-        mass=mass[keep],
+        row=row[keep].astype(np.int64),
+        strength=strength[keep],
+        mass=cell_mass[keep],
         log_nuisance=log_nuisance,
     )
 
@@ -274,37 +235,39 @@ def _strength_density(
     cumulative = np.cumsum(cells.mass[order])
     found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
     breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
-    log_weight = solution.nuisance.log_weight
-    offsets = _row_offsets(model, solution)
-    used = []
-    for index in np.unique(cells.row):
-        row = solution.rows[index]
-        scale = row_mass.ravel()[index] * np.exp(
-            row.log_likelihood + (log_weight + offsets[index] - top)
-        ).sum(axis=-1)
-        used.append((row, scale))
+    rows = solution.rows
+    assert rows is not None
+    prior = model.strength
+    offset = (
+        np.zeros(1)
+        if isinstance(model.epsilon, Fixed)
+        else model.epsilon.log_density(rows.epsilon)
+    )
+    scaled = np.exp(
+        rows.log_likelihood + (solution.nuisance.log_weight + (offset - top)[:, None, None, None])
+    ).sum(axis=-1)
+    scaled *= row_mass.ravel()[:, None, None]
     count = 10
 
     def evaluate(breaks: FloatArray) -> FloatArray:
         points, _ = panels.gauss_legendre(count)
         nodes = breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points)
         flat = nodes.ravel()
-        total = np.zeros_like(flat)
-        for row, scale in used:
-            total += row.evaluate(flat, scale)
-        density = np.maximum(total, 0.0) * np.exp(model.strength.log_density(flat))  # type: ignore[union-attr]
-        return density.reshape(nodes.shape)
+        total = np.maximum(rows.interpolate(scaled, flat).sum(axis=0), 0.0)
+        return np.asarray((total * np.exp(prior.log_density(flat))).reshape(nodes.shape))
 
-    for _ in range(6):
-        values = evaluate(breaks)
+    values = evaluate(breaks)
+    for _ in range(3):
         half = 0.5 * np.diff(breaks)
         _, weights = panels.gauss_legendre(count)
         mass = float(np.sum(half[:, None] * values * weights))
         left = panels.tail(values @ panels.analysis_matrix(count).T) * half
-        split = (left > 1e-7 * mass) & (half > 1e-9)
+        # Finer than this only resolves the joints between the rows' own polynomials.
+        split = (left > 1e-5 * mass) & (half > 1e-9)
         if not split.any():
             break
         breaks = np.sort(np.concatenate([breaks, 0.5 * (breaks[:-1] + breaks[1:])[split]]))
+        values = evaluate(breaks)
     return PanelDensity(breaks=breaks, values=values)
 
 
@@ -348,7 +311,8 @@ def _nuisance_densities(
 ) -> dict[str, PanelDensity]:
     """Marginals of tau and rho from the posterior mass at the nodes of the grid.
 
-    The ratio of posterior to prior is smooth: its logarithm is interpolated by a polynomial.
+    The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
+    its shape, and held constant beyond the outermost ones.
     """
     assert grid.box is not None
     shape = (len(grid.tau), len(grid.r))
@@ -358,9 +322,8 @@ def _nuisance_densities(
     r_breaks = np.linspace(grid.box.r_low, grid.box.r_high, 9)
     tau, tau_weights = _panel_nodes(tau_breaks)
     r, r_weights = _panel_nodes(r_breaks)
-    to_tau = interpolation_matrix(grid.tau, tau.ravel())
-    to_r = interpolation_matrix(grid.r, r.ravel())
-    fine = to_tau @ log_ratio @ to_r.T
+    fine = _shape_preserving(grid.tau, log_ratio, tau.ravel())
+    fine = _shape_preserving(grid.r, fine.T, r.ravel()).T
     fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
     tau_density = fine @ r_weights.ravel()
     r_density = tau_weights.ravel() @ fine
@@ -382,6 +345,14 @@ def _nuisance_densities(
         ),
         "_r": PanelDensity(breaks=r_breaks, values=np.maximum(r_density, 0).reshape(r.shape)),
     }
+
+
+def _shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
+    """Monotone cubic interpolation along the first axis; polynomials overshoot on so few nodes."""
+    from scipy.interpolate import PchipInterpolator
+
+    inside = np.clip(points, nodes[0], nodes[-1])
+    return np.asarray(PchipInterpolator(nodes, values, axis=0)(inside))
 
 
 def _panel_nodes(breaks: FloatArray, count: int = 8) -> tuple[FloatArray, FloatArray]:

@@ -23,6 +23,7 @@ IntArray = NDArray[np.intp]
 class Paths:
     """Straight paths t(u) = t_start + t_rate u, d(u) = d_start + d_rate u for u in [0, length]."""
 
+    attack: IntArray
     t_start: FloatArray
     d_start: FloatArray
     t_rate: FloatArray
@@ -37,8 +38,9 @@ class Paths:
 class TableAccuracy:
     """What a table must reach.
 
-    ``tolerance`` bounds what is left of the flux on a panel relative to its maximum over the path;
-    down to e^-depth of that maximum the flux is resolved relative to itself, to ``tail_tolerance``.
+    ``tolerance`` bounds what is left unresolved on a panel relative to the flux there, where it is
+    at its maximum over the path; it may grow as the inverse root of the flux, up to
+    ``tail_tolerance``, and below e^-depth of the maximum nothing is asked.
     """
 
     edge: edges.EdgeAccuracy
@@ -57,14 +59,14 @@ class MassTable:
     """Cumulative masses along paths.  All masses of a path are in units of exp(log_unit[path])."""
 
     def __init__(
-        self, kernel: edges.Kernel, paths: Paths, seeds: FloatArray, accuracy: TableAccuracy
+        self, family: edges.Family, paths: Paths, seeds: FloatArray, accuracy: TableAccuracy
     ) -> None:
         """Build the table.
 
         Parameters
         ----------
-        kernel
-            The count likelihood, one entry a path.
+        family
+            The count likelihood; ``paths.attack`` says which of its entries a path belongs to.
         paths
             Where to go.
         seeds
@@ -75,7 +77,7 @@ class MassTable:
         """
         self._count = accuracy.nodes
         path, low, high = _first_panels(paths, seeds)
-        values = _sample(kernel, paths, path, low, high, accuracy)
+        values = _sample(family, paths, path, low, high, accuracy)
         for _ in range(MOST_ROUNDS):
             split = _to_split(len(paths), path, low, high, values, accuracy)
             if not split.any():
@@ -85,7 +87,7 @@ class MassTable:
             new_path = np.concatenate([path[split], path[split]])
             new_low = np.concatenate([low[split], middle])
             new_high = np.concatenate([middle, high[split]])
-            new_values = _sample(kernel, paths, new_path, new_low, new_high, accuracy)
+            new_values = _sample(family, paths, new_path, new_low, new_high, accuracy)
             path = np.concatenate([path[kept], new_path])
             low = np.concatenate([low[kept], new_low])
             high = np.concatenate([high[kept], new_high])
@@ -101,61 +103,51 @@ class MassTable:
     def _finish(
         self, count: int, path: IntArray, low: FloatArray, high: FloatArray, values: FloatArray
     ) -> None:
-        self.log_unit = np.full(count, -np.inf)
+        self.log_unit = np.full((count, values.shape[2]), -np.inf)
         np.maximum.at(self.log_unit, path, values.max(axis=1))
         self.log_unit[~np.isfinite(self.log_unit)] = 0.0
-        flux = np.exp(values - self.log_unit[path][:, None])
         half = 0.5 * (high - low)
+        flux = np.exp(values - self.log_unit[path][:, None]) * half[:, None, None]
         _, weights = panels.gauss_legendre(self._count)
-        masses = half * (flux @ weights)
+        masses = np.einsum("pkn,k->pn", flux, weights)
         matrix = panels.integration_matrix(self._count) @ panels.analysis_matrix(self._count)
-        # Coefficients first, so that a look-up gathers whole columns.
-        self._integral = np.ascontiguousarray((flux * half[:, None]) @ matrix.T)
+        # Coefficients first, so that a look-up gathers whole blocks.
+        self._integral = np.ascontiguousarray(np.einsum("ck,pkn->cpn", matrix, flux))
         self._low, self._half, self._mass = low, half, masses
         self._first = np.searchsorted(path, np.arange(count))
         self._last = np.searchsorted(path, np.arange(count), side="right") - 1
-        running = np.cumsum(masses)
-        start = running[self._first] - masses[self._first]
-        self._before = _segment_cumsum(masses, path, self._first)
-        self._after = _segment_cumsum(masses[::-1], path[::-1], len(path) - 1 - self._last)[::-1]
-        self.total = running[self._last] - start
+        self._before = _segment_cumsum(masses, self._first, self._last)
+        backwards = _segment_cumsum(
+            masses[::-1], len(path) - 1 - self._last[::-1], len(path) - 1 - self._first[::-1]
+        )
+        self._after = backwards[::-1]
+        self.total = self._before[self._last] + masses[self._last]
         # One increasing key for all paths: panels are then found with a single search.
         self._stride = float(high.max()) * 2 + 1
         self._key = low + path * self._stride
 
     def masses(self, path: IntArray, position: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mass before and mass beyond ``position`` on each ``path`` (equal shapes)."""
+        """Mass before and beyond ``position`` on each ``path`` (equal shapes), nuisance last."""
         key = position + path * self._stride
         panel = np.searchsorted(self._key, key, side="right") - 1
         panel = np.clip(panel, self._first[path], self._last[path])
         local = np.clip((position - self._low[panel]) / self._half[panel] - 1, -1.0, 1.0)
-        coefficients = np.moveaxis(self._integral[panel], -1, 0)
-        part = np.clip(panels.legendre_sum(coefficients, local), 0.0, self._mass[panel])
-        return self._before[panel] + part, self._after[panel] + (self._mass[panel] - part)
+        mass = self._mass[panel]
+        part = panels.legendre_sum(self._integral[:, panel], local[..., None])
+        part = np.clip(part, 0.0, mass)
+        return self._before[panel] + part, self._after[panel] + (mass - part)
 
 
-def _segment_cumsum(values: FloatArray, path: IntArray, first: IntArray) -> FloatArray:
-    """Exclusive running sum that starts anew on each path (paths are contiguous).
+def _segment_cumsum(values: FloatArray, first: IntArray, last: IntArray) -> FloatArray:
+    """Running sum of what came before, starting anew on each path.
 
     Not a difference of one long running sum: that would lose small masses beside large ones.
     """
-    position = np.arange(len(values)) - np.repeat(first[np.argsort(first)], _runs(path))
     result = np.zeros_like(values)
-    current = np.zeros(len(first))
-    order = np.argsort(first)
-    starts = first[order]
-    lengths = _runs(path)
-    for step in range(1, int(position.max(initial=0)) + 1):
-        alive = lengths > step
-        index = starts[alive] + step
-        current[alive] += values[index - 1]
-        result[index] = current[alive]
+    for step in range(1, int((last - first).max(initial=0)) + 1):
+        index = first[first + step <= last] + step
+        result[index] = result[index - 1] + values[index - 1]
     return result
-
-
-def _runs(path: IntArray) -> IntArray:
-    edges_at = np.flatnonzero(np.diff(path)) + 1
-    return np.diff(np.concatenate([[0], edges_at, [len(path)]]))
 
 
 def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -165,18 +157,17 @@ def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IntArray, FloatArray
     )
     # Seeds that (nearly) coincide are merged into one break; the ends stay where they are.
     distinct = np.diff(breaks, axis=1, prepend=-np.inf) > 1e-12 * length
-    path, low, high = [], [], []
-    for index in range(len(paths)):
-        points = breaks[index, distinct[index]]
-        points[-1] = paths.length[index]
-        path.append(np.full(len(points) - 1, index))
-        low.append(points[:-1])
-        high.append(points[1:])
-    return np.concatenate(path), np.concatenate(low), np.concatenate(high)
+    distinct[:, -1] = True
+    # The last break is the end itself; one that all but coincides with it gives way.
+    distinct[:, :-1] &= length - breaks[:, :-1] > 1e-12 * length
+    path = np.nonzero(distinct)[0]
+    flat = breaks[distinct]
+    joined = path[1:] == path[:-1]
+    return path[:-1][joined], flat[:-1][joined], flat[1:][joined]
 
 
 def _sample(
-    kernel: edges.Kernel,
+    family: edges.Family,
     paths: Paths,
     path: IntArray,
     low: FloatArray,
@@ -187,14 +178,15 @@ def _sample(
     u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
     index = np.repeat(path, accuracy.nodes)
     flux = edges.log_flux(
-        kernel.take(index),
+        family,
+        paths.attack[index],
         paths.t_start[index] + paths.t_rate[index] * u,
         paths.d_start[index] + paths.d_rate[index] * u,
         paths.t_rate[index],
         paths.d_rate[index],
         accuracy.edge,
     )
-    return flux.reshape(len(path), accuracy.nodes)
+    return flux.reshape(len(path), accuracy.nodes, -1)
 
 
 def _to_split(
@@ -206,17 +198,19 @@ def _to_split(
     accuracy: TableAccuracy,
 ) -> NDArray[np.bool_]:
     peak = values.max(axis=1)
-    top = np.full(count, -np.inf)
+    top = np.full((count, values.shape[2]), -np.inf)
     np.maximum.at(top, path, peak)
     with np.errstate(invalid="ignore"):
         below = np.where(np.isfinite(peak), top[path] - peak, np.inf)
     matters = below < accuracy.depth
     scaled = np.exp(values - np.where(np.isfinite(peak), peak, 0.0)[:, None])
-    remainder = panels.tail(scaled @ panels.analysis_matrix(accuracy.nodes).T)
+    last_two = panels.analysis_matrix(accuracy.nodes)[-2:]
+    remainder = np.abs(np.einsum("ck,pkn->cpn", last_two, scaled)).sum(axis=0)
     allowed = np.minimum(
-        accuracy.tolerance * np.exp(np.minimum(below, 700.0)), accuracy.tail_tolerance
+        accuracy.tolerance * np.exp(0.5 * np.minimum(below, 700.0)), accuracy.tail_tolerance
     )
-    split = matters & (remainder > allowed)
+    split = (matters & (remainder > allowed)).any(axis=1)
+    matters = matters.any(axis=1)
     width = high - low
     same = path[1:] == path[:-1]
     split[:-1] |= same & matters[1:] & (width[:-1] > GRADING * width[1:])

@@ -23,7 +23,8 @@ from epsilometer.inference.nuisance import peak_guess
 
 FloatArray = NDArray[np.float64]
 
-SEED_STEPS = np.array([-9.0, -6.0, -4.0, -2.5, -1.2, 0.0, 1.2, 2.5, 4.0, 6.0, 9.0])
+SEED_STEPS = np.array([-6.0, -3.0, -1.0, 1.0, 3.0, 6.0])
+"""First breaks of a path, in widths around the guessed peak of its flux."""
 
 
 def delta_nodes(delta: float, count: int) -> FloatArray:
@@ -46,9 +47,9 @@ def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
     return np.stack(weights)
 
 
-def sharpness(kernel: edges.Kernel, delta: float) -> float:
+def sharpness(family: edges.Family, delta: float) -> float:
     """How far d in [0, delta] moves an attack's critical level, in units of its width; the worst."""
-    large, _, width = peak_guess(kernel)
+    large, _, width = peak_guess(family)
     return float(np.max(delta / np.maximum(1 - delta - large, 0.02) / width))
 
 
@@ -57,66 +58,73 @@ class InterpolatedMasses:
 
     def __init__(
         self,
-        kernel: edges.Kernel,
-        attacks: int,
+        family: edges.Family,
         delta: float,
         epsilon_end: float,
         nodes: int,
         accuracy: TableAccuracy,
     ) -> None:
         self.delta_nodes = delta_nodes(delta, nodes)
-        self._attacks = attacks
+        large, small, width = peak_guess(family)
+        attacks = self._attacks = len(large)
         count = len(self.delta_nodes)
         index = np.repeat(np.arange(attacks), count)
         d_start = np.tile(self.delta_nodes, attacks)
         zeros = np.zeros_like(d_start)
         paths = Paths(
+            attack=index,
             t_start=zeros,
             d_start=d_start,
             t_rate=zeros + 1,
             d_rate=zeros,
             length=zeros + epsilon_end,
         )
-        large, small, width = peak_guess(kernel)
         with np.errstate(divide="ignore"):
             centre = np.log(np.maximum(1 - large[index] - d_start, 1e-3) / small[index])
         seeds = np.clip(centre, 0.0, epsilon_end)[:, None] + width[index][:, None] * SEED_STEPS
-        self._table = MassTable(kernel.take(index), paths, seeds, accuracy)
-        units = self._table.log_unit.reshape(attacks, count)
-        self._strip = np.zeros((attacks, count))
-        if delta > 0:
-            strip = self._strip_table(kernel, delta, accuracy)
+        self._table = MassTable(family, paths, seeds, accuracy)
+        units = self._table.log_unit.reshape(attacks, count, -1)
+        strip = self._strip_table(family, delta, accuracy) if delta > 0 else None
+        if strip is not None:
             units = np.concatenate([units, strip.log_unit[:, None]], axis=1)
         self.log_unit = units.max(axis=1)
         self._rescale = np.exp(units - self.log_unit[:, None])
-        if delta > 0:
+        self._strip = np.zeros((attacks, count, 1))
+        if strip is not None:
             grid = np.broadcast_to(np.arange(attacks)[:, None], (attacks, count))
             before, _ = strip.masses(grid, np.broadcast_to(self.delta_nodes, (attacks, count)))
             self._strip = before * self._rescale[:, -1:]
 
     @staticmethod
-    def _strip_table(kernel: edges.Kernel, delta: float, accuracy: TableAccuracy) -> MassTable:
+    def _strip_table(family: edges.Family, delta: float, accuracy: TableAccuracy) -> MassTable:
         """Masses of the strip R(0, d), which the paths along t start from."""
-        large, small, _ = peak_guess(kernel)
+        large, small, _ = peak_guess(family)
         zeros = np.zeros_like(large)
         paths = Paths(
-            t_start=zeros, d_start=zeros, t_rate=zeros, d_rate=zeros + 1, length=zeros + delta
+            attack=np.arange(len(large)),
+            t_start=zeros,
+            d_start=zeros,
+            t_rate=zeros,
+            d_rate=zeros + 1,
+            length=zeros + delta,
         )
         width = np.full_like(large, 0.25 * delta)
         seeds = (1 - large - small)[:, None] + width[:, None] * np.array([-1.0, 0.0, 1.0])
-        return MassTable(kernel, paths, seeds, accuracy)
+        return MassTable(family, paths, seeds, accuracy)
 
-    def at(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Masses inside and outside R(t, d_m), shape (attacks, d nodes, t), for shared t."""
+    def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
+        """Masses inside and outside R(t, d_m) of some attacks: (attack, d node, t, nuisance node)."""
         count = len(self.delta_nodes)
-        path = np.arange(self._attacks * count)
+        attacks = np.arange(self._attacks)[part]
+        path = (attacks[:, None] * count + np.arange(count)).ravel()
         shape = (len(path), len(t))
         inside, outside = self._table.masses(
             np.broadcast_to(path[:, None], shape), np.broadcast_to(t, shape)
         )
-        scale = self._rescale[:, :count, None]
-        inside = inside.reshape(self._attacks, count, -1) * scale + self._strip[:, :, None]
-        return inside, outside.reshape(self._attacks, count, -1) * scale
+        scale = self._rescale[part, :count, None]
+        full = (len(attacks), count, len(t), -1)
+        inside = inside.reshape(full) * scale + self._strip[part, :, None]
+        return inside, outside.reshape(full) * scale
 
 
 def log_ring(
@@ -134,20 +142,22 @@ def log_ring(
 
 
 def ray_table(
-    kernel: edges.Kernel,
+    family: edges.Family,
+    attack: NDArray[np.intp],
     epsilon: FloatArray,
     delta: float,
     strength: float,
     accuracy: TableAccuracy,
 ) -> MassTable:
-    """Flux along the rays (u epsilon, u delta), u from ``strength`` to 1; one epsilon an entry.
+    """Flux along the rays (u epsilon, u delta), u from ``strength`` to 1; an entry is a path.
 
     The mass beyond position s - strength is that of the ring R_s(epsilon, delta).
     """
-    large, small, width = peak_guess(kernel)
+    large, small, width = (values[attack] for values in peak_guess(family))
     gap = 1 - strength
     zeros = np.zeros_like(epsilon)
     paths = Paths(
+        attack=attack,
         t_start=strength * epsilon,
         d_start=zeros + strength * delta,
         t_rate=epsilon,
@@ -161,7 +171,7 @@ def ray_table(
         u = u - (large + growth - 1 + u * delta) / (epsilon * growth + delta + 1e-12)
         u = np.clip(u, 0.0, 1.0)
     seeds = (u - strength)[:, None] + (width / (epsilon + width))[:, None] * SEED_STEPS
-    return MassTable(kernel, paths, seeds, accuracy)
+    return MassTable(family, paths, seeds, accuracy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,17 +182,16 @@ class FixedStrengthMasses:
     strength: float
     accuracy: TableAccuracy
 
-    def log_masses(self, kernel: edges.Kernel, epsilon: FloatArray) -> FloatArray:
-        """Entry by entry; at strength 1 the limit of mass / (1 - s)."""
+    def log_masses(
+        self, family: edges.Family, attack: NDArray[np.intp], epsilon: FloatArray
+    ) -> FloatArray:
+        """Entry by entry, nuisance nodes last; at strength 1 the limit of mass / (1 - s)."""
         if self.strength == 1:
-            return edges.log_flux(
-                kernel,
-                epsilon,
-                np.full_like(epsilon, self.delta),
-                epsilon,
-                np.full_like(epsilon, self.delta),
-                self.accuracy.edge,
+            delta = np.full_like(epsilon, self.delta)
+            flux = edges.log_flux(
+                family, attack, epsilon, delta, epsilon, delta, self.accuracy.edge
             )
-        table = ray_table(kernel, epsilon, self.delta, self.strength, self.accuracy)
+            return flux.reshape(len(epsilon), -1)
+        table = ray_table(family, attack, epsilon, self.delta, self.strength, self.accuracy)
         with np.errstate(divide="ignore"):
-            return table.log_unit + np.log(table.total)
+            return np.asarray(table.log_unit + np.log(table.total))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference import panels
-from epsilometer.inference.edges import BinomialKernel, Kernel, NormalKernel
+from epsilometer.inference.edges import BinomialKernel, Family, Kernel, NormalKernel
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
 
@@ -60,12 +60,12 @@ def whole_box(likelihood: CorrelatedNormal, counts: AttackCounts) -> NuisanceBox
 
 
 def make_grid(
-    likelihood: Likelihood, counts: AttackCounts, box: NuisanceBox | None, count: int
+    likelihood: Likelihood, counts: AttackCounts, count: int
 ) -> NuisanceGrid:
-    """A grid of count x count nodes over the box (the whole prior if None)."""
+    """A grid of count x count nodes for the prior."""
     if isinstance(likelihood, IndependentBinomial):
         return POINT
-    box = whole_box(likelihood, counts) if box is None else box
+    box = whole_box(likelihood, counts)
     tau, tau_weight = _prior_gauss(likelihood, counts, box, count)
     points, weights = panels.gauss_legendre(count)
     half = 0.5 * (box.r_high - box.r_low)
@@ -103,8 +103,8 @@ def _prior_gauss(
     return box.tau_low + half * (1 + nodes), total / kept * vectors[0] ** 2
 
 
-def make_kernel(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid) -> Kernel:
-    """The likelihood of each base at each node of the grid, flattened to (base, node)."""
+def make_family(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid) -> Family:
+    """The likelihood of each base at each node: a group for each r, in it a kernel for each tau."""
     if isinstance(likelihood, IndependentBinomial):
         from scipy.special import gammaln
 
@@ -120,42 +120,50 @@ def make_kernel(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid
         constant = sum(
             gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1))
         )
-        return BinomialKernel(
+        kernel = BinomialKernel(
             false_positives=x,
             trials_h0=n0,
             false_negatives=y,
             trials_h1=n1,
             log_constant=np.asarray(constant),
         )
-    tau = np.repeat(grid.tau, len(grid.r))
-    bound = likelihood.cross_correlation_bound(counts, tau)
-    rho = np.tile(grid.r, len(grid.tau)) * bound
-    n0 = counts.trials_h0.astype(float)[:, None]
-    n1 = counts.trials_h1.astype(float)[:, None]
+        return [[kernel]]
+    bound = likelihood.cross_correlation_bound(counts, grid.tau)
+    return [
+        [_normal_kernel(counts, float(tau), float(r * b)) for tau, b in zip(grid.tau, bound, strict=True)]
+        for r in grid.r
+    ]
+
+
+def _normal_kernel(counts: AttackCounts, tau: float, rho: float) -> NormalKernel:
+    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
     spread_h0, spread_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
     correlation = rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
-    log_constant = (
-        -math.log(2 * math.pi)
-        - 0.5 * np.log1p(-correlation * correlation)
-        - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
-    )
-    shape = np.ones_like(correlation)
     return NormalKernel(
-        rate_h0=(counts.false_positive_rates[:, None] * shape).ravel(),
-        precision_h0=(n0 / spread_h0).ravel(),
-        rate_h1=(counts.false_negative_rates[:, None] * shape).ravel(),
-        precision_h1=(n1 / spread_h1).ravel(),
-        correlation=correlation.ravel(),
-        log_constant=log_constant.ravel(),
+        rate_h0=counts.false_positive_rates,
+        precision_h0=n0 / spread_h0,
+        rate_h1=counts.false_negative_rates,
+        precision_h1=n1 / spread_h1,
+        correlation=correlation,
+        log_constant=-math.log(2 * math.pi)
+        - 0.5 * np.log1p(-correlation * correlation)
+        - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1),
     )
 
 
-def peak_guess(kernel: Kernel) -> tuple[FloatArray, FloatArray, FloatArray]:
+def take(family: Family, index: NDArray[np.intp]) -> Family:
+    """The family of some of the attacks."""
+    return [[kernel.take(index) for kernel in group] for group in family]
+
+
+def peak_guess(family: Family) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Per attack: smoothed rates (the larger first, reflected below the diagonal), and a log-width.
 
     The width is the standard deviation of log((1 - alpha) / beta), the scale in epsilon on which the
     attack's counts leave its critical level uncertain.  Only guesses: they seed refinements.
     """
+    # The narrowest of a family: the smallest tau.
+    kernel: Kernel = family[len(family) // 2][0]
     if isinstance(kernel, BinomialKernel):
         n0, n1 = kernel.trials_h0, kernel.trials_h1
         rate_0, rate_1 = kernel.false_positives / n0, kernel.false_negatives / n1

@@ -6,9 +6,11 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that produce numbers here."""
     found = {"python": platform.python_version()}

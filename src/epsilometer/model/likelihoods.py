@@ -24,6 +24,10 @@ FloatArray = NDArray[np.float64]
 class IndependentBinomial:
     """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
 
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        """Every epsilon from 0 will do."""
+        return 0.0
+
     def check(self, counts: AttackCounts) -> None:
         """Every set of counts will do."""
 
@@ -94,6 +98,15 @@ class CorrelatedNormal:
                     f"challenge base {label!r}: the correlated likelihood expects {name} >= 2, "
                     f"got {name}={int(column.min())}; use the binomial likelihood."
                 )
+
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        """The epsilon below which this likelihood is not used: half a count in the largest trials.
+
+        There R(epsilon, delta) is narrower than a single count.  The normal density, unlike a
+        probability of counts, is unbounded where a rate meets 0 or 1, and averaged over so thin a
+        region it can outweigh everything else: an artefact, not evidence for epsilon = 0.
+        """
+        return 0.5 / max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
         """The open interval in which tau may lie."""

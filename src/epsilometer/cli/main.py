@@ -1,0 +1,103 @@
+"""The command ``epsilometer``: wires the commands together and words every failure in one line.
+
+Exit codes: 0 done, 2 bad input or a file that cannot be written, 4 the result is printed but did
+not reach its accuracy, 130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from epsilometer.cli.estimate import estimate
+from epsilometer.errors import EpsilometerError, NotConvergedError
+
+BAD_INPUT = 2
+NOT_CONVERGED = 4
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+# typer does not name the base of its errors in public: BadParameter, UsageError, ClickException.
+_UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="epsilometer",
+    help="How private is a training algorithm, judged by attacks on it?",
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(estimate)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"epsilometer {version('epsilometer')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Estimate differential privacy from the error counts of membership-inference attacks."""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; nothing but that code and text comes out."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    message, code = "", 0
+    try:
+        result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
+        sys.stdout.flush()
+        code = int(result or 0)
+    except NotConvergedError as error:
+        message, code = str(error), NOT_CONVERGED
+    except EpsilometerError as error:
+        message, code = str(error), BAD_INPUT
+    except _UsageProblem as error:
+        message, code = error.format_message(), BAD_INPUT  # type: ignore[attr-defined]
+    except BrokenPipeError:
+        code = _pipe_closed()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        message, code = f"{where}{error.strerror or error}.", BAD_INPUT
+    except MemoryError:
+        message, code = "not enough memory for these counts and settings.", BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except SystemExit as stop:
+        # typer leaves this way when the reader of its output has gone.
+        code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
+    if message or code == INTERRUPTED:
+        _complain(message or "interrupted.")
+    return code
+
+
+def _complain(message: str) -> None:
+    """One line on stderr, whatever text a file or an argument put into the message."""
+    line = "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in " ".join(message.split())
+    )
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"epsilometer: {line}\n")
+        sys.stderr.flush()
+
+
+def _pipe_closed() -> int:
+    """Point stdout elsewhere, or the interpreter would complain once more while it closes."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE

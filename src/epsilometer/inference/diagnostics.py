@@ -1,0 +1,124 @@
+"""Whether chains can be believed: rank-normalised R-hat and effective sample sizes.
+
+The definitions and the thresholds are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner,
+"Rank-normalization, folding, and localization: an improved R-hat", Bayesian Analysis 16 (2021).
+ArviZ computes them; it is loaded when first needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_R_HAT = 1.01
+LEAST_EFFECTIVE_SIZE = 400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterDiagnostics:
+    """Figures of one parameter; a chain that never moved has R-hat inf and effective sizes 0."""
+
+    r_hat: float
+    bulk_effective_size: float
+    tail_effective_size: float
+    mean_standard_error: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether R-hat < 1.01 and both effective sizes are at least 400."""
+        return (
+            self.r_hat < LARGEST_R_HAT
+            and self.bulk_effective_size >= LEAST_EFFECTIVE_SIZE
+            and self.tail_effective_size >= LEAST_EFFECTIVE_SIZE
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostics:
+    """Figures of every parameter, and the share of random-walk proposals accepted."""
+
+    parameters: Mapping[str, ParameterDiagnostics]
+    acceptance_rate: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether every parameter meets the thresholds of Vehtari et al. (2021)."""
+        return all(figures.converged for figures in self.parameters.values())
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain numbers for JSON, which has no infinity: None stands for it."""
+        return {
+            "converged": self.converged,
+            "acceptance_rate": self.acceptance_rate,
+            "parameters": {
+                name: {
+                    key: value if math.isfinite(value) else None
+                    for key, value in vars(figures).items()
+                }
+                for name, figures in self.parameters.items()
+            },
+        }
+
+    def describe(self) -> str:
+        """One line a parameter."""
+        return "\n".join(
+            f"{name}: R-hat {f.r_hat:.4f}, effective draws {f.bulk_effective_size:.0f} (bulk), "
+            f"{f.tail_effective_size:.0f} (tail), Monte Carlo error of the mean "
+            f"{f.mean_standard_error:.2g}"
+            for name, f in self.parameters.items()
+        )
+
+
+NEVER_MOVED = ParameterDiagnostics(
+    r_hat=math.inf,
+    bulk_effective_size=0.0,
+    tail_effective_size=0.0,
+    mean_standard_error=math.inf,
+)
+
+
+def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
+    """Return the figures of one parameter from its draws, of shape (chain, draw).
+
+    Chains that never moved, values that are not finite and fewer than 8 draws a chain all count as
+    not converged rather than as NaN.
+    """
+    from arviz_stats import base
+
+    array_stats: Any = base.array_stats  # type: ignore[attr-defined]
+
+    if draws.shape[1] < 8 or not np.all(np.isfinite(draws)) or np.any(np.ptp(draws, axis=1) == 0):
+        return NEVER_MOVED
+    # A single chain is compared with itself, first half against second.
+    chains = draws
+    if len(draws) == 1:
+        half = draws.shape[1] // 2
+        chains = np.stack([draws[0, :half], draws[0, -half:]])
+    with np.errstate(all="ignore"):
+        r_hat = float(array_stats.rhat(chains, chain_axis=0, draw_axis=1, method="rank"))
+        bulk = float(array_stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"))
+        tail = float(
+            array_stats.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
+        )
+        error = float(array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="mean"))
+    return ParameterDiagnostics(
+        r_hat=r_hat if math.isfinite(r_hat) else math.inf,
+        bulk_effective_size=bulk if math.isfinite(bulk) else 0.0,
+        tail_effective_size=tail if math.isfinite(tail) else 0.0,
+        mean_standard_error=error if math.isfinite(error) else math.inf,
+    )
+
+
+def diagnose(samples: Mapping[str, FloatArray], *, acceptance_rate: float) -> Diagnostics:
+    """Return the figures of all parameters, from draws of shape (chain, draw)."""
+    return Diagnostics(
+        parameters={name: diagnose_parameter(draws) for name, draws in samples.items()},
+        acceptance_rate=acceptance_rate,
+    )

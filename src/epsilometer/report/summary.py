@@ -1,0 +1,268 @@
+"""A posterior in a few numbers and sentences: for people, and as one plain JSON object."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from epsilometer import _validate
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+
+LABELS = {
+    "epsilon": "epsilon",
+    "strength": "attack strength",
+    "within_correlation": "within correlation",
+    "cross_correlation": "cross correlation",
+}
+"""Parameters as people read them."""
+
+WIDTH = 80
+
+
+def summarise(
+    posterior: Posterior, *, level: float = 0.9, claim: float | None = None
+) -> dict[str, Any]:
+    """Everything worth quoting, as plain Python values ready for JSON; never NaN or infinity.
+
+    Parameters
+    ----------
+    level
+        Probability of the central credible intervals, in (0, 1).
+    claim
+        An epsilon somebody claims; adds the posterior probability that the true one is above it.
+    """
+    level = _validate.level(level)
+    estimated = [
+        name for name in LABELS if name in ("epsilon", "strength") or name in posterior.parameters
+    ]
+    result: dict[str, Any] = {name: _parameter(posterior, name, level) for name in estimated}
+    provenance = posterior.provenance
+    result |= {
+        "num_challenge_bases": len(posterior.counts),
+        "delta": posterior.model.delta,
+        "engine": provenance.engine,
+        "seconds": provenance.seconds,
+        "converged": bool(posterior.trustworthy),
+    }
+    if isinstance(posterior, GridPosterior):
+        accuracy = posterior.accuracy
+        result["accuracy"] = {
+            "error": accuracy.error,
+            "tolerance": accuracy.tolerance,
+            "met": bool(accuracy.met),
+            "levels": accuracy.levels,
+            "method": accuracy.method,
+        }
+        result["log_evidence"] = posterior.log_evidence
+    else:
+        result["diagnostics"] = posterior.diagnostics.to_dict()  # type: ignore[attr-defined]
+    if claim is not None:
+        claim = _validate.non_negative("claim", claim)
+        above = posterior.probability_above("epsilon", claim)
+        result["claim"] = {"epsilon": claim, "probability_above": above}
+    result["assumptions"] = {
+        "delta": posterior.model.delta,
+        "likelihood": _described(posterior.model.likelihood),
+        "priors": {
+            "epsilon": _described(posterior.model.epsilon),
+            "strength": _described(posterior.model.strength),
+        },
+        "sentences": plain_assumptions(posterior.model),
+    }
+    result["settings"] = dict(provenance.settings)
+    result["seed"] = provenance.seed
+    result["versions"] = dict(provenance.versions)
+    return {name: plain(value) for name, value in result.items()}
+
+
+def _parameter(posterior: Posterior, name: str, level: float) -> dict[str, Any]:
+    return {
+        "mean": posterior.mean(name),
+        "median": posterior.median(name),
+        "interval": list(posterior.credible_interval(name, level)),
+        "level": level,
+    }
+
+
+def _described(value: Any) -> dict[str, Any]:
+    """A frozen choice of the model by its name and fields."""
+    described: dict[str, Any] = {"name": type(value).__name__}
+    return described | {part.name: getattr(value, part.name) for part in fields(value) if part.init}
+
+
+def plain(value: Any) -> Any:
+    """The same value in types JSON knows; a number that is not finite becomes null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if hasattr(value, "item"):
+        return plain(value.item())
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def plain_assumptions(model: AuditModel) -> list[str]:
+    """What the model takes for granted, one sentence each."""
+    sentences = [
+        f"The algorithm is (epsilon, delta)-differentially private with delta = {model.delta:g}.",
+        f"{_epsilon_sentence(model)}",
+        f"{_strength_sentence(model)}",
+    ]
+    if isinstance(model.likelihood, CorrelatedNormal):
+        scale = model.likelihood.within_correlation_scale
+        sentences += [
+            "Decisions on one challenge base are correlated: its two counts are jointly normal.",
+            f"The within correlation has a normal prior, standard deviation {scale:g}, cut to what "
+            "is possible; the cross correlation is uniform given it.",
+        ]
+    else:
+        sentences.append("All decisions are independent: the counts are binomial.")
+    sentences.append(
+        "Each attack's error rates lie anywhere in the region that epsilon and the strength leave "
+        "them, equally likely, independently of the other attacks."
+    )
+    return sentences
+
+
+def _epsilon_sentence(model: AuditModel) -> str:
+    prior = model.epsilon
+    if isinstance(prior, Fixed):
+        return f"epsilon is held at {prior.value:g}."
+    if isinstance(prior, HalfNormal):
+        return f"Before the data, epsilon is half-normal with scale {prior.scale:.4g}."
+    if isinstance(prior, Exponential):
+        return f"Before the data, epsilon is exponential with mean {prior.mean:.4g}."
+    if isinstance(prior, LogNormal):
+        return (
+            f"Before the data, epsilon is log-normal with median {prior.median:.4g} "
+            f"and log scale {prior.log_scale:.4g}."
+        )
+    assert isinstance(prior, Uniform)
+    return f"Before the data, epsilon is uniform between 0 and {prior.upper:.4g}."
+
+
+def _strength_sentence(model: AuditModel) -> str:
+    prior = model.strength
+    if isinstance(prior, Fixed):
+        return f"The attack strength is held at {prior.value:g}."
+    assert isinstance(prior, Beta)
+    if prior.a == prior.b == 1:
+        return "Before the data, every attack strength from 0 to 1 is equally likely."
+    return f"Before the data, the attack strength is Beta({prior.a:g}, {prior.b:g})."
+
+
+# --- for the terminal -------------------------------------------------------------------------
+
+
+def summary_text(summary: dict[str, Any]) -> str:
+    """The summary for reading, at most 80 columns wide, in plain ASCII."""
+    epsilon = summary["epsilon"]
+    level = f"{100 * epsilon['level']:.10g} %"
+    held = summary["assumptions"]["priors"]
+    names = [name for name in LABELS if name in summary]
+    rows = [("", "median", f"{level} interval", "mean")]
+    for name in names:
+        item = summary[name]
+        if held.get(name, {}).get("name") == "Fixed":
+            rows.append((LABELS[name], f"{item['median']:.6g}", "(fixed)", ""))
+            continue
+        low, high = item["interval"]
+        digits = _decimals(low, high)
+        rows.append(
+            (
+                LABELS[name],
+                _number(item["median"], digits),
+                f"{_number(low, digits)} to {_number(high, digits)}",
+                _number(item["mean"], digits),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
+    lines.append("")
+    bases = summary["num_challenge_bases"]
+    facts = [
+        ("challenge bases", f"{bases:,}"),
+        ("delta", f"{summary['delta']:g}"),
+        ("engine", engine_sentence(summary)),
+        ("time", f"{summary['seconds']:.2f} s"),
+    ]
+    if "claim" in summary:
+        claim = summary["claim"]
+        facts.append(
+            (
+                "claim",
+                f"epsilon exceeds {claim['epsilon']:g} with probability "
+                f"{_probability(claim['probability_above'])}",
+            )
+        )
+    for label, text in facts:
+        lines += _wrapped(text, first=f"{label:<17}", rest=" " * 17)
+    lines += ["", "Assumed:"]
+    for sentence in summary["assumptions"]["sentences"]:
+        lines += _wrapped(sentence, first="- ", rest="  ")
+    return "\n".join(lines) + "\n"
+
+
+def engine_sentence(summary: dict[str, Any]) -> str:
+    """Which engine, and how far its answer can be trusted."""
+    if "accuracy" in summary:
+        accuracy = summary["accuracy"]
+        error = accuracy["error"]
+        shown = "unknown" if error is None else f"{error:.1e}"
+        verdict = "met" if accuracy["met"] else "NOT MET"
+        return (
+            f"exact quadrature; estimated error {shown}, "
+            f"tolerance {accuracy['tolerance']:.0e} {verdict}"
+        )
+    verdict = "converged" if summary["converged"] else "NOT CONVERGED"
+    return f"MCMC; {verdict}; {diagnostics_phrase(summary['diagnostics'])}"
+
+
+def diagnostics_phrase(diagnostics: dict[str, Any]) -> str:
+    """The worst R-hat and effective sample sizes over the parameters, in words."""
+    figures = diagnostics["parameters"].values()
+    r_hats = [item["r_hat"] for item in figures]
+    worst = "infinite" if None in r_hats else f"{max(r_hats):.4f}"
+    bulk = min(item["bulk_effective_size"] for item in figures)
+    tail = min(item["tail_effective_size"] for item in figures)
+    return f"largest R-hat {worst}, fewest effective draws {bulk:.0f} (bulk) and {tail:.0f} (tail)"
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    first, *others = zip(row, widths, strict=True)
+    return [first[0].ljust(max(first[1], 18)), *(text.rjust(width) for text, width in others)]
+
+
+def _decimals(low: float, high: float) -> int:
+    """So many decimals that the width of the interval shows three digits."""
+    width = high - low
+    if not width > 0:
+        return 6
+    return min(max(2 - math.floor(math.log10(width)), 3), 12)
+
+
+def _number(value: float, decimals: int) -> str:
+    return f"{value:.4g}" if abs(value) >= 1e6 else f"{value:.{decimals}f}"
+
+
+def _probability(value: float) -> str:
+    """A probability that is never rounded to certainty."""
+    if value < 1e-4:
+        return f"{value:.1e}" if value > 0 else "0 (to machine precision)"
+    if value > 1 - 1e-4:
+        return "above 0.9999"
+    return f"{value:.4f}"
+
+
+def _wrapped(text: str, *, first: str, rest: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)

@@ -1,0 +1,313 @@
+"""MCMC against the exact engine, its settings, and twins with a fault that the check must catch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epsilometer.errors import InputError
+from epsilometer.inference import mcmc, mcmc_kernels
+from epsilometer.inference.diagnostics import diagnose_parameter
+from epsilometer.inference.exact import estimate_exact
+from epsilometer.inference.mcmc import (
+    FixedRandomWalk,
+    InformedAuxiliaries,
+    McmcSettings,
+    TunedRandomWalk,
+    UniformAuxiliaries,
+    estimate_mcmc,
+)
+from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.model import region
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+
+Z = 5.0
+"""About 200 comparisons of roughly normal errors: false alarms below 1e-3 (2 x 2.9e-7 each)."""
+
+STRONG = AttackCounts(
+    false_positives=[4, 10, 20], trials_h0=[60, 80, 100], false_negatives=[20, 5, 9], trials_h1=90
+)
+ZEROS = AttackCounts(
+    false_positives=[0, 5, 0, 30], trials_h0=30, false_negatives=[6, 0, 0, 20], trials_h1=30
+)
+LOW = AttackCounts(
+    false_positives=[10, 8, 12], trials_h0=100, false_negatives=[0, 15, 3], trials_h1=100
+)
+SMALL = AttackCounts(
+    false_positives=[3, 6], trials_h0=[12, 15], false_negatives=[4, 0], trials_h1=[15, 10]
+)
+ONE = AttackCounts(false_positives=[40], trials_h0=100, false_negatives=[40], trials_h1=100)
+
+OURS = McmcSettings(num_iterations=8000, num_warmup=2000, num_chains=2, seed=20240917)
+PUBLISHED_FORM = McmcSettings.published(
+    num_auxiliary=40,
+    num_iterations=30_000,
+    num_warmup=2000,
+    num_chains=2,
+    seed=5,
+    proposal=FixedRandomWalk(
+        log_epsilon_scale=0.5,
+        strength_scale=0.25,
+        within_correlation_scale=0.015,
+        cross_correlation_scale=0.05,
+    ),
+)
+
+
+def largest_z(posterior: SamplePosterior) -> float:
+    """The largest deviation from the exact engine, in Monte Carlo standard errors.
+
+    The exact engine's own error estimate is added to the standard error.
+    """
+    from arviz_stats import base
+
+    array_stats: Any = base.array_stats  # type: ignore[attr-defined]
+
+    exact = estimate_exact(posterior.counts, posterior.model)
+    assert exact.trustworthy
+    worst = 0.0
+    for name in posterior.parameters:
+        draws = posterior.samples[name]
+        slack = exact.accuracy.error * max(1.0, abs(exact.mean(name))) / Z
+        error = float(array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="mean"))
+        worst = max(worst, abs(posterior.mean(name) - exact.mean(name)) / (error + slack))
+        for probability in (0.05, 0.5, 0.95):
+            error = float(
+                array_stats.mcse(
+                    draws, chain_axis=0, draw_axis=1, method="quantile", prob=probability
+                )
+            )
+            value = float(exact.quantile(name, probability))
+            slack = exact.accuracy.error * max(1.0, abs(value)) / Z
+            found = float(posterior.quantile(name, probability))
+            worst = max(worst, abs(found - value) / (error + slack))
+    return worst
+
+
+MODELS = {
+    "delta 0, unequal trials": (STRONG, AuditModel(delta=0.0)),
+    "delta .05": (STRONG, AuditModel(delta=0.05, strength=Beta(a=2, b=3))),
+    "zero counts": (ZEROS, AuditModel(delta=0.0, epsilon=Exponential(mean=3))),
+    "strength 0": (ONE, AuditModel(delta=0.01, strength=Fixed(value=0.0))),
+    "strength 0, delta 0": (SMALL, AuditModel(delta=0.0, strength=Fixed(value=0.0))),
+    "strength .99": (ONE, AuditModel(delta=0.01, strength=Fixed(value=0.99))),
+    "epsilon fixed": (STRONG, AuditModel(delta=0.01, epsilon=Fixed(value=3.0))),
+    "log-normal": (SMALL, AuditModel(delta=0.05, epsilon=LogNormal(median=2, log_scale=0.7))),
+    "uniform": (SMALL, AuditModel(delta=0.3, epsilon=Uniform(upper=4))),
+    "correlated, unequal trials": (
+        STRONG,
+        AuditModel(delta=0.0, likelihood=CorrelatedNormal(within_correlation_scale=0.02)),
+    ),
+    "correlated, zero counts": (LOW, AuditModel(delta=0.05, likelihood=CorrelatedNormal())),
+    "correlated, strength .99": (
+        ONE,
+        AuditModel(delta=0.01, strength=Fixed(value=0.99), likelihood=CorrelatedNormal()),
+    ),
+    "correlated, strength 0": (
+        ONE,
+        AuditModel(delta=0.01, strength=Fixed(value=0.0), likelihood=CorrelatedNormal()),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
+    counts, model = MODELS[case]
+    posterior = estimate_mcmc(counts, model, OURS)
+    for figures in posterior.diagnostics.parameters.values():
+        assert figures.r_hat < 1.03
+        assert figures.bulk_effective_size > 200
+    assert largest_z(posterior) < Z
+
+
+@pytest.mark.parametrize(
+    ("counts", "model"),
+    [
+        (SMALL, AuditModel(delta=0.0)),
+        (SMALL, AuditModel(delta=0.05, epsilon=HalfNormal(scale=2))),
+        (SMALL, AuditModel(delta=0.05, strength=Fixed(value=0.0))),
+        (SMALL, AuditModel(delta=0.05, likelihood=CorrelatedNormal(within_correlation_scale=0.03))),
+    ],
+    ids=["delta 0", "delta .05", "strength 0", "correlated"],
+)
+def test_published_form_agrees_with_the_exact_engine(
+    counts: AttackCounts, model: AuditModel
+) -> None:
+    assert largest_z(estimate_mcmc(counts, model, PUBLISHED_FORM)) < Z
+
+
+def test_mixed_choices_agree_with_the_exact_engine() -> None:
+    settings = replace(PUBLISHED_FORM, auxiliaries=InformedAuxiliaries(), num_auxiliary=10)
+    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)) < Z
+    settings = replace(OURS, auxiliaries=UniformAuxiliaries())
+    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)) < Z
+
+
+@pytest.mark.parametrize("settings", [OURS, PUBLISHED_FORM], ids=["ours", "published"])
+@pytest.mark.parametrize("fault", [1, 2], ids=["no epsilon'/epsilon", "no area"])
+def test_a_twin_with_a_fault_fails_the_same_check(
+    settings: McmcSettings, fault: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intact = mcmc._Problem.of
+
+    def sabotaged(counts: AttackCounts, model: AuditModel, settings: McmcSettings) -> mcmc._Problem:
+        problem = intact(counts, model, settings)
+        problem.constants[mcmc_kernels.FAULT] = fault
+        return problem
+
+    monkeypatch.setattr(mcmc._Problem, "of", sabotaged)
+    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.0), settings)) > Z
+
+
+@pytest.mark.parametrize(
+    "model",
+    [AuditModel(delta=0.01), AuditModel(delta=0.01, likelihood=CorrelatedNormal())],
+    ids=["binomial", "correlated"],
+)
+def test_same_seed_same_draws_for_any_number_of_threads(model: AuditModel) -> None:
+    settings = McmcSettings(num_iterations=700, num_warmup=600, num_chains=3, seed=7)
+    runs = [estimate_mcmc(SMALL, model, settings, num_threads=k) for k in (1, 3, None)]
+    other = estimate_mcmc(SMALL, model, replace(settings, seed=8))
+    for name in model.parameters:
+        assert np.array_equal(runs[0].samples[name], runs[1].samples[name])
+        assert np.array_equal(runs[0].samples[name], runs[2].samples[name])
+        assert not np.array_equal(runs[0].samples[name], other.samples[name])
+        chains = runs[0].samples[name]
+        assert not np.array_equal(chains[0], chains[1])
+
+
+def test_published_settings_are_those_of_the_appendix() -> None:
+    settings = McmcSettings.published(seed=3)
+    assert settings.num_auxiliary == 1000
+    assert settings.num_iterations + settings.num_warmup == 100_000
+    assert settings.num_warmup == 10_000
+    assert settings.num_chains == 1
+    assert settings.seed == 3
+    assert settings.auxiliaries == UniformAuxiliaries()
+    walk = settings.proposal
+    assert isinstance(walk, FixedRandomWalk)
+    scales = [
+        walk.log_epsilon_scale,
+        walk.strength_scale,
+        walk.within_correlation_scale,
+        walk.cross_correlation_scale,
+    ]
+    assert np.allclose(np.square(scales), [1e-2, 1e-4, 1e-6, 1e-6], rtol=1e-12)
+
+
+def test_chains_start_inside_the_ring() -> None:
+    for counts, model in MODELS.values():
+        for seed in range(5):
+            start = mcmc._draw_start(counts, model, rng=np.random.default_rng(seed))
+            epsilon, strength = start.parameters[:2]
+            inside = region.ring_contains(
+                start.alpha, start.beta, epsilon * (1 + 1e-12), model.delta, strength
+            )
+            assert np.all(inside)
+
+
+@pytest.mark.parametrize(("epsilon", "strength"), [(1e-5, 0.3), (0.7, 0.0), (5.0, 1 - 1e-9)])
+@pytest.mark.parametrize("delta", [0.0, 0.2])
+def test_kernel_area_is_the_region_modules(epsilon: float, strength: float, delta: float) -> None:
+    found = mcmc_kernels.log_ring_area(epsilon, delta, strength)
+    assert np.isclose(found, region.log_ring_area(epsilon, delta, strength), rtol=1e-13)
+
+
+def test_fixed_strength_of_one_is_refused() -> None:
+    with pytest.raises(InputError, match="exact engine"):
+        estimate_mcmc(ONE, AuditModel(delta=0.0, strength=Fixed(value=1.0)))
+
+
+def test_nothing_to_estimate_is_refused() -> None:
+    model = AuditModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
+    with pytest.raises(InputError, match="both fixed"):
+        estimate_mcmc(ONE, model)
+
+
+def test_correlated_counts_of_one_trial_are_refused() -> None:
+    single = AttackCounts(false_positives=[1], trials_h0=1, false_negatives=[0], trials_h1=1)
+    with pytest.raises(InputError, match="trials_h0 >= 2"):
+        estimate_mcmc(single, AuditModel(delta=0.0, likelihood=CorrelatedNormal()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_auxiliary", 1),
+        ("num_iterations", 0),
+        ("num_warmup", -1),
+        ("num_chains", 0),
+        ("seed", -1),
+        ("seed", 1.5),
+        ("auxiliaries", "uniform"),
+        ("proposal", TunedRandomWalk),
+    ],
+)
+def test_settings_are_checked(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        McmcSettings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_step_sizes_are_checked() -> None:
+    with pytest.raises(InputError, match="strength_scale > 0"):
+        FixedRandomWalk(strength_scale=0.0)
+
+
+def test_progress_reaches_the_total() -> None:
+    seen: list[tuple[int, int]] = []
+    lines: list[str] = []
+    settings = McmcSettings(num_iterations=600, num_warmup=300, num_chains=2)
+    estimate_mcmc(
+        SMALL,
+        AuditModel(delta=0.01),
+        settings,
+        report=lines.append,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen[-1] == (1800, 1800)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert lines
+
+
+def test_a_chain_that_never_moves_has_not_converged() -> None:
+    constant = diagnose_parameter(np.ones((4, 1000)))
+    one_stuck = np.random.default_rng(0).normal(size=(4, 1000))
+    one_stuck[2] = 0.0
+    assert not constant.converged
+    assert not diagnose_parameter(one_stuck).converged
+    assert diagnose_parameter(np.random.default_rng(0).normal(size=(4, 1000))).converged
+    assert diagnose_parameter(np.random.default_rng(0).normal(size=(1, 4000))).converged
+    drifting = np.random.default_rng(0).normal(size=(1, 4000)) + np.linspace(0, 2, 4000)
+    assert not diagnose_parameter(drifting).converged
+
+
+def test_short_runs_are_not_trusted_and_answer_all_the_same() -> None:
+    settings = McmcSettings(num_iterations=5, num_warmup=0, num_chains=1)
+    posterior = estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)
+    assert not posterior.trustworthy
+    assert np.isfinite(posterior.median("epsilon"))
+
+
+def test_posterior_answers_from_its_draws() -> None:
+    model = AuditModel(delta=0.01, likelihood=CorrelatedNormal())
+    posterior = estimate_mcmc(SMALL, model, replace(OURS, num_iterations=2000))
+    for name, (low, high) in {
+        "epsilon": (0.0, 40.0),
+        "strength": (0.0, 1.0),
+        "within_correlation": (-0.1, 0.1),
+    }.items():
+        grid = np.linspace(low, high, 2001)
+        assert np.isclose(np.trapezoid(posterior.density(name, grid), grid), 1, atol=1e-3)
+        middle = posterior.median(name)
+        assert np.isclose(posterior.probability_above(name, middle), 0.5, atol=1e-3)
+    assert posterior.density("strength", [-0.1, 1.1]).tolist() == [0.0, 0.0]
+    drawn = posterior.draws(500, rng=np.random.default_rng(1))
+    assert set(drawn) == set(model.parameters)
+    pairs = set(zip(*(posterior.samples[name].ravel() for name in drawn), strict=True))
+    assert set(zip(*drawn.values(), strict=True)) <= pairs

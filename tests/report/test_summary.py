@@ -1,0 +1,152 @@
+"""The summary must say what the posterior says, in plain values and readable lines."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.inference.diagnostics import diagnose
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.report.summary import plain, plain_assumptions, summarise, summary_text
+
+COUNTS = em.AttackCounts(
+    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
+)
+
+
+def exact(**model: object) -> Posterior:
+    return em.estimate(COUNTS, em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+
+
+def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
+    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    samples = dict(zip(audit.parameters, chains, strict=True))
+    return SamplePosterior(
+        counts=COUNTS,
+        model=audit,
+        provenance=Provenance.now(engine="mcmc", settings={}, seconds=1.5, seed=7),
+        samples=samples,
+        diagnostics=diagnose(samples, acceptance_rate=0.25),
+    )
+
+
+def test_numbers_are_the_posteriors() -> None:
+    posterior = exact()
+    summary = summarise(posterior, level=0.8, claim=1.5)
+    for name in ("epsilon", "strength"):
+        assert summary[name] == {
+            "mean": posterior.mean(name),
+            "median": posterior.median(name),
+            "interval": list(posterior.credible_interval(name, 0.8)),
+            "level": 0.8,
+        }
+    assert summary["claim"] == {
+        "epsilon": 1.5,
+        "probability_above": posterior.probability_above("epsilon", 1.5),
+    }
+    assert summary["num_challenge_bases"] == 2
+    assert summary["delta"] == 0.01
+    assert summary["engine"] == "exact"
+    assert summary["seconds"] == posterior.provenance.seconds
+    assert summary["converged"] is True
+    assert set(summary["accuracy"]) == {"error", "tolerance", "met", "levels", "method"}
+    assert "diagnostics" not in summary
+    assert "within_correlation" not in summary
+    assert summary["assumptions"]["priors"]["epsilon"]["name"] == "HalfNormal"
+    assert "numpy" in summary["versions"]
+    assert "claim" not in summarise(posterior, level=0.9)
+
+
+def test_everything_is_plain_json() -> None:
+    text = json.dumps(summarise(exact(), level=0.9, claim=0.0), allow_nan=False)
+    assert json.loads(text)["epsilon"]["level"] == 0.9
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    value = plain({"a": (np.float64(1.5), math.inf, math.nan), "b": np.int64(3), "c": np.True_})
+    assert value == {"a": [1.5, None, None], "b": 3, "c": True}
+    assert type(value["b"]) is int
+    assert type(value["c"]) is bool
+
+
+def test_correlations_and_diagnostics_of_chains() -> None:
+    chains = np.random.default_rng(1).random((4, 2, 1000))
+    summary = summarise(sampled(chains, likelihood=em.CorrelatedNormal()), level=0.9)
+    assert summary["cross_correlation"]["mean"] == chains[3].mean()
+    assert summary["within_correlation"]["mean"] == chains[2].mean()
+    assert set(summary["diagnostics"]["parameters"]) == {
+        "epsilon", "strength", "within_correlation", "cross_correlation",
+    }  # fmt: skip
+    assert summary["converged"] is True
+    assert "accuracy" not in summary
+    text = summary_text(summary)
+    assert "cross correlation" in text
+    assert "converged" in text
+
+
+def test_chains_that_never_moved_say_so() -> None:
+    summary = summarise(sampled(np.ones((2, 2, 100)) / 2), level=0.9)
+    assert summary["converged"] is False
+    json.dumps(summary, allow_nan=False)
+    assert "NOT CONVERGED; largest R-hat infinite" in summary_text(summary)
+
+
+def test_fixed_parameters_are_points() -> None:
+    summary = summarise(exact(strength=em.Fixed(value=0.25)), level=0.9)
+    assert summary["strength"]["interval"] == [0.25, 0.25]
+    assert "(fixed)" in summary_text(summary)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_text_fits_the_terminal(level: float) -> None:
+    chains = np.random.default_rng(1).random((4, 2, 1000)) * 1e5
+    for posterior in (exact(), sampled(chains, likelihood=em.CorrelatedNormal())):
+        text = summary_text(summarise(posterior, level=level, claim=2))
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.isascii()
+        assert f"{100 * level:g} % interval" in text
+        assert "epsilon exceeds 2 with probability" in text
+
+
+def test_narrow_intervals_keep_their_digits() -> None:
+    chains = 0.5 + 1e-7 * np.random.default_rng(1).random((2, 2, 1000))
+    text = summary_text(summarise(sampled(chains), level=0.9))
+    row = next(line for line in text.splitlines() if line.startswith("epsilon"))
+    low, high = row.split()[2], row.split()[4]
+    assert float(low) < float(high)
+
+
+def test_bad_level_and_claim() -> None:
+    posterior = exact()
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(em.InputError, match="level"):
+            summarise(posterior, level=level)
+    with pytest.raises(em.InputError, match="claim"):
+        summarise(posterior, level=0.9, claim=-1)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ({}, "half-normal with scale 3.162"),
+        ({"epsilon": em.Exponential(mean=2)}, "exponential with mean 2"),
+        ({"epsilon": em.LogNormal(median=2, log_scale=0.5)}, "log-normal with median 2"),
+        ({"epsilon": em.Uniform(upper=7)}, "uniform between 0 and 7"),
+        ({"epsilon": em.Fixed(value=3)}, "epsilon is held at 3"),
+        ({"strength": em.Fixed(value=0.5)}, "strength is held at 0.5"),
+        ({"strength": em.Beta(a=2, b=3)}, "Beta(2, 3)"),
+        ({}, "binomial"),
+        ({"likelihood": em.CorrelatedNormal()}, "jointly normal"),
+    ],
+)
+def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) -> None:
+    sentences = plain_assumptions(em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+    assert any(expected in sentence for sentence in sentences)
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert any("delta = 0.01" in sentence for sentence in sentences)
