@@ -39,6 +39,7 @@ NEGLIGIBLE = 45.0
 """An edge this far (natural log) below the highest of the four is left out: relative 3e-20."""
 
 
+LARGEST_T = 500.0
 END_MARGIN = 1e-9
 """Peaks are sought inside the edge by this margin, so that no derivative divides by zero."""
 
@@ -97,7 +98,7 @@ def _nearest_alpha(
         root_0 = np.sqrt(precisions[0] / (alpha * (1 - alpha) + 0.1 / (1 + precisions[0])))
         root_1 = shrink * np.sqrt(precisions[1] / (beta * (1 - beta) + 0.1 / (1 + precisions[1])))
         # Scores along the line: z = root_0 (rate - alpha), w = root_1 (alpha - crossing).
-        crossing = intercept - rates[1] / shrink
+        crossing = intercept - rates[1] / np.maximum(shrink, 1e-300)
         pull_0 = root_0 * np.maximum(root_0 + correlation * root_1, 0.05 * root_0)
         pull_1 = root_1 * np.maximum(root_1 + correlation * root_0, 0.05 * root_1)
         alpha = (pull_0 * rates[0] + pull_1 * crossing) / (pull_0 + pull_1)
@@ -342,15 +343,20 @@ def log_flux(
     ends of an edge.  -inf where the flux underflows.
     """
     result = np.empty((len(t), len(family[0]), len(family)))
+    # Beyond this e^-t underflows; by then every flux falls off as e^-t.
+    beyond = np.maximum(t - LARGEST_T, 0.0)
+    t = t - beyond
 
     def fill(part: slice) -> None:
         place = (t[part], d[part], t_speed[part], d_speed[part])
-        for number, group in enumerate(family):
-            members = [kernel.take(attack[part]) for kernel in group]
-            result[part, :, number] = _log_flux_chunk(members, place, accuracy)
+        # At the ends of an edge slopes are infinite and weights zero: that is meant.
+        with np.errstate(all="ignore"):
+            for number, group in enumerate(family):
+                members = [kernel.take(attack[part]) for kernel in group]
+                result[part, :, number] = _log_flux_chunk(members, place, accuracy)
 
     map_chunks(fill, len(t), CHUNK_LINES)
-    return result
+    return result - beyond[:, None, None]
 
 
 def _log_flux_chunk(
@@ -373,8 +379,7 @@ def _log_flux_chunk(
         kept = np.flatnonzero(height > offset - NEGLIGIBLE)
         total = np.zeros(4 * count)
         total[kept] = edge.take(kept).integral(centre[kept], offset[kept], accuracy)
-        with np.errstate(divide="ignore"):
-            logs = np.log(total.reshape(4, -1).sum(axis=0))
+        logs = np.log(total.reshape(4, -1).sum(axis=0))
         result[:, number] = np.where(np.isfinite(highest), highest, 0.0) + logs
     return result
 
@@ -414,8 +419,7 @@ class _Edge:
         alpha = (1 - d) * sine
         alpha *= sine
         inverse *= self.t_speed * beta + self.d_speed * shrink
-        with np.errstate(divide="ignore"):
-            jacobian = np.log(inverse)
+        jacobian = np.log(inverse)
         jacobian += (0.5 * self.t + np.log(4.0))
         jacobian += self.kernel.log_weight(alpha, beta)
         return jacobian
@@ -507,8 +511,7 @@ class _Edge:
             low, high = np.where(rising, m, low), np.where(rising, high, m)
             m = 0.5 * (low + high)
             if step >= 5:
-                with np.errstate(invalid="ignore"):
-                    secant = low - slope_low * (high - low) / (slope_high - slope_low)
+                secant = low - slope_low * (high - low) / (slope_high - slope_low)
                 m = np.where((secant > low) & (secant < high), secant, m)
         return np.where(at_start, self.start + END_MARGIN, np.where(at_end, 1 - END_MARGIN, m))
 

@@ -35,16 +35,18 @@ class ExactSettings:
     ----------
     tolerance
         Largest acceptable change, between two levels of resolution, of the 1 % to 99 % quantiles
-        and the mean of epsilon (relative where above 1) and of the strength.
+        and the mean of epsilon (relative where above 1) and of the strength; 1e-3 unless given,
+        5e-3 for the correlated likelihood.
     most_levels
         Levels tried before giving up; the posterior then says that the tolerance was not met.
     """
 
-    tolerance: float = 1e-3
+    tolerance: float | None = None
     most_levels: int = 4
 
     def __post_init__(self) -> None:
-        _validate.positive("tolerance", self.tolerance)
+        if self.tolerance is not None:
+            _validate.positive("tolerance", self.tolerance)
         _validate.whole_number("most_levels", self.most_levels, least=2, most=6)
 
 
@@ -80,6 +82,7 @@ def estimate_exact(
     model.likelihood.check(counts)
     started = time.perf_counter()
     correlated = isinstance(model.likelihood, CorrelatedNormal)
+    tolerance = settings.tolerance or (5e-3 if correlated else 1e-3)
     hint: Solution | None = None
     previous: GridPosterior | None = None
     errors: list[float] = []
@@ -92,16 +95,16 @@ def estimate_exact(
         hint = solution
         if previous is not None:
             errors.append(_difference(previous, posterior))
-            if errors[-1] <= settings.tolerance:
+            if errors[-1] <= tolerance:
                 break
         previous = posterior
     return posterior.finished(
         error=errors[-1],
-        tolerance=settings.tolerance,
+        tolerance=tolerance,
         levels=len(errors) + 1,
         provenance=Provenance.now(
             engine="exact",
-            settings={"tolerance": settings.tolerance, "most_levels": settings.most_levels},
+            settings={"tolerance": tolerance, "most_levels": settings.most_levels},
             seconds=time.perf_counter() - started,
         ),
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from epsilometer.errors import ContradictionError
 from epsilometer.inference import edges, masses, panels
 from epsilometer.inference.edges import EdgeAccuracy
-from epsilometer.inference.mass_table import TableAccuracy
+from epsilometer.inference.mass_table import MassTable, TableAccuracy
 from epsilometer.inference.nuisance import (
     NuisanceGrid,
     make_grid,
@@ -43,11 +43,15 @@ MOST_ROUNDS = 40
 SHARPEST = 6.0
 """Beyond this sharpness interpolation in delta gives way to one ray table a row."""
 
-CHUNK_ENTRIES = 3_000_000
-"""Numbers held at a time while masses are looked up: bounds the memory for many bases."""
+CHUNK_ENTRIES = 250_000
+"""Numbers in one array while masses are combined: what a core's cache holds is quickest, and it
+bounds the memory for many bases."""
 
 DEEPEST = 1200.0
 """Tables hold masses down to about e^-600 in double precision; twice that is asked for at most."""
+
+TENSOR_STRONGEST = 0.95
+"""Thinner rings than at this strength are integrated by fluxes, which do not take differences."""
 
 RAY_DEPTH = 60.0
 
@@ -265,7 +269,7 @@ def _solve_by_panels(
     assert not isinstance(model.epsilon, Fixed)
     breaks = _first_breaks(problem) if hint is None else hint.breaks
     known: dict[tuple[float, float], tuple[FloatArray, list[Rows]]] = {}
-    for _ in range(MOST_ROUNDS):
+    for _ in range(level.rounds + 3):
         pairs = list(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True))
         new = [pair for pair in pairs if pair not in known]
         if new:
@@ -297,14 +301,22 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
     model = problem.model
     assert isinstance(model.strength, Fixed)
     strength = model.strength.value
+    if problem.correlated and strength <= TENSOR_STRONGEST:
+        end = (
+            model.epsilon.value if isinstance(model.epsilon, Fixed) else _epsilon_end(model)
+        )
+        return _tensor_fixed_strength(problem, strength, end)
     ring = masses.FixedStrengthMasses(
-        delta=model.delta, strength=strength, accuracy=problem.level.table
+        delta=model.delta,
+        strength=strength,
+        accuracy=problem.level.table,
+        smooth=problem.correlated,
     )
 
     def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
         nodes = len(problem.nuisance)
         total = np.zeros((len(epsilon), nodes))
-        size = max(1, CHUNK_ENTRIES // (40 * 10 * nodes * len(epsilon)))
+        size = max(1, 10 * CHUNK_ENTRIES // (400 * nodes * len(epsilon)))
         for chunk in problem.attack_chunks(size):
             attack = np.repeat(np.arange(len(chunk)), len(epsilon))
             logs = ring.log_masses(
@@ -323,35 +335,92 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
 
 def _ray_rows(problem: _Problem) -> PanelRows:
     def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
-        rows = [_ray_row(problem, float(value)) for value in epsilon]
+        rows: list[Rows] = []
+        for start in range(0, len(epsilon), max(1, TABLE_ATTACKS // problem.attacks)):
+            batch = epsilon[start : start + max(1, TABLE_ATTACKS // problem.attacks)]
+            rows += _rows_by_rays(problem, batch)
         return np.concatenate([row.log_integral() for row in rows]), rows
 
     return evaluate
 
 
-def _ray_row(problem: _Problem, epsilon: float) -> Rows:
-    """The likelihood along the strength at one epsilon, on panels of its own."""
+def _tensor_row(problem: _Problem, epsilon: float) -> Rows:
+    """The likelihood along the strength at one epsilon, from two-dimensional quadrature."""
+    model, level = problem.model, problem.level
+    assert isinstance(model.strength, Beta)
+    fractions = np.array([0.0, 0.02, 0.1, 0.3, 0.6, 0.8, 0.95])
+    for _ in range(level.rounds):
+        grid = _Grid.make(np.array([epsilon]), epsilon * fractions, model.strength, level.nodes)
+        logs, _ = _grid_log_likelihood(problem, grid, epsilon)
+        rows = Rows(epsilon=grid.epsilon, quadrature=grid.quadrature, log_likelihood=logs)
+        weighted = logs[0] + problem.nuisance.log_weight
+        density = np.exp(weighted - weighted.max()).sum(axis=-1)
+        breaks = grid.quadrature.breaks[0]
+        split = _unresolved(breaks, density, level.tolerance)
+        if not split.any():
+            break
+        # The last shared break and the end are joined in the row's own panel.
+        fractions = np.append(_split(breaks, split)[:-1], fractions[-1])
+        fractions = np.unique(fractions)
+    return rows
+
+
+def _tensor_fixed_strength(problem: _Problem, strength: float, end: float) -> PanelRows:
+    """As for fluxes, with masses from two-dimensional quadrature."""
+    model, nodes = problem.model, len(problem.nuisance)
+    d_count = 1 if model.delta == 0 else _delta_node_count(problem)
+    weights = masses.lagrange(
+        masses.delta_nodes(model.delta, d_count), np.array([strength * model.delta])
+    )
+
+    def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
+        total = np.zeros((len(epsilon), nodes))
+        for chunk in problem.attack_chunks(TABLE_ATTACKS // 10):
+            table = _chunk_table(problem, chunk, d_count, end)
+            for start in range(0, len(chunk), 20):
+                part = slice(start, min(start + 20, len(chunk)))
+                positions = np.concatenate([strength * epsilon, epsilon])
+                inside, outside = table.at(positions, part)
+                count = len(epsilon)
+                core = [
+                    np.einsum("adtn,dx->atn", values[:, :, :count], weights)
+                    for values in (inside, outside)
+                ]
+                logs = masses.log_ring(*core, inside[:, -1, count:], outside[:, -1, count:])
+                logs += table.log_unit[part, None]
+                total += np.tensordot(problem.multiplicity[chunk[part]], logs, axes=1)
+        area = region.log_ring_area(epsilon, model.delta, strength)
+        return total - problem.number * area[:, None], []
+
+    return evaluate
+
+
+def _rows_by_rays(problem: _Problem, epsilon: FloatArray) -> list[Rows]:
+    """The likelihood along the strength at some epsilons, each on panels of its own."""
+    model, attacks = problem.model, problem.attacks
+    attack = np.tile(np.arange(attacks), len(epsilon))
+    accuracy = replace(problem.level.table, depth=RAY_DEPTH)
+    table = masses.ray_table(
+        problem.family, attack, np.repeat(epsilon, attacks), model.delta, 0.0, accuracy
+    )
+    return [
+        _row_by_ray(problem, float(value), table, number * attacks)
+        for number, value in enumerate(epsilon)
+    ]
+
+
+def _row_by_ray(problem: _Problem, epsilon: float, table: MassTable, first_path: int) -> Rows:
     model, level, nodes = problem.model, problem.level, len(problem.nuisance)
     assert isinstance(model.strength, Beta)
-    accuracy = replace(level.table, depth=RAY_DEPTH)
-    tables = []
-    for chunk in problem.attack_chunks(max(1, 200_000 // nodes)):
-        attack = np.arange(len(chunk))
-        spread = np.full(len(chunk), epsilon)
-        table = masses.ray_table(
-            problem.family_of(chunk), attack, spread, model.delta, 0.0, accuracy
-        )
-        tables.append((chunk, table))
+    unit = table.log_unit[first_path : first_path + problem.attacks, None]
 
     def log_likelihood(strength: FloatArray) -> FloatArray:
-        total = np.zeros((len(strength), nodes))
-        for chunk, table in tables:
-            shape = (len(chunk), len(strength))
-            path = np.broadcast_to(np.arange(shape[0])[:, None], shape)
-            _, ring = table.masses(path, np.broadcast_to(strength, shape))
-            logs = np.log(np.maximum(ring, 1e-300)) + table.log_unit[:, None]
-            total += np.einsum("i,isn->sn", problem.multiplicity[chunk], logs)
+        shape = (problem.attacks, len(strength))
+        path = np.broadcast_to(first_path + np.arange(shape[0])[:, None], shape)
+        _, ring = table.masses(path, np.broadcast_to(strength, shape))
+        logs = np.log(np.maximum(ring, 1e-300)) + unit
         area = region.log_ring_area(epsilon, model.delta, strength)
+        total = np.tensordot(problem.multiplicity, logs, axes=1)
         return np.asarray(total - problem.number * area[:, None])
 
     breaks = np.array([0.0, 0.02, 0.1, 0.3, 0.6, 0.9, 1.0])
@@ -374,7 +443,10 @@ def _solve_fixed_epsilon(problem: _Problem, epsilon: float) -> Solution:
     if isinstance(model.strength, Fixed):
         logs, _ = _fixed_strength_rows(problem)(np.array([epsilon]))
     else:
-        rows = _ray_row(problem, epsilon)
+        if problem.correlated:
+            rows = _tensor_row(problem, epsilon)
+        else:
+            rows = _rows_by_rays(problem, np.array([epsilon]))[0]
         logs = rows.log_integral()
     log_rows = (logs + problem.nuisance.log_weight)[None]
     _marginal(log_rows)
@@ -405,8 +477,7 @@ class _Grid:
     quadrature: StrengthPanels
 
     @classmethod
-    def make(cls, breaks: FloatArray, t_breaks: FloatArray, prior: Beta, count: int) -> _Grid:
-        epsilon = _nodes(breaks, count).ravel()
+    def make(cls, epsilon: FloatArray, t_breaks: FloatArray, prior: Beta, count: int) -> _Grid:
         full = np.maximum(np.searchsorted(t_breaks, epsilon, side="right") - 2, 0)
         quadrature = strength_panels(
             [np.append(t_breaks[: f + 1], e) / e for f, e in zip(full, epsilon, strict=True)],
@@ -442,7 +513,8 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
         breaks, t_breaks = hint.breaks, hint.t_breaks
     end = float(breaks[-1])
     for number in range(level.rounds):
-        grid = _Grid.make(breaks, t_breaks, model.strength, level.nodes)
+        epsilon = _nodes(breaks, level.nodes).ravel()
+        grid = _Grid.make(epsilon, t_breaks, model.strength, level.nodes)
         log_likelihood, log_deficit = _grid_log_likelihood(problem, grid, end)
         rows = Rows(
             epsilon=grid.epsilon, quadrature=grid.quadrature, log_likelihood=log_likelihood
@@ -501,10 +573,10 @@ def _t_density(
     offset = model.epsilon.log_density(grid.epsilon) - log_rows.max()
     s = np.clip(grid.quadrature.nodes[:, :most], 0.0, 1.0)
     logs = rows.log_likelihood[:, :most] + problem.nuisance.log_weight
-    values = np.exp(logs + offset[:, None, None, None]).sum(axis=-1)
-    values = values * np.exp(model.strength.log_density(s)) * row_weight[:, None, None]
-    uses = np.arange(most) < grid.full[:, None]
-    return np.asarray(np.where(uses[:, :, None], values, 0.0).sum(axis=0))
+    uses = (np.arange(most) < grid.full[:, None])[:, :, None]
+    logs = np.where(uses[..., None], logs + offset[:, None, None, None], -np.inf)
+    prior = np.exp(np.where(uses, model.strength.log_density(s), 0.0))
+    return np.asarray((np.exp(logs).sum(axis=-1) * prior * row_weight[:, None, None]).sum(axis=0))
 
 
 def _unresolved_in_t(
@@ -548,9 +620,17 @@ def _grid_log_likelihood(
     size = max(1, CHUNK_ENTRIES // (nodes * max(d_count * len(positions), rows * wide)))
     for chunk in problem.attack_chunks(TABLE_ATTACKS if nodes == 1 else TABLE_ATTACKS // 10):
         table = _chunk_table(problem, chunk, d_count, end)
-        for start in range(0, len(chunk), size):
-            part = slice(start, min(start + size, len(chunk)))
-            logs, gap = _ring_masses(table, part, positions, weights, (rows, shared, count, nodes))
+        parts = [
+            slice(start, min(start + size, len(chunk))) for start in range(0, len(chunk), size)
+        ]
+
+        def ring(part: slice, table: _Masses = table) -> tuple[FloatArray, FloatArray]:
+            return _ring_masses(table, part, positions, weights, (rows, shared, count, nodes))
+
+        # Added up in the order of the parts, so that threads do not change a single bit.
+        many = len(parts) > 3 and size * rows * wide * nodes > 50_000
+        results = edges.thread_pool().map(ring, parts) if many else map(ring, parts)
+        for part, (logs, gap) in zip(parts, results, strict=True):
             deficit = np.maximum(deficit, gap)
             total += np.tensordot(problem.multiplicity[chunk[part]], logs, axes=1)
     s = np.concatenate([shared_s, own_s], axis=1)
@@ -595,7 +675,7 @@ def _arranged(grid: _Grid, values: FloatArray, count: int) -> FloatArray:
     shared = len(grid.shared_t)
     rows, most = len(values), shared // count
     result = np.zeros((*grid.quadrature.nodes.shape, values.shape[-1]))
-    result[:, :most] = values[:, :shared].reshape(rows, most, count, -1)
+    result[:, :most] = values[:, :shared].reshape(rows, most, count, values.shape[-1])
     result[np.arange(rows), grid.full] = values[:, shared:]
     result[np.arange(result.shape[1]) > grid.full[:, None]] = 0.0
     return result

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.inference import edges
+from epsilometer.inference import edges, panels
 from epsilometer.inference.mass_table import MassTable, Paths, TableAccuracy
 from epsilometer.inference.nuisance import peak_guess
 
@@ -181,6 +181,8 @@ class FixedStrengthMasses:
     delta: float
     strength: float
     accuracy: TableAccuracy
+    smooth: bool
+    """Whether the flux hardly varies across the ring, so that a few nodes do instead of a table."""
 
     def log_masses(
         self, family: edges.Family, attack: NDArray[np.intp], epsilon: FloatArray
@@ -192,6 +194,24 @@ class FixedStrengthMasses:
                 family, attack, epsilon, delta, epsilon, delta, self.accuracy.edge
             )
             return flux.reshape(len(epsilon), -1)
+        if self.smooth:
+            return self._gauss(family, attack, epsilon)
         table = ray_table(family, attack, epsilon, self.delta, self.strength, self.accuracy)
         with np.errstate(divide="ignore"):
             return np.asarray(table.log_unit + np.log(table.total))
+
+    def _gauss(
+        self, family: edges.Family, attack: NDArray[np.intp], epsilon: FloatArray
+    ) -> FloatArray:
+        points, weights = panels.gauss_legendre(6)
+        total: FloatArray | None = None
+        for point, weight in zip(points, weights, strict=True):
+            u = self.strength + 0.5 * (1 - self.strength) * (1 + point)
+            delta = np.full_like(epsilon, self.delta)
+            flux = edges.log_flux(
+                family, attack, u * epsilon, u * delta, epsilon, delta, self.accuracy.edge
+            ).reshape(len(epsilon), -1)
+            flux += np.log(0.5 * weight * (1 - self.strength))
+            total = flux if total is None else np.logaddexp(total, flux)
+        assert total is not None
+        return total

@@ -95,8 +95,8 @@ class TunedRandomWalk:
     """Steps of three lengths along a covariance learnt in warm-up and then frozen.
 
     Works on log epsilon, logit strength and logits of the correlations within their bounds; one
-    proposal in ten draws the strength from its prior.  Between iterations come a few moves that need
-    no auxiliaries: of the parameters given the latents, and of the ring with its latents.
+    proposal in ten draws the strength from its prior.  Between iterations come a few moves that
+    need no auxiliaries: of the parameters given the latents, and of the ring with its latents.
     """
 
 

@@ -504,15 +504,18 @@ def _log_likelihood_of(
     x, n0, y, n1 = base[X], base[N0], base[Y], base[N1]
     if not (0 < alpha < 1 and 0 < beta < 1):
         return -math.inf
+    total = 0.0
     if not correlated:
-        total = x * math.log(alpha) + (n0 - x) * math.log1p(-alpha)
-        return total + y * math.log(beta) + (n1 - y) * math.log1p(-beta)
+        total += x * math.log(alpha) + (n0 - x) * math.log1p(-alpha)
+        total += y * math.log(beta) + (n1 - y) * math.log1p(-beta)
+        return float(total)
     variance_x, variance_y = alpha * (1 - alpha), beta * (1 - beta)
     dx = (x - n0 * alpha) / math.sqrt(n0 * variance_x)
     dy = (y - n1 * beta) / math.sqrt(n1 * variance_y)
     xx, yy, xy, log_constant = _form(tau, rho, n0, n1)
-    total = log_constant - 0.5 * math.log(variance_x * variance_y)
-    return total - (xx * dx * dx + yy * dy * dy + xy * dx * dy)
+    total += log_constant - 0.5 * math.log(variance_x * variance_y)
+    total -= xx * dx * dx + yy * dy * dy + xy * dx * dy
+    return float(total)
 
 
 @njit(nogil=True, cache=True)
@@ -684,9 +687,9 @@ def _slide_correlations(
 ) -> None:
     """Metropolis steps of tau and rho that hold each base's whitened deviations, in place.
 
-    When counts of a base are all but perfectly correlated, or hardly vary, its latent is confined to
-    a ridge; here the latent moves with the ridge.  The normal density cancels against the change of
-    variables, but for the slopes of the deviations in theta and phi.
+    Where the counts of a base are all but perfectly correlated, or hardly vary, its latent is
+    confined to a ridge; here the latent moves with the ridge.  The normal density cancels against
+    the change of variables, but for the slopes of the deviations in theta and phi.
     """
     n = bases.shape[0]
     # Columns: deviations over sqrt(c), then alpha, beta as proposed.

@@ -12,12 +12,13 @@ for each attack one sparse matrix (regions x grid) serves all nodes of the corre
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference import panels
-from epsilometer.inference.edges import Family, NormalKernel
+from epsilometer.inference.edges import Family, NormalKernel, thread_pool
 from epsilometer.inference.masses import delta_nodes
 from epsilometer.inference.nuisance import peak_guess
 from epsilometer.model import region
@@ -66,11 +67,11 @@ class TensorMasses:
         self._t = (self._breaks[:-1, None] + half * (1 + points)).ravel()
         self._count = accuracy.nodes
         attacks = len(order[0].rate_h0)  # type: ignore[attr-defined]
-        shape = (attacks, len(self.delta_nodes), len(self._t), len(order))
+        shape = (attacks, len(self._t), len(self.delta_nodes), len(order))
         self._inside, self._outside = np.empty(shape), np.empty(shape)
         self.log_unit = np.empty((attacks, len(order)))
-        for attack in range(attacks):
-            self._fill(attack, order, accuracy)  # type: ignore[arg-type]
+        fill = partial(self._fill, kernels=order, accuracy=accuracy)  # type: ignore[arg-type]
+        list(thread_pool().map(fill, range(attacks)))
 
     def _fill(self, attack: int, kernels: list[NormalKernel], accuracy: TensorAccuracy) -> None:
         parameters = np.array(
@@ -122,11 +123,13 @@ class TensorMasses:
             up_to = _hermite_sum(high, phi, sums, slopes)
             area = region.log_area(self._t, float(d))[:, None]
             floor = ROUNDING * whole
-            self._inside[attack, number] = np.log(np.maximum(up_to - below, floor)) - area
-            self._outside[attack, number] = np.log(np.maximum(below + (whole - up_to), floor))
+            self._inside[attack, :, number] = np.log(np.maximum(up_to - below, floor)) - area
+            self._outside[attack, :, number] = np.log(np.maximum(below + (whole - up_to), floor))
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Masses inside and outside R(t, d_m) of some attacks: (attack, d node, t, nuisance node)."""
+        from scipy.sparse import csr_array
+
         from epsilometer.inference.rows import rule
 
         reference = rule(self._count, 0.0, 0.0)
@@ -137,14 +140,17 @@ class TensorMasses:
         gap = local[:, None] - reference.nodes
         terms = reference.barycentric / np.where(np.abs(gap) < 1e-14, 1e-14, gap)
         weights = terms / terms.sum(axis=1, keepdims=True)
-        matrix = np.zeros((len(t), len(self._t)))
         columns = panel[:, None] * self._count + np.arange(self._count)
-        matrix[np.arange(len(t))[:, None], columns] = weights
-        area = np.stack([region.log_area(t, float(d)) for d in self.delta_nodes])[None, :, :, None]
-        return (
-            np.exp(matrix @ self._inside[part] + area),
-            np.exp(matrix @ self._outside[part]),
-        )
+        ends = np.arange(0, weights.size + 1, self._count)
+        matrix = csr_array((weights.ravel(), columns.ravel(), ends), shape=(len(t), len(self._t)))
+        area = np.stack([region.log_area(t, float(d)) for d in self.delta_nodes], axis=1)
+        found = []
+        for table, offset in ((self._inside, area[:, :, None]), (self._outside, 0.0)):
+            chosen = table[part]
+            logs = np.stack([matrix @ one.reshape(len(one), -1) for one in chosen])
+            logs = logs.reshape(len(chosen), len(t), *chosen.shape[2:]) + offset
+            found.append(np.moveaxis(np.exp(logs), 2, 1))
+        return found[0], found[1]
 
 
 def _t_breaks(family: Family, delta: float, end: float) -> FloatArray:
