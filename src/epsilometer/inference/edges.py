@@ -39,7 +39,7 @@ NEGLIGIBLE = 45.0
 """An edge this far (natural log) below the highest of the four is left out: relative 3e-20."""
 
 
-LARGEST_T = 500.0
+LARGEST_T = 150.0
 END_MARGIN = 1e-9
 """Peaks are sought inside the edge by this margin, so that no derivative divides by zero."""
 

@@ -536,10 +536,10 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
             problem = problem.deepened(2 * needed)
         kept = _trimmed(density, level.negligible)
         breaks = _split(breaks[kept.start : kept.stop + 1], split[kept])
-        if t_density.max() > 0:
-            stop = _trimmed(t_density, level.negligible).stop
-            if stop < len(t_density):
-                t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
+        if t_density.size and t_density.max() > 0:
+            # Rows join the last panel before their epsilon to their own, so two are kept to spare.
+            stop = _trimmed(t_density, level.negligible).stop + 2
+            t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
         t_breaks = _split(t_breaks, t_split)
     return Solution(
         breaks=breaks,
