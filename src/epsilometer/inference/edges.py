@@ -240,12 +240,8 @@ class NormalKernel(_Columns):
         r = self.correlation
         scale = 0.5 / (1 - r * r)
         # Scores divided by the root of 2 (1 - r^2), so that the exponent needs no further factor.
-        z = np.sqrt(self.precision_h0 * scale) * (
-            self.rate_h0 - alpha
-        )
-        w = np.sqrt(self.precision_h1 * scale) * (
-            self.rate_h1 - beta
-        )
+        z = np.sqrt(self.precision_h0 * scale) * (self.rate_h0 - alpha)
+        w = np.sqrt(self.precision_h1 * scale) * (self.rate_h1 - beta)
         z /= np.sqrt(np.maximum(alpha * rest_h0, 1e-300))
         w /= np.sqrt(np.maximum(beta * rest_h1, 1e-300))
         total = (2 * r) * z * w - z * z - w * w
@@ -324,6 +320,14 @@ def map_chunks(task: Callable[[slice], None], count: int, chunk: int) -> None:
 Family = Sequence[Sequence[Kernel]]
 """Likelihoods of the same attacks at several correlations: groups whose members differ only in
 precision, so that along an edge they peak at (nearly) the same place."""
+
+
+def rounding(family: Family) -> float:
+    """The relative noise of fluxes: exponents as large as the trials, in double precision."""
+    kernel = family[0][0]
+    if not isinstance(kernel, BinomialKernel):
+        return 0.0
+    return float(1e-14 * max(kernel.trials_h0.max(), kernel.trials_h1.max()))
 
 
 def log_flux(
@@ -420,7 +424,7 @@ class _Edge:
         alpha *= sine
         inverse *= self.t_speed * beta + self.d_speed * shrink
         jacobian = np.log(inverse)
-        jacobian += (0.5 * self.t + np.log(4.0))
+        jacobian += 0.5 * self.t + np.log(4.0)
         jacobian += self.kernel.log_weight(alpha, beta)
         return jacobian
 

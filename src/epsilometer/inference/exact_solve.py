@@ -17,19 +17,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.errors import ContradictionError
+from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference import edges, masses, panels
 from epsilometer.inference.edges import EdgeAccuracy
 from epsilometer.inference.mass_table import MassTable, TableAccuracy
 from epsilometer.inference.nuisance import (
     NuisanceGrid,
-    make_grid,
     make_family,
+    make_grid,
     peak_guess,
     take,
 )
-from epsilometer.inference.tensor_masses import TensorAccuracy, TensorMasses
 from epsilometer.inference.rows import Rows, StrengthPanels, stack, strength_panels
+from epsilometer.inference.tensor_masses import TensorAccuracy, TensorMasses
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -57,6 +57,7 @@ RAY_DEPTH = 60.0
 
 TABLE_ATTACKS = 2000
 """Attacks tabulated together; a tenth of that with correlations, whose tables are larger."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
@@ -87,9 +88,7 @@ class Level:
                 tail_tolerance=0.1 * 0.3**index,
                 depth=12.0 + 6 * index,
             ),
-            tensor=TensorAccuracy(
-                points=80 + 32 * index, reach=6.3 + 0.5 * index, nodes=7 + index
-            ),
+            tensor=TensorAccuracy(points=80 + 32 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
             nodes=6 + index if correlated else 6 + 2 * index,
             tolerance=1e-3 * 0.3**index if correlated else 10.0 ** (-4 - index),
             negligible=1e-7 * 0.1**index if correlated else 1e-11,
@@ -194,27 +193,47 @@ def solve(
 # --- epsilon axis -----------------------------------------------------------------------------
 
 
+LARGEST_EPSILON = 600.0
+
+
 def _epsilon_end(model: AuditModel) -> float:
     prior = model.epsilon
     assert not isinstance(prior, Fixed)
-    return float(prior.upper_quantile(0.0 if isinstance(prior, Uniform) else 1e-15))
+    if float(prior.upper_quantile(1e-6)) > LARGEST_EPSILON:
+        raise InputError(
+            f"expected a prior of epsilon that stays below {LARGEST_EPSILON:.0f}, got {prior!r}."
+        )
+    end = float(prior.upper_quantile(0.0 if isinstance(prior, Uniform) else 1e-15))
+    return min(end, LARGEST_EPSILON)
 
 
-def _first_breaks(problem: _Problem) -> FloatArray:
+def _first_breaks(problem: _Problem) -> tuple[FloatArray, FloatArray]:
+    """First panels of epsilon and of t, fine around where the strongest and weakest attack may be.
+
+    epsilon is held from below by the strongest attack and t = s epsilon from above by the weakest,
+    each as sharply as that attack is known; outwards panels grow in threes.
+    """
     end = _epsilon_end(problem.model)
     large, small, width = peak_guess(problem.family)
-    with np.errstate(divide="ignore"):
-        level = np.log(np.maximum(1 - problem.model.delta - large, 1e-9) / small)
-    low, high = max(float(level.min()), 0.0), max(float(level.max()), 0.0)
-    reach = float(np.median(width))
-    anchors = [low - 3 * reach, low, high, high + 3 * reach, high + 8 * reach]
-    base = end * np.array([0.0, 0.002, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.65, 1.0])
-    start = problem.smallest_epsilon
-    breaks = np.unique(np.concatenate([base, np.clip(anchors, 0.0, end)]))
-    breaks = np.append(start, breaks[breaks > 1.5 * start]) if start > 0 else breaks
-    keep = np.concatenate([[True], np.diff(breaks) > 1e-3 * end])
-    keep[-1] = True
-    return breaks[keep]
+    level = np.log(np.maximum(1 - problem.model.delta - large, 1e-9) / small)
+    level = np.clip(level, 0.0, end)
+    result = []
+    for attack, lowest in (
+        (int(np.argmax(level)), problem.smallest_epsilon),
+        (int(np.argmin(level)), 0.0),
+    ):
+        centre, reach = float(level[attack]), max(float(width[attack]), 1e-6 * end)
+        reach = min(reach, 0.02 * end)
+        steps = reach * 3.0 ** np.arange(int(np.log(end / reach) / np.log(3.0)) + 1)
+        points = np.concatenate(
+            [centre - steps, [centre], centre + steps, 0.25 * end * np.arange(5)]
+        )
+        points = np.unique(points[(points > lowest) & (points < end)])
+        keep = np.append(True, np.diff(points) > 0.3 * reach)
+        points = points[keep]
+        points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]
+        result.append(np.concatenate([[lowest], points, [end]]))
+    return result[0], result[1]
 
 
 def _nodes(breaks: FloatArray, count: int) -> FloatArray:
@@ -267,7 +286,7 @@ def _solve_by_panels(
     """Adaptive panels in epsilon whose rows do not depend on each other."""
     model, level = problem.model, problem.level
     assert not isinstance(model.epsilon, Fixed)
-    breaks = _first_breaks(problem) if hint is None else hint.breaks
+    breaks = _first_breaks(problem)[0] if hint is None else hint.breaks
     known: dict[tuple[float, float], tuple[FloatArray, list[Rows]]] = {}
     for _ in range(level.rounds + 3):
         pairs = list(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True))
@@ -302,9 +321,7 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
     assert isinstance(model.strength, Fixed)
     strength = model.strength.value
     if problem.correlated and strength <= TENSOR_STRONGEST:
-        end = (
-            model.epsilon.value if isinstance(model.epsilon, Fixed) else _epsilon_end(model)
-        )
+        end = model.epsilon.value if isinstance(model.epsilon, Fixed) else _epsilon_end(model)
         return _tensor_fixed_strength(problem, strength, end)
     ring = masses.FixedStrengthMasses(
         delta=model.delta,
@@ -319,9 +336,7 @@ def _fixed_strength_rows(problem: _Problem) -> PanelRows:
         size = max(1, 10 * CHUNK_ENTRIES // (400 * nodes * len(epsilon)))
         for chunk in problem.attack_chunks(size):
             attack = np.repeat(np.arange(len(chunk)), len(epsilon))
-            logs = ring.log_masses(
-                problem.family_of(chunk), attack, np.tile(epsilon, len(chunk))
-            )
+            logs = ring.log_masses(problem.family_of(chunk), attack, np.tile(epsilon, len(chunk)))
             logs = logs.reshape(len(chunk), len(epsilon), nodes)
             total += np.einsum("i,ijn->jn", problem.multiplicity[chunk], logs)
         if strength == 1:
@@ -507,18 +522,15 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
     assert not isinstance(model.epsilon, Fixed)
     assert isinstance(model.strength, Beta)
     if hint is None:
-        breaks = _first_breaks(problem)
-        t_breaks = np.append(0.0, breaks[1:])
+        breaks, t_breaks = _first_breaks(problem)
     else:
         breaks, t_breaks = hint.breaks, hint.t_breaks
-    end = float(breaks[-1])
+    end = max(float(breaks[-1]), float(t_breaks[-1]))
     for number in range(level.rounds):
         epsilon = _nodes(breaks, level.nodes).ravel()
         grid = _Grid.make(epsilon, t_breaks, model.strength, level.nodes)
         log_likelihood, log_deficit = _grid_log_likelihood(problem, grid, end)
-        rows = Rows(
-            epsilon=grid.epsilon, quadrature=grid.quadrature, log_likelihood=log_likelihood
-        )
+        rows = Rows(epsilon=grid.epsilon, quadrature=grid.quadrature, log_likelihood=log_likelihood)
         log_rows = (
             rows.log_integral()
             + model.epsilon.log_density(grid.epsilon)[:, None]
@@ -689,9 +701,7 @@ def _interpolated(values: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(total)
 
 
-def _chunk_table(
-    problem: _Problem, chunk: NDArray[np.intp], d_count: int, end: float
-) -> _Masses:
+def _chunk_table(problem: _Problem, chunk: NDArray[np.intp], d_count: int, end: float) -> _Masses:
     """The table of a chunk of attacks; kept between rounds of refinement if it covers them all."""
     key = int(chunk[0])
     if key in problem.caches:

@@ -29,6 +29,7 @@ FloatArray = NDArray[np.float64]
 FINE = 48
 """Points a side on which (tau, r) is drawn and its marginals are tabulated."""
 
+
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
     """What the exact engine says of its own error.
@@ -178,9 +179,7 @@ def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -
     )
 
 
-def _cells(
-    model: AuditModel, solution: Solution, row_mass: FloatArray, top: float
-) -> Cells:
+def _cells(model: AuditModel, solution: Solution, row_mass: FloatArray, top: float) -> Cells:
     log_weight = solution.nuisance.log_weight
     mass = row_mass.ravel()
     if isinstance(model.epsilon, Fixed):
@@ -239,9 +238,7 @@ def _strength_density(
     assert rows is not None
     prior = model.strength
     offset = (
-        np.zeros(1)
-        if isinstance(model.epsilon, Fixed)
-        else model.epsilon.log_density(rows.epsilon)
+        np.zeros(1) if isinstance(model.epsilon, Fixed) else model.epsilon.log_density(rows.epsilon)
     )
     scaled = np.exp(
         rows.log_likelihood + (solution.nuisance.log_weight + (offset - top)[:, None, None, None])

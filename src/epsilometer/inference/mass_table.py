@@ -77,9 +77,10 @@ class MassTable:
         """
         self._count = accuracy.nodes
         path, low, high = _first_panels(paths, seeds)
+        noise = edges.rounding(family)
         values = _sample(family, paths, path, low, high, accuracy)
         for _ in range(MOST_ROUNDS):
-            split = _to_split(len(paths), path, low, high, values, accuracy)
+            split = _to_split(len(paths), path, low, high, values, accuracy, noise)
             if not split.any():
                 break
             kept = ~split
@@ -196,6 +197,7 @@ def _to_split(
     high: FloatArray,
     values: FloatArray,
     accuracy: TableAccuracy,
+    noise: float,
 ) -> NDArray[np.bool_]:
     peak = values.max(axis=1)
     top = np.full((count, values.shape[2]), -np.inf)
@@ -209,7 +211,7 @@ def _to_split(
     allowed = np.minimum(
         accuracy.tolerance * np.exp(0.5 * np.minimum(below, 700.0)), accuracy.tail_tolerance
     )
-    split = (matters & (remainder > allowed)).any(axis=1)
+    split = (matters & (remainder > np.maximum(allowed, noise))).any(axis=1)
     matters = matters.any(axis=1)
     width = high - low
     same = path[1:] == path[:-1]

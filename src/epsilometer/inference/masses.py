@@ -135,9 +135,7 @@ def log_ring(
     The difference is taken on the side where the core's mass is the smaller, so that the mass of a
     ring far from the attack is still accurate relative to itself.
     """
-    ring = np.where(
-        outside_core < inside_core, outside_core - outside, inside - inside_core
-    )
+    ring = np.where(outside_core < inside_core, outside_core - outside, inside - inside_core)
     return np.log(np.maximum(ring, 1e-300))
 
 

@@ -54,14 +54,10 @@ def whole_box(likelihood: CorrelatedNormal, counts: AttackCounts) -> NuisanceBox
     """The box that holds all of the prior but a negligible part."""
     low, high = likelihood.within_correlation_bounds(counts)
     reach = FARTHEST * likelihood.within_correlation_scale
-    return NuisanceBox(
-        tau_low=max(low, -reach), tau_high=min(high, reach), r_low=-1.0, r_high=1.0
-    )
+    return NuisanceBox(tau_low=max(low, -reach), tau_high=min(high, reach), r_low=-1.0, r_high=1.0)
 
 
-def make_grid(
-    likelihood: Likelihood, counts: AttackCounts, count: int
-) -> NuisanceGrid:
+def make_grid(likelihood: Likelihood, counts: AttackCounts, count: int) -> NuisanceGrid:
     """A grid of count x count nodes for the prior."""
     if isinstance(likelihood, IndependentBinomial):
         return POINT
@@ -130,7 +126,10 @@ def make_family(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid
         return [[kernel]]
     bound = likelihood.cross_correlation_bound(counts, grid.tau)
     return [
-        [_normal_kernel(counts, float(tau), float(r * b)) for tau, b in zip(grid.tau, bound, strict=True)]
+        [
+            _normal_kernel(counts, float(tau), float(r * b))
+            for tau, b in zip(grid.tau, bound, strict=True)
+        ]
         for r in grid.r
     ]
 
@@ -178,7 +177,5 @@ def peak_guess(family: Family) -> tuple[FloatArray, FloatArray, FloatArray]:
     swap = b > a
     large, small = np.where(swap, b, a), np.where(swap, a, b)
     n_large, n_small = np.where(swap, n1, n0), np.where(swap, n0, n1)
-    width = np.sqrt(
-        large / ((1 - large) * (n_large + 1)) + (1 - small) / (small * (n_small + 1))
-    )
+    width = np.sqrt(large / ((1 - large) * (n_large + 1)) + (1 - small) / (small * (n_small + 1)))
     return large, small, np.minimum(width, 3.0)

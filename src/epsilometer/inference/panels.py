@@ -92,9 +92,7 @@ class PanelDensity:
     def nodes(self) -> FloatArray:
         """Where ``values`` are given, in the same shape."""
         points = gauss_legendre(self.values.shape[1])[0]
-        return np.asarray(
-            self.breaks[:-1, None] + self._half_widths[:, None] * (1 + points)
-        )
+        return np.asarray(self.breaks[:-1, None] + self._half_widths[:, None] * (1 + points))
 
     def _masses(self) -> FloatArray:
         return np.asarray(self._half_widths * (self.values @ self._weights))
@@ -135,9 +133,7 @@ class PanelDensity:
         flat = target.ravel()
         before = np.concatenate([[0.0], np.cumsum(np.maximum(self._masses(), 0.0))])
         before /= before[-1]
-        panel = np.clip(
-            np.searchsorted(before, flat, side="right") - 1, 0, len(self.values) - 1
-        )
+        panel = np.clip(np.searchsorted(before, flat, side="right") - 1, 0, len(self.values) - 1)
         low, high = self.breaks[panel].copy(), self.breaks[panel + 1].copy()
         for _ in range(60):
             middle = 0.5 * (low + high)

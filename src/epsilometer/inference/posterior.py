@@ -30,9 +30,7 @@ class Posterior(ABC):
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
     """
 
-    def __init__(
-        self, *, counts: AttackCounts, model: AuditModel, provenance: Provenance
-    ) -> None:
+    def __init__(self, *, counts: AttackCounts, model: AuditModel, provenance: Provenance) -> None:
         self.counts = counts
         self.model = model
         self.provenance = provenance

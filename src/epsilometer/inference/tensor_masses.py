@@ -58,9 +58,7 @@ class TensorMasses:
         kernels = [kernel for group in family for kernel in group]
         assert all(isinstance(kernel, NormalKernel) for kernel in kernels)
         # (group r, member tau) -> flat (tau, r), the order of the nuisance grid.
-        order = [
-            family[r][tau] for tau in range(len(family[0])) for r in range(len(family))
-        ]
+        order = [family[r][tau] for tau in range(len(family[0])) for r in range(len(family))]
         self._breaks = _t_breaks(family, delta, epsilon_end)
         points, _ = panels.gauss_legendre(accuracy.nodes)
         half = 0.5 * np.diff(self._breaks)[:, None]
@@ -87,7 +85,9 @@ class TensorMasses:
                 for kernel in kernels
             ]
         )
-        if min(parameters[0, 0], 1 - parameters[0, 0]) < min(parameters[0, 2], 1 - parameters[0, 2]):
+        if min(parameters[0, 0], 1 - parameters[0, 0]) < min(
+            parameters[0, 2], 1 - parameters[0, 2]
+        ):
             # The region is symmetric in alpha and beta.  The rate nearer to an end goes along phi,
             # where the edge is followed within a cell: at large t it runs close to that end.
             parameters = parameters[:, [2, 3, 0, 1, 4, 5]]

@@ -52,7 +52,9 @@ def _whole(name: str, values: ArrayLike) -> IntArray:
             bad = array[array != np.rint(array)][0]
             raise InputError(f"expected whole numbers in {name}, got {name}={bad}.")
         if np.any(np.abs(array) > _validate.LARGEST_COUNT):
-            raise InputError(f"expected {name} <= {_validate.LARGEST_COUNT:.0e}, got {array.max()}.")
+            raise InputError(
+                f"expected {name} <= {_validate.LARGEST_COUNT:.0e}, got {array.max()}."
+            )
     elif array.dtype.kind not in "iu":
         raise InputError(f"expected whole numbers in {name}, got {array.dtype} values.")
     return array.astype(np.int64)

@@ -75,7 +75,9 @@ def parse_csv(text: str, *, name: str) -> AttackCounts:
     try:
         header = [cell.strip() for cell in next(rows, [])]
         if not any(header):
-            raise InputError(f"{name}: expected a header row with {', '.join(COLUMNS)}, got an empty file.")
+            raise InputError(
+                f"{name}: expected a header row with {', '.join(COLUMNS)}, got an empty file."
+            )
         _check_columns(header, where=f"{name} row 1")
         records: list[dict[str, str]] = []
         numbers: list[int] = []

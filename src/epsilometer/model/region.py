@@ -58,9 +58,7 @@ def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
     delta = _validate.delta(delta)
     epsilon = _nonnegative_epsilon(epsilon)
     with np.errstate(divide="ignore"):
-        return np.asarray(
-            np.log(np.tanh(epsilon / 2) + 2 * delta * (2 - delta) * _corner(epsilon))
-        )
+        return np.asarray(np.log(np.tanh(epsilon / 2) + 2 * delta * (2 - delta) * _corner(epsilon)))
 
 
 def _corner(epsilon: FloatArray) -> FloatArray:
@@ -94,9 +92,7 @@ def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> Floa
     epsilon = _nonnegative_epsilon(epsilon)
     strength = _unit("strength", strength)
     with np.errstate(divide="ignore"):
-        return np.asarray(
-            np.log1p(-strength) + np.log(_ring_area_over_gap(epsilon, delta, strength))
-        )
+        return np.asarray(np.log1p(-strength) + _log_ring_area_over_gap(epsilon, delta, strength))
 
 
 def log_ring_area_rate(epsilon: ArrayLike, delta: float) -> FloatArray:
@@ -113,21 +109,21 @@ def log_ring_area_rate(epsilon: ArrayLike, delta: float) -> FloatArray:
     """
     delta = _validate.delta(delta)
     epsilon = _nonnegative_epsilon(epsilon)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(_ring_area_over_gap(epsilon, delta, np.asarray(1.0))))
+    return _log_ring_area_over_gap(epsilon, delta, np.asarray(1.0))
 
 
-def _ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatArray) -> FloatArray:
-    """|R_s| / (1 - s) as a sum of positive terms."""
+def _log_ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatArray) -> FloatArray:
+    """log(|R_s| / (1 - s)) from a sum of positive terms, in logarithms so that none underflows."""
     inner = strength * epsilon
     gap = (1 - strength) * epsilon
-    # q(inner) - q(epsilon) = sinh(gap/2) / (2 cosh(inner/2) cosh(epsilon/2)), over (1 - s).
-    # -expm1(-gap) / gap, which is 1 at gap = 0.
+    # q(inner) - q(epsilon) = e^-inner (1 - e^-gap) / ((1 + e^-inner)(1 + e^-epsilon)), and
+    # (1 - e^-gap) / gap is 1 at gap = 0.
     ratio = np.where(gap > 0, -np.expm1(-gap) / np.where(gap > 0, gap, 1.0), 1.0)
-    decay = np.exp(-inner) / ((1 + np.exp(-inner)) * (1 + np.exp(-epsilon)))
-    corner_part = (1 - strength * delta) ** 2 * epsilon * ratio * decay
-    delta_part = _corner(epsilon) * delta * (2 - delta * (1 + strength))
-    return np.asarray(2 * (corner_part + delta_part))
+    with np.errstate(divide="ignore"):
+        corner = np.log(epsilon) + 2 * np.log1p(-strength * delta) + np.log(ratio)
+        corner = corner - inner - np.log1p(np.exp(-inner)) - np.log1p(np.exp(-epsilon))
+        edge = np.log(delta * (2 - delta * (1 + strength))) - epsilon - np.log1p(np.exp(-epsilon))
+    return np.asarray(np.log(2.0) + np.logaddexp(corner, edge))
 
 
 def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatArray:
@@ -159,18 +155,18 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
 
     def log_quotient(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.log(numerator / denominator)
+            value = np.log(numerator) - np.log(denominator)
         return np.asarray(np.where(numerator <= 0, -np.inf, value))
 
     return np.maximum(
         0.0,
-        np.maximum(
-            log_quotient(1 - delta - alpha, beta), log_quotient(1 - delta - beta, alpha)
-        ),
+        np.maximum(log_quotient(1 - delta - alpha, beta), log_quotient(1 - delta - beta, alpha)),
     )
 
 
-def contains(alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float) -> NDArray[np.bool_]:
+def contains(
+    alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float
+) -> NDArray[np.bool_]:
     """Return whether (alpha, beta) lies in R(epsilon, delta), boundary included.
 
     Examples
@@ -256,21 +252,18 @@ def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> F
     return np.asarray(2 * uniform * total / (constant + discriminant))
 
 
-def _sample_level(
-    uniform: FloatArray, epsilon: float, delta: float, strength: float
-) -> FloatArray:
+def _sample_level(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
     """Solve |R_u minus core| = uniform * |ring| for the level u by bisection with Newton steps."""
     gap = 1 - strength
     if gap == 0:
         return np.ones_like(uniform)
-    total = (1 - strength) * _ring_area_over_gap(
-        np.asarray(epsilon), delta, np.asarray(strength)
-    )
+    total = gap * np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, np.asarray(strength)))
     low, high = np.full_like(uniform, strength), np.ones_like(uniform)
     level = strength + gap * uniform
     for _ in range(60):
         # Area between the level and the outer edge, as a fraction of the whole ring.
-        outside = (1 - level) * _ring_area_over_gap(np.asarray(epsilon), delta, level) / total
+        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, level))
+        outside = (1 - level) * outside / total
         excess = (1 - uniform) - outside
         low, high = np.where(excess < 0, level, low), np.where(excess < 0, high, level)
         rate = _growth_rate(level, epsilon, delta) / total

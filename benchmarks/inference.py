@@ -1,0 +1,370 @@
+"""Speed and memory of the engines, as plain tables and on request as JSON.
+
+    python benchmarks/inference.py --json inference.json
+
+1. The exact engine against the published sampler at the paper's two sizes.  The sampler runs a part
+   of its iterations, timed without compilation, and the time is scaled to all of them.
+2. Effective draws a second of the default and of the published MCMC settings, on one thread each,
+   warm-up counted.
+3. How the exact engine's time grows with distinct bases, with trials and with repeated bases.
+4. Time and peak memory of 10,000 binomial bases, and of fewer correlated ones, which cost far more,
+   each in a process of its own.
+
+Exact times are the best of three after a warm call; a case slower than ``PATIENCE`` is timed once,
+since a warm-up would be lost in it.  The fourth table is measured first: Linux carries the peak memory of a
+parent over to its children, so the parent must still be small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import epsilometer as em
+from epsilometer.inference.provenance import versions
+
+Value = str | int | float
+Row = dict[str, Value]
+
+STRONG = Path(__file__).parent.parent / "examples" / "counts.csv"
+A1_FALSE_POSITIVES = [10, 11, 8, 7, 12, 9, 9, 9, 10, 10, 11, 9, 11, 9, 10, 12, 12, 11, 8, 5]
+A1_FALSE_NEGATIVES = [3, 0, 0, 0, 47, 0, 1, 0, 0, 0, 0, 33, 15, 0, 0, 0, 0, 0, 52, 0]
+
+REPEATS = 3
+PATIENCE = 6.0
+"""Seconds; an exact case slower than this is not repeated."""
+
+TRUE_EPSILON, TRUE_STRENGTH, DELTA = 3.0, 0.3, 0.01
+"""Where the error rates of made-up counts come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Counts and a model from the paper, and how long the paper sampled."""
+
+    name: str
+    counts: em.AttackCounts
+    model: em.AuditModel
+    iterations: int
+
+
+def paper_problems() -> list[Problem]:
+    a1 = em.AttackCounts(
+        false_positives=A1_FALSE_POSITIVES,
+        trials_h0=100,
+        false_negatives=A1_FALSE_NEGATIVES,
+        trials_h1=100,
+    )
+    return [
+        Problem(
+            name="ten strong attacks",
+            counts=em.AttackCounts.read_csv(STRONG),
+            model=em.AuditModel(delta=0.01),
+            iterations=1_000_000,
+        ),
+        Problem(
+            name="A1, correlated",
+            counts=a1,
+            model=em.AuditModel(delta=0.001, likelihood=em.CorrelatedNormal()),
+            iterations=100_000,
+        ),
+    ]
+
+
+def made_up_counts(bases: int, trials: int, *, distinct: bool) -> em.AttackCounts:
+    """Counts of attacks on an algorithm with known epsilon and strength."""
+    from epsilometer.model.region import sample_ring
+
+    rng = np.random.default_rng(bases + trials)
+    size = 4 * bases if distinct else bases
+    alpha, beta = sample_ring(size, TRUE_EPSILON, DELTA, TRUE_STRENGTH, rng=rng)
+    pairs = np.stack([rng.binomial(trials, alpha), rng.binomial(trials, beta)], axis=1)
+    if distinct:
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        pairs = pairs[np.sort(first)[:bases]]
+        assert len(pairs) == bases
+    return em.AttackCounts(
+        false_positives=pairs[:, 0],
+        trials_h0=trials,
+        false_negatives=pairs[:, 1],
+        trials_h1=trials,
+    )
+
+
+def repeated(counts: em.AttackCounts, times: int) -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=np.tile(counts.false_positives, times),
+        trials_h0=np.tile(counts.trials_h0, times),
+        false_negatives=np.tile(counts.false_negatives, times),
+        trials_h1=np.tile(counts.trials_h1, times),
+    )
+
+
+def num_distinct(counts: em.AttackCounts) -> int:
+    columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
+    return len(np.unique(np.stack(columns), axis=1).T)
+
+
+# --- 1: the exact engine against the published sampler -------------------------------------------
+
+
+def time_exact(counts: em.AttackCounts, model: em.AuditModel) -> tuple[float, em.Posterior]:
+    """Seconds of the best call after a warm one, and the posterior."""
+    started = time.perf_counter()
+    posterior = em.estimate(counts, model)
+    first = time.perf_counter() - started
+    if first > PATIENCE:
+        return first, posterior
+    times: list[float] = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        em.estimate(counts, model)
+        times.append(time.perf_counter() - started)
+    return min(times), posterior
+
+
+def time_published(problem: Problem, part: float) -> tuple[float, int]:
+    """Seconds that the published sampler needs for all its iterations, and how many were run."""
+    from epsilometer.inference.mcmc import estimate_mcmc
+
+    def best(iterations: int) -> float:
+        settings = em.McmcSettings.published(num_iterations=iterations, num_warmup=0)
+        return min(
+            estimate_mcmc(problem.counts, problem.model, settings, num_threads=1).provenance.seconds
+            for _ in range(REPEATS)
+        )
+
+    made = max(round(part * problem.iterations), 100)
+    start = best(1)
+    return start + (best(made) - start) * problem.iterations / made, made
+
+
+def against_published(problems: Sequence[Problem], part: float) -> list[Row]:
+    rows: list[Row] = []
+    for problem in problems:
+        exact, posterior = time_exact(problem.counts, problem.model)
+        published, made = time_published(problem, part)
+        low, high = posterior.credible_interval("epsilon", 0.9)
+        rows.append(
+            {
+                "problem": problem.name,
+                "epsilon 90 %": f"{low:.3f} {high:.3f}",
+                "exact s": exact,
+                "iterations": problem.iterations,
+                "timed": made,
+                "sampler s": published,
+                "ratio": published / exact,
+            }
+        )
+    return rows
+
+
+# --- 2: effective draws a second ------------------------------------------------------------------
+
+
+def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
+    from epsilometer.inference.mcmc import estimate_mcmc
+
+    tenth = iterations // 10
+    published = em.McmcSettings.published(num_iterations=iterations - tenth, num_warmup=tenth)
+    rows: list[Row] = []
+    for problem in problems:
+        rates: dict[str, dict[str, float]] = {}
+        for name, settings in (("default", em.McmcSettings()), ("published", published)):
+            posterior = estimate_mcmc(problem.counts, problem.model, settings, num_threads=1)
+            figures = posterior.diagnostics.parameters
+            seconds = posterior.provenance.seconds
+            sizes = {key: figures[key].bulk_effective_size for key in ("epsilon", "strength")}
+            rates[name] = {key: size / seconds for key, size in sizes.items()}
+            rows.append(
+                {
+                    "problem": problem.name,
+                    "settings": name,
+                    "seconds": seconds,
+                    "ESS eps": sizes["epsilon"],
+                    "ESS s": sizes["strength"],
+                    "eps/s": rates[name]["epsilon"],
+                    "s/s": rates[name]["strength"],
+                    "R-hat": f"{max(f.r_hat for f in figures.values()):.3f}",
+                }
+            )
+        rows.append(
+            {
+                "problem": problem.name,
+                "settings": "ratio",
+                "eps/s": rates["default"]["epsilon"] / rates["published"]["epsilon"],
+                "s/s": rates["default"]["strength"] / rates["published"]["strength"],
+            }
+        )
+    return rows
+
+
+# --- 3: growth ------------------------------------------------------------------------------------
+
+
+def growth() -> list[Row]:
+    model = em.AuditModel(delta=DELTA)
+    cases = [
+        ("distinct bases", made_up_counts(n, 1000, distinct=True)) for n in (10, 30, 100, 300, 1000)
+    ]
+    cases += [("trials", made_up_counts(10, N, distinct=True)) for N in (100, 10**4, 10**6)]
+    cases.append(("repeated bases", repeated(made_up_counts(10, 1000, distinct=True), 1000)))
+    rows: list[Row] = []
+    for name, counts in cases:
+        seconds, posterior = time_exact(counts, model)
+        distinct = num_distinct(counts)
+        rows.append(
+            {
+                "growing": name,
+                "bases": len(counts),
+                "distinct": distinct,
+                "trials": int(counts.trials_h0[0]),
+                "seconds": seconds,
+                "ms a distinct base": 1e3 * seconds / distinct,
+                "trusted": "yes" if posterior.trustworthy else "no",
+            }
+        )
+    return rows
+
+
+# --- 4: many bases --------------------------------------------------------------------------------
+
+
+def in_this_process(bases: int, correlated: bool) -> Row:
+    """One estimate from a cold start, and the peak memory of the process that made it."""
+    counts = made_up_counts(bases, 100, distinct=False)
+    likelihood = em.CorrelatedNormal() if correlated else em.IndependentBinomial()
+    started = time.perf_counter()
+    posterior = em.estimate(counts, em.AuditModel(delta=DELTA, likelihood=likelihood))
+    seconds = time.perf_counter() - started
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {
+        "likelihood": "correlated" if correlated else "binomial",
+        "bases": bases,
+        "distinct": num_distinct(counts),
+        "seconds": seconds,
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6,
+        "epsilon median": f"{posterior.median('epsilon'):.4f}",
+        "trusted": "yes" if posterior.trustworthy else "no",
+    }
+
+
+def many_bases(most_correlated: int) -> list[Row]:
+    rows = []
+    cases = [(10, False), (10_000, False), (10, True)]
+    if most_correlated > 10:
+        cases.append((most_correlated, True))
+    for bases, correlated in cases:
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(max_workers=1, mp_context=fresh) as pool:
+            rows.append(pool.submit(in_this_process, bases, correlated).result())
+    return rows
+
+
+# --- printing -------------------------------------------------------------------------------------
+
+
+def shown(value: Value) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def print_table(title: str, rows: Sequence[Row]) -> None:
+    names = list(rows[0])
+    cells = [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    print(f"\n{title}\n")
+    for number, line in enumerate(cells):
+        text = [
+            cell.ljust(width) if isinstance(rows[0][name], str) else cell.rjust(width)
+            for name, cell, width in zip(names, line, widths, strict=True)
+        ]
+        print("  ".join(text).rstrip())
+        if number == 0:
+            print("  ".join("-" * width for width in widths))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Speed and memory of the engines.")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables here")
+    parser.add_argument(
+        "--part",
+        type=float,
+        default=0.005,
+        help="share of the published iterations that is timed (default %(default)s)",
+    )
+    parser.add_argument(
+        "--ess-iterations",
+        type=int,
+        default=30_000,
+        help="iterations of the published sampler for its ESS (default %(default)s)",
+    )
+    parser.add_argument(
+        "--correlated-bases",
+        type=int,
+        default=20,
+        help="bases of the largest correlated case in table 4 (default %(default)s)",
+    )
+    arguments = parser.parse_args()
+    if not 0 < arguments.part <= 1:
+        parser.error("--part must be above 0 and at most 1")
+    if arguments.ess_iterations < 100:
+        parser.error("--ess-iterations must be at least 100")
+
+    began = time.perf_counter()
+    load = os.getloadavg()[0]
+    setting = {**versions(), "machine": platform.machine(), "processors": os.cpu_count() or 1}
+    for name, value in setting.items():
+        print(f"{name} {value}")
+    print(f"load average before the start: {load:.1f}")
+
+    many = many_bases(arguments.correlated_bases)
+    problems = paper_problems()
+    tables: dict[str, list[Row]] = {}
+
+    def show(key: str, title: str, rows: list[Row]) -> None:
+        tables[key] = rows
+        print_table(title, rows)
+        sys.stdout.flush()
+
+    show(
+        "exact_against_published",
+        "1. Exact engine against the published sampler, scaled to all its iterations",
+        against_published(problems, arguments.part),
+    )
+    show(
+        "effective_draws",
+        "2. Effective draws a second (bulk ESS), one thread, warm-up counted",
+        effective_draws(problems, arguments.ess_iterations),
+    )
+    show("growth", "3. Growth of the exact engine's time, binomial counts", growth())
+    show("many_bases", "4. Many bases, 100 trials each, in a process of its own", many)
+    total = time.perf_counter() - began
+    print(f"\n{total:.0f} s in all")
+    if arguments.json:
+        document = {
+            "setting": setting,
+            "load_before": load,
+            "part": arguments.part,
+            "ess_iterations": arguments.ess_iterations,
+            "seconds": total,
+            "tables": tables,
+        }
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""The exact engine: golden values, slow twins, edges of the domain, and its own error estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epsilometer.errors import InputError
+from epsilometer.inference.exact import ExactSettings, estimate_exact
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import (
+    Beta,
+    EpsilonPrior,
+    Exponential,
+    Fixed,
+    HalfNormal,
+    LogNormal,
+    Uniform,
+)
+from tests.golden import reference
+from tests.inference.oracles import brute_force_posterior, quantile
+
+QUANTILES = [0.05, 0.5, 0.95]
+
+
+def _counts(x: object, n0: object, y: object, n1: object) -> AttackCounts:
+    return AttackCounts(false_positives=x, trials_h0=n0, false_negatives=y, trials_h1=n1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", reference.FIXED_STRENGTH, ids=str)
+def test_golden_fixed_strength(case: tuple[int, int, float]) -> None:
+    trials, errors, strength = case
+    posterior = estimate_exact(
+        _counts(errors, trials, errors, trials),
+        AuditModel(delta=0.01, strength=Fixed(value=strength)),
+    )
+    assert posterior.trustworthy
+    found = posterior.quantile("epsilon", QUANTILES)
+    # The golden values are quoted to four decimals.
+    np.testing.assert_allclose(found, reference.FIXED_STRENGTH[case], atol=3e-4)
+
+
+@pytest.mark.parametrize("trials", reference.ENDS_AT_99)
+def test_golden_against_trials(trials: int) -> None:
+    errors = 2 * trials // 5
+    posterior = estimate_exact(
+        _counts(errors, trials, errors, trials), AuditModel(delta=0.01, strength=Fixed(value=0.99))
+    )
+    low, high = posterior.credible_interval("epsilon", 0.9)
+    assert (low, high) == pytest.approx(reference.ENDS_AT_99[trials], abs=2e-4)
+
+
+def test_ten_strong_attacks_against_a_brute_force_grid() -> None:
+    counts = _counts(reference.TEN_STRONG_X, 1000, reference.TEN_STRONG_Y, 1000)
+    posterior = estimate_exact(counts, AuditModel(delta=0.01))
+    rows = [
+        (x, 1000, y, 1000)
+        for x, y in zip(reference.TEN_STRONG_X, reference.TEN_STRONG_Y, strict=True)
+    ]
+    grid = brute_force_posterior(rows, 0.01, epsilon_range=(2.0, 12.0), size=800, strength_size=200)
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    # Midpoint grid of step 0.025 with a steep lower flank: a tenth of a step.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=2.5e-3)
+    strengths = quantile(grid["strength"], grid["strength_weight"], QUANTILES)
+    np.testing.assert_allclose(posterior.quantile("strength", QUANTILES), strengths, atol=2e-3)
+    # The notes' values, themselves rounded and good to about 0.002.
+    np.testing.assert_allclose(
+        posterior.quantile("epsilon", QUANTILES), reference.TEN_STRONG_NOTES, atol=3e-3
+    )
+    np.testing.assert_allclose(
+        posterior.quantile("strength", QUANTILES), reference.TEN_STRONG_STRENGTH_NOTES, atol=1e-3
+    )
+
+
+TWINS = [
+    ([(4, 10, 3, 10)], 0.0),
+    ([(0, 5, 2, 8), (3, 5, 1, 8)], 0.05),
+    ([(1, 1, 0, 1)], 0.0),
+    ([(30, 100, 20, 60), (90, 100, 20, 60)], 0.3),
+    ([(0, 20, 20, 20), (0, 20, 0, 20)], 1e-5),
+]
+
+
+@pytest.mark.parametrize(("rows", "delta"), TWINS)
+def test_against_a_slow_twin(rows: list[tuple[int, int, int, int]], delta: float) -> None:
+    x, n0, y, n1 = zip(*rows, strict=True)
+    posterior = estimate_exact(_counts(x, n0, y, n1), AuditModel(delta=delta))
+    grid = brute_force_posterior(rows, delta, epsilon_range=(0.0, 16.0), size=400, strength_size=80)
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    # Step 0.04 of the twin's midpoint grid; smooth densities, so far better than a step.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.015)
+    strengths = quantile(grid["strength"], grid["strength_weight"], QUANTILES)
+    np.testing.assert_allclose(posterior.quantile("strength", QUANTILES), strengths, atol=0.01)
+
+
+@pytest.mark.parametrize("mistake", ["with_area", "with_jacobian_twist"])
+def test_the_twin_rejects_known_mistakes(mistake: str) -> None:
+    """Negative control: without the area term, or with p(epsilon)/epsilon, the twins disagree."""
+    rows = [(30, 100, 20, 60), (20, 100, 20, 60)]
+    posterior = estimate_exact(_counts([30, 20], 100, [20, 20], 60), AuditModel(delta=0.01))
+    wrong = {"with_area": False} if mistake == "with_area" else {"with_jacobian_twist": True}
+    grid = brute_force_posterior(
+        rows,
+        0.01,
+        epsilon_range=(0.0, 16.0),
+        size=160,
+        strength_size=60,
+        **wrong,  # type: ignore[arg-type]
+    )
+    expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
+    assert np.max(np.abs(posterior.quantile("epsilon", QUANTILES) - expected)) > 0.05
+
+
+@pytest.mark.parametrize("name", ["A1", "A4"])
+def test_golden_correlated(name: str) -> None:
+    x, y, expected, strength = reference.CORRELATED[name]
+    posterior = estimate_exact(
+        _counts(x, 100, y, 100), AuditModel(delta=0.001, likelihood=CorrelatedNormal())
+    )
+    assert posterior.trustworthy
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.01)
+    assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
+
+
+def test_golden_correlated_with_a_second_mode() -> None:
+    """A3: the mode near 0 (see CorrelatedNormal.smallest_epsilon) moves the 5 % end a little."""
+    x, y, expected, strength = reference.CORRELATED["A3"]
+    posterior = estimate_exact(
+        _counts(x, 100, y, 100),
+        AuditModel(delta=0.001, likelihood=CorrelatedNormal()),
+        ExactSettings(tolerance=0.01),
+    )
+    found = posterior.quantile("epsilon", QUANTILES)
+    # The share of the mode below 0.1 is about 0.2 %; the notes' 5 % end, 1.16, holds 0.6 % of it.
+    assert found[0] == pytest.approx(expected[0], abs=0.02)
+    np.testing.assert_allclose(found[1:], expected[1:], atol=0.01)
+    assert posterior.mean("strength") == pytest.approx(strength, abs=0.003)
+
+
+def test_correlated_against_two_dimensional_sums() -> None:
+    """One base, tau and rho pinned by a tiny prior scale: the posterior on a plain grid."""
+    likelihood = CorrelatedNormal(within_correlation_scale=1e-7)
+    counts = _counts([12], 50, [9], 40)
+    posterior = estimate_exact(counts, AuditModel(delta=0.01, likelihood=likelihood))
+    points = 500
+    angle = (np.arange(points) + 0.5) / points * np.pi / 2
+    rate = np.sin(angle) ** 2
+    weight = np.sin(2 * angle)
+    alpha, beta = rate[:, None, None], rate[None, :, None]
+    from epsilometer.model import region
+
+    level = region.critical_epsilon(alpha[..., 0], beta[..., 0], 0.01)
+    bound = float(likelihood.cross_correlation_bound(counts, 0.0))
+    nodes, weights = np.polynomial.legendre.leggauss(9)
+    mass = np.zeros((points, points))
+    for r, w in zip(nodes, weights, strict=True):
+        logs = likelihood.log_density(counts, alpha, beta, 0.0, float(r) * bound)[..., 0]
+        mass += 0.5 * w * np.exp(logs) * weight[:, None] * weight[None, :]
+    # rho is shared by a single base only, so mixing the likelihood over rho first is exact.
+    epsilon = (np.arange(240) + 0.5) * 0.05
+    order = np.argsort(level, axis=None)
+    cumulative = np.append(0.0, np.cumsum(mass.ravel()[order]))
+    inside = cumulative[np.searchsorted(level.ravel()[order], epsilon, side="right")]
+    strength = (np.arange(40) + 0.5) / 40
+    post = np.zeros(len(epsilon))
+    for s in strength:
+        core = np.array(
+            [
+                mass[region.contains(alpha[..., 0], beta[..., 0], s * e, s * 0.01)].sum()
+                for e in epsilon[::4]
+            ]
+        )
+        core = np.interp(epsilon, epsilon[::4], core)
+        area = np.exp(region.log_area(epsilon, 0.01)) - np.exp(
+            [float(region.log_area(s * e, s * 0.01)) for e in epsilon]
+        )
+        post += (inside - core) / area
+    post *= np.exp(-0.5 * epsilon**2 / 10)
+    expected = quantile(epsilon, post / post.sum(), QUANTILES)
+    # Points of a 500 x 500 grid fall in or out of the region as wholes: about 0.02 in epsilon.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.04)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        HalfNormal(scale=1.0),
+        Exponential(mean=2.0),
+        LogNormal(median=2.0, log_scale=0.5),
+        Uniform(upper=6.0),
+    ],
+)
+def test_priors_for_epsilon_by_reweighting(prior: EpsilonPrior) -> None:
+    """Posterior means under another prior equal reweighted means under a wide one."""
+    assert not isinstance(prior, Fixed)
+    counts = _counts([10, 20], 100, [20, 15], 100)
+    wide = estimate_exact(counts, AuditModel(delta=0.01, epsilon=Uniform(upper=25.0)))
+    other = estimate_exact(counts, AuditModel(delta=0.01, epsilon=prior))
+    epsilon = np.linspace(1e-3, 24.99, 20_000)
+    weight = wide.density("epsilon", epsilon) * np.exp(prior.log_density(epsilon))
+    expected = float(np.sum(weight * epsilon) / np.sum(weight))
+    assert other.mean("epsilon") == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.0, 5.0), (7.5, 1.5)])
+def test_beta_priors_for_the_strength_by_reweighting(a: float, b: float) -> None:
+    counts = _counts([10, 20], 100, [20, 15], 100)
+    flat = estimate_exact(counts, AuditModel(delta=0.01))
+    other = estimate_exact(counts, AuditModel(delta=0.01, strength=Beta(a=a, b=b)))
+    # Midpoints of equal cells in arcsine scale, fine at both ends where Beta(.5, .5) is infinite.
+    angle = (np.arange(20_000) + 0.5) / 20_000 * np.pi / 2
+    s = np.sin(angle) ** 2
+    weight = flat.density("strength", s) * np.exp(Beta(a=a, b=b).log_density(s)) * np.sin(2 * angle)
+    expected = float(np.sum(weight * s) / np.sum(weight))
+    assert other.mean("strength") == pytest.approx(expected, abs=2e-3)
+
+
+def test_strength_one_is_the_limit() -> None:
+    counts = _counts([200], 500, [200], 500)
+    near, limit = (
+        estimate_exact(counts, AuditModel(delta=0.01, strength=Fixed(value=s)))
+        for s in (1 - 1e-6, 1.0)
+    )
+    np.testing.assert_allclose(
+        near.quantile("epsilon", QUANTILES), limit.quantile("epsilon", QUANTILES), atol=1e-4
+    )
+
+
+def test_fixed_epsilon_and_both_fixed() -> None:
+    counts = _counts([40, 50], 1000, [250, 200], 1000)
+    posterior = estimate_exact(counts, AuditModel(delta=0.01, epsilon=Fixed(value=3.0)))
+    assert posterior.quantile("epsilon", QUANTILES).tolist() == [3.0] * 3
+    assert posterior.parameters == ("strength",)
+    # The evidence at a fixed strength, averaged over its prior, is the evidence at fixed epsilon.
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    values = [
+        estimate_exact(
+            counts,
+            AuditModel(
+                delta=0.01, epsilon=Fixed(value=3.0), strength=Fixed(value=float(0.5 + 0.5 * s))
+            ),
+        ).log_evidence
+        for s in nodes
+    ]
+    average = np.log(np.sum(0.5 * weights * np.exp(np.array(values) - max(values)))) + max(values)
+    assert posterior.log_evidence == pytest.approx(average, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "n0", "y", "n1", "delta"),
+    [
+        ([0], 1, [0], 1, 0.0),
+        ([1], 1, [1], 1, 0.0),
+        ([0, 0, 100], 100, [0, 100, 0], 100, 1e-5),
+        ([0], 10**9, [0], 10**9, 1e-5),
+        ([5 * 10**8], 10**9, [5 * 10**8], 10**9, 1e-5),
+        ([10**8], 10**9, [1], 2, 1e-6),
+        ([10, 20], 100, [20, 10], 100, 0.9),
+        ([10], 1000, [20], 1000, 0.99),
+    ],
+)
+def test_edges_of_the_domain(x: list[int], n0: int, y: list[int], n1: int, delta: float) -> None:
+    posterior = estimate_exact(_counts(x, n0, y, n1), AuditModel(delta=delta))
+    assert posterior.trustworthy
+    for name in ("epsilon", "strength"):
+        low, middle, high = posterior.quantile(name, QUANTILES)
+        assert 0 <= low < middle < high
+        assert np.isfinite(posterior.mean(name))
+
+
+def test_huge_trials_pin_the_critical_level() -> None:
+    """With a billion trials at strength 1 epsilon is the critical level of the rates."""
+    from epsilometer.model.region import critical_epsilon
+
+    counts = _counts([10**8], 10**9, [2 * 10**8], 10**9)
+    posterior = estimate_exact(counts, AuditModel(delta=0.01, strength=Fixed(value=1.0)))
+    expected = float(critical_epsilon(0.1, 0.2, 0.01))
+    assert posterior.median("epsilon") == pytest.approx(expected, abs=5e-4)
+    assert posterior.standard_deviation("epsilon") < 1e-3
+
+
+def test_rays_and_the_shared_grid_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two ways through a free strength share little but must give one answer."""
+    from epsilometer.inference import exact_solve
+
+    counts = _counts([10, 30], 200, [20, 50], 200)
+    model = AuditModel(delta=0.05)
+    grid = estimate_exact(counts, model)
+    monkeypatch.setattr(exact_solve, "SHARPEST", -1.0)
+    rays = estimate_exact(counts, model)
+    assert (grid.accuracy.method, rays.accuracy.method) == ("grid", "rays")
+    for name in ("epsilon", "strength"):
+        np.testing.assert_allclose(
+            grid.quantile(name, QUANTILES), rays.quantile(name, QUANTILES), atol=2e-4
+        )
+    assert grid.log_evidence == pytest.approx(rays.log_evidence, abs=1e-4)
+
+
+def test_order_and_symmetry_of_bases_do_not_matter() -> None:
+    model = AuditModel(delta=0.02)
+    one = estimate_exact(_counts([5, 30], [50, 80], [20, 10], [60, 40]), model)
+    two = estimate_exact(_counts([30, 40], [80, 60], [10, 45], [40, 50]), model)
+    np.testing.assert_allclose(
+        one.quantile("epsilon", QUANTILES), two.quantile("epsilon", QUANTILES), rtol=1e-9
+    )
+
+
+def test_the_error_estimate_is_true_and_can_be_missed() -> None:
+    counts = _counts([10, 30], 200, [20, 50], 200)
+    loose = estimate_exact(counts, AuditModel(delta=0.01), ExactSettings(tolerance=0.05))
+    tight = estimate_exact(
+        counts, AuditModel(delta=0.01), ExactSettings(tolerance=1e-6, most_levels=4)
+    )
+    gap = np.abs(loose.quantile("epsilon", QUANTILES) - tight.quantile("epsilon", QUANTILES))
+    assert np.max(gap) <= loose.accuracy.error + 1e-6
+    impossible = estimate_exact(
+        counts, AuditModel(delta=0.01), ExactSettings(tolerance=1e-14, most_levels=2)
+    )
+    assert not impossible.trustworthy
+    assert impossible.accuracy.error > 1e-14
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="trials_h0 >= 2"):
+        estimate_exact(
+            _counts([0], 1, [0], 5), AuditModel(delta=0.0, likelihood=CorrelatedNormal())
+        )
+    with pytest.raises(InputError, match="stays below"):
+        estimate_exact(
+            _counts([0], 1, [0], 5), AuditModel(delta=0.0, epsilon=HalfNormal(scale=1e4))
+        )
+    with pytest.raises(InputError, match="expected epsilon > 0"):
+        AuditModel(delta=0.0, epsilon=Fixed(value=0.0))
