@@ -11,8 +11,8 @@
    each in a process of its own.
 
 Exact times are the best of three after a warm call; a case slower than ``PATIENCE`` is timed once,
-since a warm-up would be lost in it.  The fourth table is measured first: Linux carries the peak memory of a
-parent over to its children, so the parent must still be small.
+since a warm-up would be lost in it.  The fourth table is measured first: Linux carries the peak
+memory of a parent over to its children, so the parent must still be small.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def growth() -> list[Row]:
                 "distinct": distinct,
                 "trials": int(counts.trials_h0[0]),
                 "seconds": seconds,
-                "ms a distinct base": 1e3 * seconds / distinct,
+                "ms a distinct": 1e3 * seconds / distinct,
                 "trusted": "yes" if posterior.trustworthy else "no",
             }
         )

@@ -1,4 +1,4 @@
-"""Epsilometer: how private is a training algorithm, judged by attacks on it?
+"""Epsilometer: the privacy of a training algorithm, judged by attacks on it.
 
 From counts of false positives and false negatives of membership-inference attacks, the full Bayesian
 posterior of epsilon together with the strength of the attacks.

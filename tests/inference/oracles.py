@@ -22,12 +22,12 @@ def region_mass(
     share = 0.5 * np.pi / points * np.sin(angle)
     alpha = beta_distribution.ppf(0.5 - 0.5 * np.cos(angle), x + 1, n0 - x + 1)
 
-    def lower(rate: FloatArray, t: FloatArray, d: FloatArray) -> FloatArray:
+    def lower(rate: FloatArray, t: float, d: float) -> FloatArray:
         edge = np.maximum(1 - d - np.exp(t) * rate, np.exp(-t) * (1 - d - rate))
-        return np.clip(edge, 0.0, 1.0)
+        return np.asarray(np.clip(edge, 0.0, 1.0))
 
     masses = []
-    for level, gap in zip(np.ravel(t), np.ravel(d), strict=True):
+    for level, gap in zip(np.ravel(t).tolist(), np.ravel(d).tolist(), strict=True):
         low = lower(alpha, level, gap)
         high = 1 - lower(1 - alpha, level, gap)
         inside = beta_distribution.cdf(high, y + 1, n1 - y + 1) - beta_distribution.cdf(
@@ -41,7 +41,7 @@ def ring_area(epsilon: FloatArray, delta: float, strength: FloatArray) -> FloatA
     """The area formula of the paper as printed."""
 
     def q(t: FloatArray) -> FloatArray:
-        return np.exp(-t) / (1 + np.exp(-t))
+        return np.asarray(np.exp(-t) / (1 + np.exp(-t)))
 
     return np.asarray(
         2 * ((1 - strength * delta) ** 2 * q(strength * epsilon) - (1 - delta) ** 2 * q(epsilon))
@@ -99,4 +99,4 @@ def quantile(points: FloatArray, weight: FloatArray, probability: list[float]) -
     step = points[1] - points[0]
     edges = np.append(points - step / 2, points[-1] + step / 2)
     cumulative = np.append(0.0, np.cumsum(weight))
-    return np.interp(probability, cumulative / cumulative[-1], edges)
+    return np.asarray(np.interp(probability, cumulative / cumulative[-1], edges))

@@ -107,7 +107,7 @@ def test_the_twin_rejects_known_mistakes(mistake: str) -> None:
         epsilon_range=(0.0, 16.0),
         size=160,
         strength_size=60,
-        **wrong,  # type: ignore[arg-type]
+        **wrong,
     )
     expected = quantile(grid["epsilon"], grid["epsilon_weight"], QUANTILES)
     assert np.max(np.abs(posterior.quantile("epsilon", QUANTILES) - expected)) > 0.05
@@ -159,7 +159,7 @@ def test_correlated_against_two_dimensional_sums() -> None:
         logs = likelihood.log_density(counts, alpha, beta, 0.0, float(r) * bound)[..., 0]
         mass += 0.5 * w * np.exp(logs) * weight[:, None] * weight[None, :]
     # rho is shared by a single base only, so mixing the likelihood over rho first is exact.
-    epsilon = (np.arange(240) + 0.5) * 0.05
+    epsilon = np.asarray((np.arange(240) + 0.5) * 0.05, dtype=np.float64)
     order = np.argsort(level, axis=None)
     cumulative = np.append(0.0, np.cumsum(mass.ravel()[order]))
     inside = cumulative[np.searchsorted(level.ravel()[order], epsilon, side="right")]

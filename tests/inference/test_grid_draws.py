@@ -32,8 +32,7 @@ def correlated() -> GridPosterior:
         false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
     )
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
-    with np.errstate(all="ignore"):
-        coarse = solve(counts, model, Level.number(0), hint=None, box=None)
+    coarse = solve(counts, model, Level.number(0, correlated=True), hint=None)
     return from_solution(counts, model, coarse)
 
 

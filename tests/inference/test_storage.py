@@ -34,8 +34,7 @@ def grid(**model: object) -> GridPosterior:
 
 def correlated_grid() -> GridPosterior:
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal(within_correlation_scale=0.02))
-    with np.errstate(all="ignore"):
-        coarse = solve(counts(), model, Level.number(0), hint=None, box=None)
+    coarse = solve(counts(), model, Level.number(0, correlated=True), hint=None)
     posterior = from_solution(counts(), model, coarse)
     return posterior.finished(error=1e-4, tolerance=1e-3, levels=2, provenance=posterior.provenance)
 

@@ -139,7 +139,7 @@ def test_sample_ring_control_rejects_a_wrong_density() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(InputError, match="expected 0 <= delta < 1, got delta=1.0"):
+    with pytest.raises(InputError, match=r"expected 0 <= delta < 1, got delta=1\.0"):
         region.log_area(1.0, 1.0)
     with pytest.raises(InputError, match="epsilon >= 0"):
         region.log_area(-1.0, 0.0)

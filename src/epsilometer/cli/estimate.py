@@ -30,7 +30,7 @@ ENGINES = ("exact", "mcmc")
 PRESETS = ("published",)
 
 
-def estimate(  # noqa: PLR0917 - one argument an option
+def estimate(
     file: Annotated[
         str,
         typer.Argument(

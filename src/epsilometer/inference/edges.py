@@ -52,8 +52,9 @@ class Kernel(Protocol):
         ...
 
     def four_ways(self) -> Self:
-        """Four times as many entries: as it is, as a function of (beta, alpha), and both of these
-        as functions of (1 - alpha, 1 - beta).
+        """Four times as many entries, one set for each edge.
+
+        As it is, as a function of (beta, alpha), and both as functions of (1 - alpha, 1 - beta).
         """
         ...
 
@@ -497,7 +498,8 @@ class _Edge:
         alpha = self.kernel.nearest_alpha(1 - self.d, self.shrink)
         sine = np.sqrt(np.clip(alpha / (1 - self.d), 1e-6, 1 - 1e-6))
         m = sine / (1 + np.sqrt(1 - sine * sine))
-        return np.clip(m, self.start + 1e-3 * (1 - self.start), 1 - 1e-2 * (1 - self.start))
+        room = 1 - self.start
+        return np.asarray(np.clip(m, self.start + 1e-3 * room, 1 - 1e-2 * room))
 
     def bracketed_peak(self) -> FloatArray:
         """The maximum by bisection and then the Illinois method: slower, cannot go astray."""

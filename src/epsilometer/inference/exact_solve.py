@@ -257,8 +257,10 @@ def _split(breaks: FloatArray, which: NDArray[np.bool_]) -> FloatArray:
 
 
 def _trimmed(density: FloatArray, negligible: float) -> slice:
-    """The panels to keep: all but those at the ends where the density never exceeds a negligible
-    fraction of its peak, with one to spare on each side.
+    """The panels to keep: all but the negligible ones at the ends.
+
+    Negligible is where the density never exceeds that fraction of its peak; one panel is kept to
+    spare on each side.
     """
     live = np.flatnonzero(density.max(axis=1) > negligible * density.max())
     return slice(max(int(live[0]) - 1, 0), min(int(live[-1]) + 2, len(density)))
@@ -401,7 +403,9 @@ def _tensor_fixed_strength(problem: _Problem, strength: float, end: float) -> Pa
                     np.einsum("adtn,dx->atn", values[:, :, :count], weights)
                     for values in (inside, outside)
                 ]
-                logs = masses.log_ring(*core, inside[:, -1, count:], outside[:, -1, count:])
+                logs = masses.log_ring(
+                    core[0], core[1], inside[:, -1, count:], outside[:, -1, count:]
+                )
                 logs += table.log_unit[part, None]
                 total += np.tensordot(problem.multiplicity[chunk[part]], logs, axes=1)
         area = region.log_ring_area(epsilon, model.delta, strength)
@@ -613,8 +617,9 @@ def _unresolved_in_t(
 def _grid_log_likelihood(
     problem: _Problem, grid: _Grid, end: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Log likelihood at (row, panel, node, nuisance node), and there the largest of the attacks'
-    deficits log(whole mass / ring mass).
+    """Log likelihood and deficit, each at (row, panel, node, nuisance node).
+
+    The deficit is the largest of the attacks' log(whole mass / ring mass).
     """
     model, nodes = problem.model, len(problem.nuisance)
     d_count = 1 if model.delta == 0 else _delta_node_count(problem)

@@ -240,9 +240,11 @@ def _strength_density(
     offset = (
         np.zeros(1) if isinstance(model.epsilon, Fixed) else model.epsilon.log_density(rows.epsilon)
     )
-    scaled = np.exp(
-        rows.log_likelihood + (solution.nuisance.log_weight + (offset - top)[:, None, None, None])
-    ).sum(axis=-1)
+    logs = rows.log_likelihood + (
+        solution.nuisance.log_weight + (offset - top)[:, None, None, None]
+    )
+    used = np.isfinite(rows.quadrature.log_weights)[..., None]
+    scaled = np.exp(np.where(used, logs, -np.inf)).sum(axis=-1)
     scaled *= row_mass.ravel()[:, None, None]
     count = 10
 

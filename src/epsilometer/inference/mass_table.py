@@ -212,9 +212,9 @@ def _to_split(
         accuracy.tolerance * np.exp(0.5 * np.minimum(below, 700.0)), accuracy.tail_tolerance
     )
     split = (matters & (remainder > np.maximum(allowed, noise))).any(axis=1)
-    matters = matters.any(axis=1)
+    live = np.asarray(matters.any(axis=1))
     width = high - low
     same = path[1:] == path[:-1]
-    split[:-1] |= same & matters[1:] & (width[:-1] > GRADING * width[1:])
-    split[1:] |= same & matters[:-1] & (width[1:] > GRADING * width[:-1])
+    split[:-1] |= same & live[1:] & (width[:-1] > GRADING * width[1:])
+    split[1:] |= same & live[:-1] & (width[1:] > GRADING * width[:-1])
     return np.asarray(split & (width > 1e-13 * (1 + high)))

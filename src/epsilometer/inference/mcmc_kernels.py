@@ -15,7 +15,7 @@ Nothing here checks its arguments or knows of settings; `mcmc.py` does.
 """
 
 # Compiled functions pass arrays by position, and the loops stay whole so that they stay quick.
-# ruff: noqa: PLR0912, PLR0915, PLR0917
+# ruff: noqa: PLR0912, PLR0915
 
 from __future__ import annotations
 

@@ -105,5 +105,5 @@ def check_probability(probability: ArrayLike) -> FloatArray:
     """Probabilities as an array, refused outside [0, 1]."""
     array = np.asarray(probability, dtype=float)
     if not np.all((array >= 0) & (array <= 1)):
-        raise InputError(f"expected 0 <= probability <= 1, got {probability}.")
+        raise InputError(f"expected 0 <= probability <= 1, got {array.tolist()}.")
     return array

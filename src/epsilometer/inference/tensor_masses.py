@@ -98,7 +98,7 @@ class TensorMasses:
         phi_low, phi_high = _window(rate_1, precision_1.min(), accuracy.reach)
         count = accuracy.points
         step = (theta_high - theta_low) / count
-        theta = theta_low + step * (np.arange(count) + 0.5)
+        theta = theta_low + step * (np.arange(count, dtype=np.float64) + 0.5)
         phi = np.linspace(phi_low, phi_high, count + 1)
         z, w = _score(rate_0, theta), _score(rate_1, phi)
         scale = 0.5 / (1 - correlation * correlation)
