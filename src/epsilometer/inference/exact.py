@@ -23,7 +23,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 
-PROBED = (0.01, 0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975, 0.99)
+PROBED = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles that must agree between levels, together with the means."""
 
 
@@ -34,7 +34,7 @@ class ExactSettings:
     Parameters
     ----------
     tolerance
-        Largest acceptable change, between two levels of resolution, of the 1 % to 99 % quantiles
+        Largest acceptable change, between two levels of resolution, of the 5 % to 95 % quantiles
         and the mean of epsilon (relative where above 1) and of the strength; 1e-3 unless given,
         5e-3 for the correlated likelihood.
     most_levels

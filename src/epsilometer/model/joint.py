@@ -106,7 +106,7 @@ def log_joint(
     ...     AuditModel(delta=0.0), counts, epsilon=1.0, strength=0.1, alpha=[0.4], beta=[0.4]
     ... )
     >>> round(value, 4)
-    -3.9373
+    -3.3068
     """
     total = 0.0
     for prior, value in ((model.epsilon, epsilon), (model.strength, strength)):

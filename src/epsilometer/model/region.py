@@ -53,7 +53,7 @@ def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
     Examples
     --------
     >>> round(float(np.exp(log_area(1.0, 0.1))), 6)
-    0.564327
+    0.564315
     """
     delta = _validate.delta(delta)
     epsilon = _nonnegative_epsilon(epsilon)
@@ -86,7 +86,7 @@ def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> Floa
     Examples
     --------
     >>> round(float(np.exp(log_ring_area(1.0, 0.1, 0.6))), 6)
-    0.190743
+    0.190511
     """
     delta = _validate.delta(delta)
     epsilon = _nonnegative_epsilon(epsilon)
