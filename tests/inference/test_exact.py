@@ -333,3 +333,23 @@ def test_refusals() -> None:
         )
     with pytest.raises(InputError, match="expected epsilon > 0"):
         AuditModel(delta=0.0, epsilon=Fixed(value=0.0))
+
+
+@pytest.mark.parametrize("bases", [40, 400])
+def test_many_bases_find_the_truth(bases: int) -> None:
+    """Sharp posteriors far from any first guess of the panels, and errors that add up over bases."""
+    from epsilometer.model import region
+    from epsilometer.model.likelihoods import IndependentBinomial
+
+    rng = np.random.default_rng(0)
+    alpha, beta = region.sample_ring(bases, 3.0, 0.01, 0.3, rng=rng)
+    counts = IndependentBinomial().sample(alpha, beta, trials_h0=100, trials_h1=100, rng=rng)
+    posterior = estimate_exact(counts, AuditModel(delta=0.01))
+    assert posterior.trustworthy
+    for name, truth in (("epsilon", 3.0), ("strength", 0.3)):
+        low, high = posterior.quantile(name, [1e-4, 1 - 1e-4])
+        assert low < truth < high
+    # Draws come from the joint grid, quantiles from the marginals: they must tell the same story.
+    drawn = posterior.draws(20_000, rng=rng)["strength"]
+    middle = posterior.median("strength")
+    assert abs(np.mean(drawn < middle) - 0.5) < 5 * 0.5 / np.sqrt(20_000)

@@ -97,6 +97,15 @@ class Level:
             nuisance=5 + index,
         )
 
+    def for_bases(self, number: int) -> Level:
+        """The same level for so many bases: errors of their log likelihoods add up."""
+        table = replace(
+            self.table,
+            tolerance=self.table.tolerance * min(1.0, 10 / number),
+            tail_tolerance=self.table.tail_tolerance * min(1.0, 3 / number),
+        )
+        return replace(self, table=table)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
@@ -169,6 +178,7 @@ def solve(
 ) -> Solution:
     """Solve at one level, starting from the panels of a coarser solution if there is one."""
     distinct, multiplicity = counts.distinct()
+    level = level.for_bases(len(counts))
     nuisance = make_grid(model.likelihood, counts, level.nuisance)
     problem = _Problem(
         model=model,
@@ -544,7 +554,8 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
         split = _unresolved(breaks, density, level.tolerance)
         t_density = _t_density(problem, grid, rows, breaks, log_rows)
         t_split = _unresolved_in_t(problem, breaks, t_breaks, density, t_density)
-        if number == level.rounds - 1 or not (split.any() or t_split.any()):
+        own_share, own_breaks = _own_panels(problem, grid, rows, breaks, log_rows)
+        if number == level.rounds - 1 or not (split.any() or t_split.any() or own_breaks.size):
             needed = _depth_needed(problem, rows, log_deficit)
             if problem.correlated or needed < problem.level.table.depth:
                 break
@@ -552,11 +563,11 @@ def _solve_on_grid(problem: _Problem, hint: Solution | None) -> Solution:
             problem = problem.deepened(2 * needed)
         kept = _trimmed(density, level.negligible)
         breaks = _split(breaks[kept.start : kept.stop + 1], split[kept])
-        if t_density.size and t_density.max() > 0:
+        if t_density.size and t_density.max() > 0 and own_share < level.negligible:
             # Rows join the last panel before their epsilon to their own, so two are kept to spare.
             stop = _trimmed(t_density, level.negligible).stop + 2
             t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
-        t_breaks = _split(t_breaks, t_split)
+        t_breaks = np.unique(np.append(_split(t_breaks, t_split), own_breaks))
     return Solution(
         breaks=breaks,
         t_breaks=t_breaks,
@@ -593,6 +604,33 @@ def _t_density(
     logs = np.where(uses[..., None], logs + offset[:, None, None, None], -np.inf)
     prior = np.exp(np.where(uses, model.strength.log_density(s), 0.0))
     return np.asarray((np.exp(logs).sum(axis=-1) * prior * row_weight[:, None, None]).sum(axis=0))
+
+
+def _own_panels(
+    problem: _Problem, grid: _Grid, rows: Rows, breaks: FloatArray, log_rows: FloatArray
+) -> tuple[float, FloatArray]:
+    """The share of the mass on the rows' own panels, and breaks of t to add where unresolved."""
+    model, count = problem.model, problem.level.nodes
+    assert not isinstance(model.epsilon, Fixed)
+    _, weights = panels.gauss_legendre(count)
+    row_weight = (0.5 * np.diff(breaks)[:, None] * weights).ravel()
+    top = log_rows.max()
+    mass = float(np.sum(row_weight * np.exp(log_rows - top).sum(axis=-1).ravel()))
+    index = np.arange(len(grid.epsilon))
+    offset = model.epsilon.log_density(grid.epsilon) - top
+    logs = rows.log_likelihood[index, grid.full] + problem.nuisance.log_weight
+    logs = logs + grid.quadrature.log_weights[index, grid.full][..., None]
+    # In terms of weights rather than densities, so that Jacobi panels are judged alike.
+    values = np.exp(logs + offset[:, None, None]).sum(axis=-1) * row_weight[:, None] / mass
+    left = panels.tail((values / weights) @ panels.analysis_matrix(count).T)
+    start = grid.quadrature.breaks[index, grid.full] * grid.epsilon
+    wide = grid.epsilon - start > 1e-9 * grid.epsilon
+    bad = (left > problem.level.tolerance / len(index)) & wide
+    if left.sum() <= problem.level.tolerance or not bad.any():
+        return float(values.sum()), np.zeros(0)
+    worst = int(np.argmax(np.where(bad, left, 0.0)))
+    gap = grid.epsilon[worst] - start[worst]
+    return float(values.sum()), np.array([start[worst] + 0.4 * gap, start[worst] + 0.7 * gap])
 
 
 def _unresolved_in_t(
