@@ -48,7 +48,9 @@ def test_readme_python_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert blocks
     (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "counts.csv").write_bytes((ROOT / "examples" / "counts.csv").read_bytes())
+    (tmp_path / "examples" / "counts.csv").write_bytes(
+        (ROOT / "examples" / "counts.csv").read_bytes()
+    )
     script = "\n".join(blocks) + "\nassert same.median('epsilon') == middle\n"
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import queue
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -282,11 +283,12 @@ def _run(
     seeds = np.random.SeedSequence(settings.seed).spawn(settings.num_chains)
     total = settings.num_chains * (settings.num_warmup + settings.num_iterations)
     finished: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    stop = threading.Event()
 
     def work(seed: np.random.SeedSequence) -> _Chain:
         try:
             chain = _Chain(problem, np.random.default_rng(seed), settings)
-            while (made := chain.advance(BLOCK)) > 0:
+            while not stop.is_set() and (made := chain.advance(BLOCK)) > 0:
                 finished.put(made)
             return chain
         finally:
@@ -296,14 +298,18 @@ def _run(
     with ThreadPoolExecutor(max_workers=workers) as pool:
         futures: list[Future[_Chain]] = [pool.submit(work, seed) for seed in seeds]
         done, running = 0, len(futures)
-        while running:
-            made = finished.get()
-            if made is None:
-                running -= 1
-            else:
-                done += made
-                if progress:
-                    progress(done, total)
+        try:
+            while running:
+                made = finished.get()
+                if made is None:
+                    running -= 1
+                else:
+                    done += made
+                    if progress:
+                        progress(done, total)
+        finally:
+            # An interrupt arrives here: the chains must not run on behind it.
+            stop.set()
         return [future.result() for future in futures]
 
 
@@ -326,8 +332,9 @@ class _Problem:
         informed = isinstance(settings.auxiliaries, InformedAuxiliaries)
         likelihood = model.likelihood
         correlated = isinstance(likelihood, CorrelatedNormal)
-        constants = np.zeros(10)
+        constants = np.zeros(11)
         constants[kernels.DELTA] = model.delta
+        constants[kernels.EPSILON_LOW] = likelihood.smallest_epsilon(counts)
         code, constants[kernels.PRIOR_A], constants[kernels.PRIOR_B] = _prior_code(model)
         if isinstance(model.strength, Beta):
             constants[kernels.BETA_A], constants[kernels.BETA_B] = (

@@ -54,7 +54,19 @@ EDGES_ONLY = 0.7
 EPSILON, STRENGTH, TAU, RHO = range(4)
 
 # Entries of the constants vector.
-DELTA, PRIOR_A, PRIOR_B, BETA_A, BETA_B, TAU_LOW, TAU_HIGH, TAU_SCALE, PRIOR_JUMP, FAULT = range(10)
+(
+    DELTA,
+    PRIOR_A,
+    PRIOR_B,
+    BETA_A,
+    BETA_B,
+    TAU_LOW,
+    TAU_HIGH,
+    TAU_SCALE,
+    PRIOR_JUMP,
+    FAULT,
+    EPSILON_LOW,
+) = range(11)
 
 
 @njit(nogil=True, cache=True)
@@ -285,7 +297,7 @@ def _log_density(
     epsilon, s = parameters[EPSILON], parameters[STRENGTH]
     total = 0.0
     if free[EPSILON]:
-        if not 0 < epsilon < 700:
+        if not constants[EPSILON_LOW] < epsilon < 700:
             return -math.inf
         total += log_epsilon_prior(prior_code, constants[PRIOR_A], constants[PRIOR_B], epsilon)
     if free[STRENGTH]:
