@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.exact_solve import Level, solve
+from epsilometer.inference.exact_problem import Level
+from epsilometer.inference.exact_solve import solve
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
 
 PROBABILITIES = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])

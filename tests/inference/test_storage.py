@@ -13,7 +13,8 @@ import xarray
 import epsilometer as em
 from epsilometer.inference import storage
 from epsilometer.inference.diagnostics import diagnose
-from epsilometer.inference.exact_solve import Level, solve
+from epsilometer.inference.exact_problem import Level
+from epsilometer.inference.exact_solve import solve
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance

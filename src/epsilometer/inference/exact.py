@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer.inference.exact_solve import Level, Solution, solve
+from epsilometer.inference.exact_problem import Level, Solution
+from epsilometer.inference.exact_solve import solve
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts

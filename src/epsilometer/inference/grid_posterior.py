@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer.inference import panels
-from epsilometer.inference.exact_solve import Solution
+from epsilometer.inference.exact_problem import Solution
 from epsilometer.inference.nuisance import NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior, check_probability
