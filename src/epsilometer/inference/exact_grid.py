@@ -88,6 +88,10 @@ def tensor_fixed_strength(problem: Problem, strength: float, end: float) -> Pane
     return evaluate
 
 
+MOST_OWN_ROUNDS = 20
+"""Rounds in which rows may ask for breaks of their own; what is left shows in the error estimate."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Grid:
     """Rows at the nodes of epsilon panels, with panels of t = s epsilon that they share.
@@ -146,6 +150,8 @@ def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
         t_density = _t_density(problem, grid, rows, breaks, log_rows)
         t_split = _unresolved_in_t(problem, breaks, t_breaks, density, t_density)
         own_share, own_breaks = _own_panels(problem, grid, rows, breaks, log_rows)
+        if number >= MOST_OWN_ROUNDS:
+            own_breaks = np.zeros(0)
         if number == level.rounds - 1 or not (split.any() or t_split.any() or own_breaks.size):
             needed = _depth_needed(problem, rows, log_deficit)
             if problem.correlated or needed < problem.level.table.depth:
@@ -210,18 +216,23 @@ def _own_panels(
     index = np.arange(len(grid.epsilon))
     offset = model.epsilon.log_density(grid.epsilon) - top
     logs = rows.log_likelihood[index, grid.full] + problem.nuisance.log_weight
-    logs = logs + grid.quadrature.log_weights[index, grid.full][..., None]
-    # In terms of weights rather than densities, so that Jacobi panels are judged alike.
-    values = np.exp(logs + offset[:, None, None]).sum(axis=-1) * row_weight[:, None] / mass
-    left = panels.tail((values / weights) @ panels.analysis_matrix(count).T)
-    start = grid.quadrature.breaks[index, grid.full] * grid.epsilon
+    likelihood = np.exp(logs + offset[:, None, None]).sum(axis=-1) * row_weight[:, None] / mass
+    prior = np.exp(grid.quadrature.log_weights[index, grid.full])
+    share = float((likelihood * prior).sum())
+    # The prior is in the rule, Jacobi's if need be; the likelihood alone must be a polynomial.
+    begin = grid.quadrature.breaks[index, grid.full][:, None]
+    local = 2 * (grid.quadrature.nodes[index, grid.full] - begin) / (1 - begin) - 1
+    basis = np.polynomial.legendre.legvander(local, count - 1)
+    coefficients = np.linalg.solve(basis, likelihood[..., None])[..., 0]
+    left = panels.tail(coefficients) * prior.sum(axis=1)
+    start = begin[:, 0] * grid.epsilon
     wide = grid.epsilon - start > 1e-9 * grid.epsilon
     bad = (left > problem.level.tolerance / len(index)) & wide
     if left.sum() <= problem.level.tolerance or not bad.any():
-        return float(values.sum()), np.zeros(0)
+        return share, np.zeros(0)
     worst = int(np.argmax(np.where(bad, left, 0.0)))
     gap = grid.epsilon[worst] - start[worst]
-    return float(values.sum()), np.array([start[worst] + 0.4 * gap, start[worst] + 0.7 * gap])
+    return share, np.array([start[worst] + 0.4 * gap, start[worst] + 0.7 * gap])
 
 
 def _unresolved_in_t(

@@ -49,7 +49,7 @@ class Level:
     negligible: float
     rounds: int
     delta_nodes: int
-    nuisance: int
+    nuisance: tuple[int, int]
 
     @classmethod
     def number(cls, index: int, *, correlated: bool) -> Level:
@@ -73,7 +73,7 @@ class Level:
             negligible=1e-7 * 0.1**index if correlated else 1e-11,
             rounds=(3, 1, 2, 2, 2, 2)[index] if correlated else MOST_ROUNDS,
             delta_nodes=index,
-            nuisance=5 + index,
+            nuisance=((4, 6, 7, 8, 9, 10)[index], 4 + index),
         )
 
     def for_bases(self, number: int) -> Level:

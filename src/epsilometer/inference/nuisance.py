@@ -57,13 +57,13 @@ def whole_box(likelihood: CorrelatedNormal, counts: AttackCounts) -> NuisanceBox
     return NuisanceBox(tau_low=max(low, -reach), tau_high=min(high, reach), r_low=-1.0, r_high=1.0)
 
 
-def make_grid(likelihood: Likelihood, counts: AttackCounts, count: int) -> NuisanceGrid:
-    """A grid of count x count nodes for the prior."""
+def make_grid(likelihood: Likelihood, counts: AttackCounts, count: tuple[int, int]) -> NuisanceGrid:
+    """A grid for the prior, so many nodes for tau and for r: the likelihood varies less with r."""
     if isinstance(likelihood, IndependentBinomial):
         return POINT
     box = whole_box(likelihood, counts)
-    tau, tau_weight = _prior_gauss(likelihood, counts, box, count)
-    points, weights = panels.gauss_legendre(count)
+    tau, tau_weight = _prior_gauss(likelihood, counts, box, count[0])
+    points, weights = panels.gauss_legendre(count[1])
     half = 0.5 * (box.r_high - box.r_low)
     r = box.r_low + half * (1 + points)
     log_weight = np.log(tau_weight)[:, None] + np.log(0.5 * half * weights)[None, :]
