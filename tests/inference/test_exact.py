@@ -133,7 +133,7 @@ def test_golden_correlated_with_a_second_mode() -> None:
         ExactSettings(tolerance=0.01),
     )
     found = posterior.quantile("epsilon", QUANTILES)
-    # The share of the mode below 0.1 is about 0.2 %; the notes' 5 % end, 1.16, holds 0.6 % of it.
+    # How much of that mode is counted decides the 5 % end; the notes do not say where they stop.
     assert found[0] == pytest.approx(expected[0], abs=0.02)
     np.testing.assert_allclose(found[1:], expected[1:], atol=0.01)
     assert posterior.mean("strength") == pytest.approx(strength, abs=0.003)

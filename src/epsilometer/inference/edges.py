@@ -27,6 +27,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer.inference import panels
+
 FloatArray = NDArray[np.float64]
 
 CHUNK_LINES = 1024
@@ -297,11 +299,6 @@ class EdgeAccuracy:
     reach: float
 
 
-@lru_cache(maxsize=8)
-def _gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(count)
-
-
 @lru_cache(maxsize=1)
 def thread_pool() -> ThreadPoolExecutor:
     """NumPy releases the interpreter in its loops, so threads share the work on large batches."""
@@ -526,7 +523,7 @@ class _Edge:
     ) -> FloatArray:
         """Integral of exp(log_integrand - offset) over a window around the peak."""
         low, high = self._window(centre, accuracy.reach)
-        points, weights = _gauss_legendre(accuracy.nodes)
+        points, weights = panels.gauss_legendre(accuracy.nodes)
         half = 0.5 * (high - low)
         # Attacks run along the last axis, so that NumPy's inner loops are long.
         m = low + half * (1 + points[:, None])
