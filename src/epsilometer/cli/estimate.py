@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ def _read(file: str) -> AttackCounts:
     from epsilometer.model import counts_files
 
     if file == STDIN:
-        data = sys.stdin.buffer.read(counts_files.LARGEST_FILE + 1)
-        text = counts_files.decode(data, name="standard input")
+        data = sys.stdin.buffer.read(_files.LARGEST_FILE + 1)
+        text = _files.decode(data, name="standard input")
         return counts_files.parse(text, name="standard input")
     return counts_files.read(file)
 
@@ -287,19 +287,10 @@ def _write(posterior: Posterior, summary: dict[str, Any], folder: Path) -> None:
     posterior.save(folder / "posterior.nc")
     made = figures.figures(posterior, level=summary["epsilon"]["level"])
     for name, figure in made.items():
-        _replace(folder / name, partial(figures.save_figure, figure))
+        _files.replace(folder / name, partial(figures.save_figure, figure))
     if earlier:
         for name in set(figures.FIGURE_NAMES) - set(made):
             # A figure of an earlier estimate would contradict this one.
             (folder / name).unlink(missing_ok=True)
     text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    _replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))
-
-
-def _replace(target: Path, write: Callable[[Path], object]) -> None:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        write(temporary)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    _files.replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))

@@ -1,0 +1,115 @@
+"""Reading untrusted text and tables, and writing files whole or not at all.
+
+What the columns of a table mean is for the modules that own them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+
+from epsilometer.errors import InputError
+
+LARGEST_FILE = 256 * 1024 * 1024
+LONGEST_LABEL = 200
+
+
+def load(source: str | PathLike[str]) -> str:
+    """Text of a file, or an error that names it."""
+    path = Path(source)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    return decode(data, name=path.name)
+
+
+def decode(data: bytes, *, name: str) -> str:
+    """Text of a file's bytes, or an error that names it."""
+    if len(data) > LARGEST_FILE:
+        raise InputError(f"{name}: expected at most {LARGEST_FILE} bytes, got more.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: expected UTF-8 text, got other bytes.") from None
+
+
+def table(
+    text: str, expected: Sequence[str], *, name: str
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Header, rows and the place of each row (``name row 4``) of CSV text; blank rows are skipped."""
+    if "\0" in text:
+        raise InputError(f"{name}: expected text, got a NUL byte.")
+    reader = csv.reader(io.StringIO(text), strict=True)
+    rows: list[list[str]] = []
+    places: list[str] = []
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        if not any(header):
+            raise InputError(
+                f"{name}: expected a header row with {', '.join(expected)}, got an empty file."
+            )
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            place = f"{name} row {reader.line_num}"
+            if len(cells) != len(header):
+                raise InputError(f"{place}: expected {len(header)} cells, got {len(cells)}.")
+            rows.append(cells)
+            places.append(place)
+    except csv.Error as error:
+        raise InputError(f"{name} row {reader.line_num}: not valid CSV ({error}).") from None
+    return header, rows, places
+
+
+def check_columns(
+    columns: Sequence[str], required: Sequence[str], optional: Sequence[str] = (), *, where: str
+) -> None:
+    """Refuse missing, unknown and repeated columns by name."""
+    missing = [column for column in required if column not in columns]
+    if missing:
+        raise InputError(
+            f"{where}: expected columns {', '.join(required)}; missing {', '.join(missing)}."
+        )
+    unknown = [column for column in columns if column not in (*required, *optional)]
+    if unknown:
+        also = f" and optionally {', '.join(optional)}" if optional else ""
+        raise InputError(
+            f"{where}: unknown column {shown(unknown[0])}; expected {', '.join(required)}{also}."
+        )
+    twice = [column for column in columns if list(columns).count(column) > 1]
+    if twice:
+        raise InputError(f"{where}: column {twice[0]} occurs twice.")
+
+
+def label(value: object, column: str, place: str) -> str:
+    """A short piece of text, or a number as text."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise InputError(f"{place}: expected {column} to be text, got {shown(value)}.")
+    text = str(value).strip()
+    if len(text) > LONGEST_LABEL:
+        raise InputError(
+            f"{place}: expected {column} of at most {LONGEST_LABEL} characters, got {len(text)}."
+        )
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as it may stand in an error message: on one line, quoted, short."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def replace(target: Path, write: Callable[[Path], object]) -> None:
+    """Write under a temporary name first, so that no file is ever half there."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        write(temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

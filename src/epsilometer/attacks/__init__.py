@@ -1,0 +1,1 @@
+"""From losses to decisions to error counts; training models is not done here."""

@@ -1,0 +1,165 @@
+"""Losses of the challenge point, one for each trained model.
+
+The whole contract between training models and attacking them.  Files are in `losses_files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Losses:
+    """Losses by challenge base, hypothesis and replicate, sorted by these three.
+
+    Parameters
+    ----------
+    challenge_base
+        The base of each loss: any text.  Bases keep the order in which they first occur.
+    hypothesis
+        0: the model was trained without the challenge point (or with its replacement); 1: with it.
+    replicate
+        Number of the model among those of its base and hypothesis, from 0; gaps are allowed.
+    loss
+        Loss of the challenge point under the model.  May be infinite or NaN: attacks leave such
+        losses out and say so.
+
+    Raises
+    ------
+    InputError
+        If columns differ in length, are empty or out of range, or a model occurs twice.
+
+    Examples
+    --------
+    >>> losses = Losses(
+    ...     challenge_base=["a"] * 4, hypothesis=[0, 0, 1, 1], replicate=[0, 1, 0, 1],
+    ...     loss=[0.9, 1.1, 0.2, 0.3],
+    ... )
+    >>> without, with_point = losses.by_hypothesis()
+    >>> with_point.tolist()
+    [[0.2, 0.3]]
+    """
+
+    names: tuple[str, ...]
+    base: IntArray
+    hypothesis: IntArray
+    replicate: IntArray
+    loss: FloatArray
+
+    def __init__(
+        self,
+        *,
+        challenge_base: Sequence[object] | NDArray[np.generic],
+        hypothesis: ArrayLike,
+        replicate: ArrayLike,
+        loss: ArrayLike,
+    ) -> None:
+        labels = [str(label) for label in challenge_base]
+        names = tuple(dict.fromkeys(labels))
+        place = {name: number for number, name in enumerate(names)}
+        base = np.array([place[label] for label in labels], dtype=np.int64)
+        columns = {
+            "hypothesis": _whole("hypothesis", hypothesis),
+            "replicate": _whole("replicate", replicate),
+            "loss": np.asarray(loss, dtype=np.float64),
+        }
+        if not labels:
+            raise InputError("expected at least one loss, got none.")
+        for name, column in columns.items():
+            if column.shape != base.shape:
+                raise InputError(
+                    f"expected {len(base)} values in {name}, as in challenge_base, "
+                    f"got shape {column.shape}."
+                )
+        wrong = (columns["hypothesis"] < 0) | (columns["hypothesis"] > 1)
+        if wrong.any():
+            bad = columns["hypothesis"][wrong][0]
+            raise InputError(f"expected hypothesis to be 0 or 1, got hypothesis={bad}.")
+        if (columns["replicate"] < 0).any():
+            bad = columns["replicate"].min()
+            raise InputError(f"expected replicate >= 0, got replicate={bad}.")
+        order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "base", base[order])
+        for name, column in columns.items():
+            object.__setattr__(self, name, column[order])
+        self._refuse_repeats()
+        for column in (self.base, self.hypothesis, self.replicate, self.loss):
+            column.flags.writeable = False
+
+    def _refuse_repeats(self) -> None:
+        keys = np.stack([self.base, self.hypothesis, self.replicate])
+        same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+        if same.any():
+            base, hypothesis, replicate = keys[:, 1:][:, same][:, 0]
+            raise InputError(
+                f"expected each model once, got challenge base {self.names[base]!r}, "
+                f"hypothesis {hypothesis}, replicate {replicate} twice."
+            )
+
+    @staticmethod
+    def read(source: str | PathLike[str]) -> Losses:
+        """Read CSV, or Parquet if the name ends in .parquet."""
+        from epsilometer.attacks import losses_files
+
+        return losses_files.read(source)
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
+        from epsilometer.attacks import losses_files
+
+        losses_files.write(self, target)
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal bit for bit, NaN included."""
+        if not isinstance(other, Losses):
+            return NotImplemented
+        return (
+            self.names == other.names
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("base", "hypothesis", "replicate")
+            )
+            and self.loss.tobytes() == other.loss.tobytes()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def challenge_base(self) -> list[str]:
+        """The base of each loss by name."""
+        return [self.names[number] for number in self.base]
+
+    def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
+        """Arrays (bases, models) under H0 and H1 in order of replicate, NaN where there is none."""
+        return self.padded(0), self.padded(1)
+
+    def padded(self, hypothesis: int) -> FloatArray:
+        """Losses under one hypothesis, a row a base, shorter rows filled with NaN at the end."""
+        chosen = self.hypothesis == hypothesis
+        base = self.base[chosen]
+        sizes = np.bincount(base, minlength=len(self.names))
+        within = np.arange(len(base)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        table = np.full((len(self.names), int(sizes.max(initial=0))), np.nan)
+        table[base, within] = self.loss[chosen]
+        return table
+
+
+def _whole(name: str, values: ArrayLike) -> IntArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"expected whole numbers in {name}, got {array.dtype} values.")
+    return array.astype(np.int64)

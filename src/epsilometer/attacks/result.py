@@ -1,0 +1,248 @@
+"""What an attack on every base came to: p-values, and from them counts at any target rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.attacks.losses import FloatArray, IntArray, Losses
+from epsilometer.attacks.statistics import Statistic
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+
+SWEEP = tuple(level / 100 for level in range(1, 100))
+"""The target rates of the paper's figure 4."""
+
+ALARM = 0.01
+"""Probability of at least one false alarm about the target rate, over all bases together."""
+
+NOT_NORMAL = 1e-3
+LARGEST_SHAPIRO = 5000
+"""Shapiro-Wilk's p-value is tabulated up to here; of larger samples the first so many are tested."""
+
+
+def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) -> FloatArray:
+    """Scores of losses, a row a base; NaN wherever the loss or its score is not finite."""
+    usable = np.where(np.isfinite(losses), losses, np.nan)
+    low = usable < statistic.least_loss
+    if low.any():
+        base, model = (int(axis[0]) for axis in np.nonzero(low))
+        raise InputError(
+            f"challenge base {names[base]!r}: expected losses >= 0 for the statistic "
+            f"{statistic.name}, got loss={usable[base, model]:g}; the statistic loss takes any."
+        )
+    scores = statistic(usable)
+    return np.where(np.isfinite(scores), scores, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseCheck:
+    """How the attack on one base kept its promise.
+
+    Attributes
+    ----------
+    realised
+        False positives over trials; the target rate is what was asked for.
+    missed
+        Whether the difference is more than chance explains (see `ALARM`).
+    normality_h0, normality_h1
+        P-values of Shapiro-Wilk's test of the scores; NaN for fewer than 3 scores or constant ones.
+    """
+
+    name: str
+    realised: float
+    missed: bool
+    normality_h0: float
+    normality_h1: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorCurves:
+    """Error counts over target rates: arrays (levels, bases)."""
+
+    names: tuple[str, ...]
+    target_alpha: FloatArray
+    false_positives: IntArray
+    trials_h0: IntArray
+    false_negatives: IntArray
+    trials_h1: IntArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackResult:
+    """P-values of every challenge, and what follows from them.
+
+    Attributes
+    ----------
+    names
+        The challenge bases that could be attacked.
+    p_values_h0, p_values_h1
+        (bases, challenges); NaN where there is no challenge.  The attack calls a challenge a member
+        at target rate a where its p-value is at most a.
+    scores_h0, scores_h1
+        What the attack looked at, for the check of normality.
+    left_out
+        Bases with too few usable losses to attack.
+    dropped
+        Number of losses that were not finite, for bases that had any.
+    """
+
+    names: tuple[str, ...]
+    statistic: str
+    attack: str
+    p_values_h0: FloatArray
+    p_values_h1: FloatArray
+    scores_h0: FloatArray
+    scores_h1: FloatArray
+    left_out: tuple[str, ...] = ()
+    dropped: tuple[tuple[str, int], ...] = ()
+
+    def counts(self, target_alpha: float) -> AttackCounts:
+        """Error counts at one target false-positive rate in (0, 1)."""
+        curves = self.sweep([target_alpha])
+        return AttackCounts(
+            false_positives=curves.false_positives[0],
+            trials_h0=curves.trials_h0,
+            false_negatives=curves.false_negatives[0],
+            trials_h1=curves.trials_h1,
+            names=self.names,
+        )
+
+    def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
+        """Error counts at many target rates in one pass (figure 4 of the paper)."""
+        targets = np.array([target_rate(level) for level in levels])
+        called_h0, trials_h0 = _called(self.p_values_h0, targets)
+        called_h1, trials_h1 = _called(self.p_values_h1, targets)
+        return ErrorCurves(
+            names=self.names,
+            target_alpha=targets,
+            false_positives=called_h0,
+            trials_h0=trials_h0,
+            false_negatives=trials_h1 - called_h1,
+            trials_h1=trials_h1,
+        )
+
+    def checks(self, target_alpha: float) -> tuple[BaseCheck, ...]:
+        """For each base: realised against target rate, and whether the scores look normal."""
+        from scipy.special import bdtr, bdtrc
+
+        counts = self.counts(target_alpha)
+        called, trials = counts.false_positives, counts.trials_h0
+        at_most = bdtr(called, trials, target_alpha)
+        at_least = np.where(called > 0, bdtrc(called - 1.0, trials, target_alpha), 1.0)
+        missed = 2 * np.minimum(at_most, at_least) < ALARM / len(self.names)
+        return tuple(
+            BaseCheck(
+                name=name,
+                realised=float(counts.false_positive_rates[row]),
+                missed=bool(missed[row]),
+                normality_h0=normality(self.scores_h0[row]),
+                normality_h1=normality(self.scores_h1[row]),
+            )
+            for row, name in enumerate(self.names)
+        )
+
+    def warnings(self, target_alpha: float) -> list[str]:
+        """What a reader should know before using the counts; empty if nothing."""
+        found = []
+        if self.dropped:
+            total = sum(number for _, number in self.dropped)
+            found.append(
+                f"{total} losses are not finite and were left out "
+                f"({_listed([name for name, _ in self.dropped])})."
+            )
+        if self.left_out:
+            found.append(f"too few losses to attack: {_listed(list(self.left_out))}.")
+        checks = self.checks(target_alpha)
+        missed = [check for check in checks if check.missed]
+        if missed:
+            worst = max(missed, key=lambda check: abs(check.realised - target_alpha))
+            crooked = sum(
+                min(check.normality_h0, check.normality_h1) < NOT_NORMAL for check in missed
+            )
+            advice = ""
+            if crooked:
+                advice = f"; {crooked} of these have losses that are far from normal"
+                if self.statistic == "loss":
+                    advice += ", and the statistic logit may serve better"
+            found.append(
+                f"{len(missed)} of {len(checks)} bases missed the target false-positive rate "
+                f"{target_alpha:g} (worst: {worst.name!r} with {worst.realised:.2f}){advice}. "
+                "The counts stand, but the attack was not the one that was aimed at."
+            )
+        return found
+
+
+def target_rate(value: object) -> float:
+    """A target false-positive rate, in (0, 1)."""
+    number = _validate.non_negative("target_alpha", value)
+    if not 0 < number < 1:
+        raise InputError(f"expected 0 < target_alpha < 1, got target_alpha={number}.")
+    return number
+
+
+def normality(scores: FloatArray) -> float:
+    """P-value of Shapiro-Wilk's test; NaN where it has none."""
+    from scipy.stats import shapiro
+
+    present = scores[~np.isnan(scores)][:LARGEST_SHAPIRO]
+    if len(present) < 3 or np.ptp(present) == 0:
+        return float("nan")
+    # The test does not depend on place and scale; a unit scale keeps tiny losses from underflow.
+    present = (present - present.mean()) / np.ptp(present)
+    return float(shapiro(present).pvalue) if np.ptp(present) > 0.5 else float("nan")
+
+
+def finish(
+    losses: Losses,
+    *,
+    statistic: Statistic,
+    attack: str,
+    scores: tuple[FloatArray, FloatArray],
+    p_values: tuple[FloatArray, FloatArray],
+) -> AttackResult:
+    """Put a result together, leaving out bases without an answer under either hypothesis."""
+    bad = ~np.isfinite(losses.loss)
+    numbers = np.bincount(losses.base[bad], minlength=len(losses.names))
+    answered_h0, answered_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
+    kept = answered_h0 & answered_h1
+    if not kept.any():
+        raise InputError(
+            f"expected enough finite losses under both hypotheses to attack with {attack}, "
+            f"got too few in each of {len(losses.names)} challenge bases."
+        )
+    return AttackResult(
+        names=tuple(name for name, keep in zip(losses.names, kept.tolist(), strict=True) if keep),
+        statistic=statistic.name,
+        attack=attack,
+        p_values_h0=p_values[0][kept],
+        p_values_h1=p_values[1][kept],
+        scores_h0=scores[0][kept],
+        scores_h1=scores[1][kept],
+        left_out=tuple(
+            name for name, keep in zip(losses.names, kept.tolist(), strict=True) if not keep
+        ),
+        dropped=tuple(
+            (name, int(number))
+            for name, number in zip(losses.names, numbers, strict=True)
+            if number
+        ),
+    )
+
+
+def _called(p_values: FloatArray, targets: FloatArray) -> tuple[IntArray, IntArray]:
+    """How many challenges of each base are called members at each target, and how many there are."""
+    trials = (~np.isnan(p_values)).sum(axis=1)
+    ordered = np.sort(p_values, axis=1)  # NaN goes to the end
+    called = np.empty((len(targets), len(p_values)), dtype=np.int64)
+    for base, (values, number) in enumerate(zip(ordered, trials, strict=True)):
+        called[:, base] = np.searchsorted(values[:number], targets, side="right")
+    return called, trials.astype(np.int64)
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,131 @@
+"""The attacks: each learns from shadow scores and answers with p-values, one small class each.
+
+A p-value answers every target rate at once: at target false-positive rate a the attack says "member"
+where p <= a.  `ATTACKS` names those that ship; anything with a name and `learn` can stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from epsilometer.attacks.losses import FloatArray
+from epsilometer.attacks.normal_test import p_value
+from epsilometer.attacks.shadows import ShadowScores
+
+Rule = Callable[[FloatArray], FloatArray]
+"""From scores (bases, challenges) to p-values of the same shape."""
+
+
+class Attack(Protocol):
+    """Learn from shadow scores under both hypotheses; decide on scores of challenges."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def least_shadows(self) -> int:
+        """How many shadows under each hypothesis it cannot do without."""
+        ...
+
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodRatio:
+    """The paper's attack (LearnAndDecide): normal fits and their most powerful test; online LiRA."""
+
+    name: ClassVar[str] = "likelihood-ratio"
+    least_shadows: ClassVar[int] = 2
+
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+        h0, h1 = shadows_h0.moments(), shadows_h1.moments()
+
+        def rule(scores: FloatArray) -> FloatArray:
+            return p_value(
+                scores,
+                mean_h0=h0.mean,
+                variance_h0=h0.variance,
+                mean_h1=h1.mean,
+                variance_h1=h1.variance,
+            )
+
+        return rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledVariance:
+    """LiRA with one variance for each hypothesis over all bases, for few shadow models.
+
+    Each base keeps its own means.  Two shadows a base suffice; one will do where another base has two.
+    """
+
+    name: ClassVar[str] = "pooled-variance"
+    least_shadows: ClassVar[int] = 1
+
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+        h0, h1 = shadows_h0.moments(), shadows_h1.moments()
+        variance_h0, variance_h1 = shadows_h0.pooled_variance(), shadows_h1.pooled_variance()
+
+        def rule(scores: FloatArray) -> FloatArray:
+            return p_value(
+                scores,
+                mean_h0=h0.mean,
+                variance_h0=variance_h0,
+                mean_h1=h1.mean,
+                variance_h1=variance_h1,
+            )
+
+        return rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offline:
+    """Offline LiRA: a normal fit under H0 only, one-sided; never looks at models with the point."""
+
+    name: ClassVar[str] = "offline"
+    least_shadows: ClassVar[int] = 2
+
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+        del shadows_h1
+        h0 = shadows_h0.moments()
+
+        def rule(scores: FloatArray) -> FloatArray:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                p = ndtr((h0.mean - scores) / np.sqrt(h0.variance))
+            constant = np.where(scores > h0.mean, 0.0, 1.0)
+            p = np.where(h0.variance == 0, constant, p)
+            return np.where(np.isnan(scores + h0.mean + h0.variance), np.nan, p)
+
+        return rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """The plain LOSS attack: a threshold on the score, set by the ranks of the scores under H0.
+
+    p = (1 + shadows under H0 with at least this score) / (1 + shadows under H0): assumes no
+    distribution and holds its target exactly, in steps of one shadow.
+    """
+
+    name: ClassVar[str] = "threshold"
+    least_shadows: ClassVar[int] = 1
+
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+        del shadows_h1
+
+        def rule(scores: FloatArray) -> FloatArray:
+            p = (1 + shadows_h0.count_at_least(scores)) / (1 + shadows_h0.moments().count)
+            return np.where(np.isnan(scores), np.nan, p)
+
+        return rule
+
+
+ATTACKS: dict[str, Attack] = {
+    attack.name: attack for attack in (LikelihoodRatio(), PooledVariance(), Offline(), Threshold())
+}
+"""The ones that have a name on the command line."""

@@ -1,0 +1,99 @@
+"""What an attack looks at: scores made from losses.  A higher score looks more like a member.
+
+A statistic is called with an array of losses, a row a challenge base with all its models, NaN where
+there is none, and answers an array of the same shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from epsilometer.attacks.losses import FloatArray
+from epsilometer.errors import InputError
+
+ROUNDING = -1e-6
+"""Losses down to here are zeros that arithmetic in single precision has pushed below zero."""
+
+
+class Statistic(Protocol):
+    """Scores from losses; see the module for shapes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def least_loss(self) -> float:
+        """The smallest loss in its domain."""
+        ...
+
+    def __call__(self, losses: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """The loss itself, negated: members have low losses.  The paper's choice."""
+
+    name: ClassVar[str] = "loss"
+    least_loss: ClassVar[float] = -np.inf
+
+    def __call__(self, losses: FloatArray) -> FloatArray:
+        return -losses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logit:
+    """LiRA's statistic, log(p / (1 - p)) = -log(expm1(loss)) for a cross-entropy loss -log p.
+
+    Much nearer to normal than the loss.  A loss of 0 is a rounding of something too small for the
+    arithmetic that computed it.  It stands for the smallest positive loss of its base (1 if there is
+    none) over 2e: spread evenly below half of that loss, it would have this geometric mean.  So its
+    score is finite and above all others of the base.
+
+    Examples
+    --------
+    >>> Logit()(np.array([[1.0, 0.0]])).round(3).tolist()
+    [[-0.541, 1.598]]
+    """
+
+    name: ClassVar[str] = "logit"
+    least_loss: ClassVar[float] = ROUNDING
+
+    def __call__(self, losses: FloatArray) -> FloatArray:
+        positive = losses > 0
+        smallest = np.min(losses, axis=-1, where=positive, initial=np.inf, keepdims=True)
+        # A share of a denormal number would be 0 again.
+        floor = np.where(np.isfinite(smallest), np.maximum(smallest / (2 * math.e), 5e-324), 1.0)
+        shown = np.where(losses <= 0, floor, losses)
+        # log(expm1(x)) = x + log(-expm1(-x)), which does not overflow.
+        return -(shown + np.log(-np.expm1(-shown)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Custom:
+    """Any function of the losses; see the module for its shapes.
+
+    Only `Offline` and `Threshold` depend on the direction (higher is a member); the likelihood ratio
+    learns it.
+    """
+
+    function: Callable[[FloatArray], FloatArray]
+    name: str = "custom"
+    least_loss: float = -np.inf
+
+    def __call__(self, losses: FloatArray) -> FloatArray:
+        scores = np.asarray(self.function(losses), dtype=np.float64)
+        if scores.shape != losses.shape:
+            raise InputError(
+                f"expected statistic {self.name} to answer an array of shape {losses.shape}, "
+                f"got shape {scores.shape}."
+            )
+        return scores
+
+
+STATISTICS: dict[str, Statistic] = {"loss": Loss(), "logit": Logit()}
+"""The ones that have a name on the command line."""

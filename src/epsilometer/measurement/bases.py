@@ -1,0 +1,143 @@
+"""Challenge bases: a data set D and a challenge point z, and the two data sets they make."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer.attacks.losses import IntArray
+from epsilometer.errors import InputError
+from epsilometer.measurement.population import Dataset, Population
+
+BASES = 1
+"""Leads the spawn key of the streams that draw bases; 0 leads those of tasks."""
+
+
+class Adjacency(Protocol):
+    """Which data sets count as neighbours."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def extra_records(self) -> int:
+        """Records a base needs beside D."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Include:
+    """H0 trains on D, H1 on D and z."""
+
+    name: ClassVar[str] = "include"
+    extra_records: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replace:
+    """H0 trains on D and another record z', H1 on D and z."""
+
+    name: ClassVar[str] = "replace"
+    extra_records: ClassVar[int] = 2
+
+
+ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChallengeBase:
+    """Indices into a population: D, the challenge point z, and z' if records are replaced.
+
+    Parameters
+    ----------
+    dataset
+        Indices of D, in the order in which it is trained on.
+    challenge
+        Index of z.  It is the last record of the data set under H1.
+    replacement
+        Index of z', the last record under H0; None to leave z out instead.
+    name
+        For people; the number of the base unless given.
+    """
+
+    dataset: IntArray
+    challenge: int
+    replacement: int | None = None
+    name: str | None = None
+
+    def __init__(
+        self,
+        *,
+        dataset: ArrayLike,
+        challenge: int,
+        replacement: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        indices = np.array(dataset)
+        if indices.ndim != 1 or len(indices) == 0 or indices.dtype.kind not in "iu":
+            raise InputError(
+                "expected a base's dataset to be a list of at least one index, "
+                f"got shape {indices.shape} of {indices.dtype}."
+            )
+        indices = indices.astype(np.int64)
+        special = [challenge] if replacement is None else [challenge, replacement]
+        whole = np.concatenate([indices, special])
+        if whole.min() < 0 or len(np.unique(whole)) != len(whole):
+            raise InputError(
+                "expected the records of a base to be different and >= 0, its challenge point "
+                f"{challenge} not among them."
+            )
+        indices.flags.writeable = False
+        object.__setattr__(self, "dataset", indices)
+        object.__setattr__(self, "challenge", int(challenge))
+        object.__setattr__(self, "replacement", None if replacement is None else int(replacement))
+        object.__setattr__(self, "name", name)
+
+    def records(self, hypothesis: int) -> IntArray:
+        """Indices of what is trained on under a hypothesis."""
+        last = self.challenge if hypothesis else self.replacement
+        return self.dataset if last is None else np.append(self.dataset, last)
+
+    def train_on(self, population: Population, hypothesis: int) -> Dataset:
+        """The data set under a hypothesis."""
+        return population.take(self.records(hypothesis))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of its indices."""
+        text = f"{self.challenge},{self.replacement},".encode()
+        return hashlib.sha256(text + self.dataset.astype("<i8").tobytes()).hexdigest()
+
+
+def draw_base(
+    number: int, *, population_size: int, dataset_size: int, adjacency: Adjacency, seed: int
+) -> ChallengeBase:
+    """Base of a given number: records drawn without repetition from a stream of its own.
+
+    So base 7 is the same whether ten bases are drawn or a hundred.
+
+    Examples
+    --------
+    >>> base = draw_base(0, population_size=9, dataset_size=5, adjacency=Include(), seed=1)
+    >>> len(base.dataset), base.challenge in base.dataset
+    (5, False)
+    """
+    needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records
+    if needed > population_size:
+        raise InputError(
+            f"expected dataset_size <= {population_size - adjacency.extra_records} for a population "
+            f"of {population_size} records, got dataset_size={dataset_size}."
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
+    drawn = rng.choice(population_size, size=needed, replace=False)
+    extra = [int(index) for index in drawn[dataset_size:]]
+    return ChallengeBase(
+        dataset=drawn[:dataset_size],
+        challenge=extra[0],
+        replacement=extra[1] if len(extra) > 1 else None,
+    )

@@ -1,0 +1,217 @@
+"""How models are put to use: cross-fed, or each challenge with shadow models of its own.
+
+A design says how many models each base needs under each hypothesis, and turns their losses into an
+attack's result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.attacks.losses import FloatArray, Losses
+from epsilometer.attacks.result import AttackResult, finish, scores_of
+from epsilometer.attacks.rules import Attack, LikelihoodRatio
+from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
+from epsilometer.attacks.statistics import Loss, Statistic
+
+
+class Design(Protocol):
+    """What a plan needs to know of the way models are used."""
+
+    @property
+    def replicates(self) -> int:
+        """Challenges a base under each hypothesis."""
+        ...
+
+    def identity(self) -> dict[str, object]:
+        """All but the number of replicates, which may grow."""
+        ...
+
+    def models(self, hypothesis: int) -> int:
+        """Models a base needs under a hypothesis; their replicates count from 0."""
+        ...
+
+    def attack(
+        self, losses: Losses, attack: Attack = ..., *, statistic: Statistic = ...
+    ) -> AttackResult: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureMIAFast:
+    """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the rest.
+
+    The decisions of a base share shadow models, so its counts are correlated: estimate with the
+    correlated likelihood.
+
+    Parameters
+    ----------
+    replicates
+        Models a base under each hypothesis, N0 = N1; at least 3.
+
+    Examples
+    --------
+    >>> MeasureMIAFast(replicates=100).models(0)
+    100
+    """
+
+    replicates: int
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("replicates", self.replicates, least=3)
+
+    def identity(self) -> dict[str, object]:
+        return {"name": "MeasureMIAFast"}
+
+    def models(self, hypothesis: int) -> int:
+        del hypothesis
+        return self.replicates
+
+    def attack(
+        self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
+    ) -> AttackResult:
+        """Attack each model with all others of its base as shadows; see `cross_feed`."""
+        return cross_feed(losses, attack, statistic=statistic)
+
+
+def cross_feed(
+    losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
+) -> AttackResult:
+    """Attack every model with all others of its base as shadow models, in one pass.
+
+    Parameters
+    ----------
+    losses
+        Any number of models a base; those that are not finite are left out and reported.
+    attack
+        `LikelihoodRatio()` unless given.
+    statistic
+        `Loss()` unless given.
+
+    Raises
+    ------
+    InputError
+        If no base has enough losses, or a loss is outside the statistic's domain.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> losses = Losses(
+    ...     challenge_base=["a"] * 40, hypothesis=[0] * 20 + [1] * 20,
+    ...     replicate=list(range(20)) * 2, loss=rng.normal([2.0] * 20 + [0.0] * 20),
+    ... )
+    >>> counts = cross_feed(losses).counts(0.1)
+    >>> counts.false_positives.tolist(), counts.false_negatives.tolist()
+    ([3], [3])
+    """
+    attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
+    scores_h0, scores_h1 = _scores(losses.by_hypothesis(), statistic, losses.names)
+    p_values = (
+        _answer(attack, scores_h0, CrossFed(scores_h0), Shadows(scores_h1)),
+        _answer(attack, scores_h1, Shadows(scores_h0), CrossFed(scores_h1)),
+    )
+    return finish(
+        losses,
+        statistic=statistic,
+        attack=attack.name,
+        scores=(scores_h0, scores_h1),
+        p_values=p_values,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureMIA:
+    """Independent shadow models for every challenge (the paper's MeasureMIA).
+
+    Costs 2 N (1 + M0 + M1) models a base.  Decisions are independent given the attack's error rates,
+    so the counts are binomial.
+
+    The models of challenge number j are a block of replicates under each hypothesis h, of 1 + 2 M_h:
+    first the challenge under h, then M_h shadows for the challenge under H0, then M_h for the one
+    under H1.  More challenges append blocks and leave the earlier ones as they are.
+
+    Parameters
+    ----------
+    replicates
+        N: challenges a base under each hypothesis, at least 1.
+    shadows_h0, shadows_h1
+        M0 and M1: shadow models under each hypothesis for every challenge, at least 2.
+    """
+
+    replicates: int
+    shadows_h0: int
+    shadows_h1: int
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("replicates", self.replicates)
+        _validate.whole_number("shadows_h0", self.shadows_h0, least=2)
+        _validate.whole_number("shadows_h1", self.shadows_h1, least=2)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "name": "MeasureMIA",
+            "shadows_h0": self.shadows_h0,
+            "shadows_h1": self.shadows_h1,
+        }
+
+    def models(self, hypothesis: int) -> int:
+        return self.replicates * self._block(hypothesis)
+
+    def _block(self, hypothesis: int) -> int:
+        return 1 + 2 * (self.shadows_h1 if hypothesis else self.shadows_h0)
+
+    def attack(
+        self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
+    ) -> AttackResult:
+        """Attack each challenge with the shadows of its block."""
+        attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
+        flat = (self._table(losses, 0), self._table(losses, 1))
+        scored = _scores(flat, statistic, losses.names)
+        blocks = [
+            part.reshape(len(losses.names), self.replicates, self._block(h))
+            for h, part in enumerate(scored)
+        ]
+        challenges = [part[:, :, 0] for part in blocks]
+        p_values = []
+        for h in (0, 1):
+            shadows = [
+                Shadows(part[:, :, 1 + h * size : 1 + (h + 1) * size])
+                for part, size in zip(blocks, (self.shadows_h0, self.shadows_h1), strict=True)
+            ]
+            p_values.append(_answer(attack, challenges[h], *shadows))
+        return finish(
+            losses,
+            statistic=statistic,
+            attack=attack.name,
+            scores=(challenges[0], challenges[1]),
+            p_values=(p_values[0], p_values[1]),
+        )
+
+    def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
+        """Losses by replicate number, NaN for models that are missing."""
+        models = self.models(hypothesis)
+        table = np.full((len(losses.names), models), np.nan)
+        chosen = (losses.hypothesis == hypothesis) & (losses.replicate < models)
+        table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
+        return table
+
+
+def _scores(
+    losses: tuple[FloatArray, FloatArray], statistic: Statistic, names: tuple[str, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Score both hypotheses side by side: a statistic sees all models of a base at once."""
+    split = losses[0].shape[1]
+    scores = scores_of(np.hstack(losses), statistic, names)
+    return scores[:, :split], scores[:, split:]
+
+
+def _answer(
+    attack: Attack, scores: FloatArray, shadows_h0: ShadowScores, shadows_h1: ShadowScores
+) -> FloatArray:
+    """P-values, NaN where a challenge is missing or has too few shadows under a hypothesis."""
+    p_values = attack.learn(shadows_h0, shadows_h1)(scores)
+    fewest = np.minimum(shadows_h0.moments().count, shadows_h1.moments().count)
+    return np.where(np.isnan(scores) | (fewest < attack.least_shadows), np.nan, p_values)

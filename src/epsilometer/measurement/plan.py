@@ -1,0 +1,223 @@
+"""A plan: everything that decides which models are trained, and how the losses come out.
+
+Its identity is what must not change between two runs on one store; its sizes (bases, replicates,
+variants) may grow.  Each model has a random stream derived from its place in the plan alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.algorithm import Algorithm
+from epsilometer.measurement.bases import Adjacency, ChallengeBase, Include, draw_base
+from epsilometer.measurement.designs import Design
+from epsilometer.measurement.population import Population
+
+STREAMS = 1
+"""Version of the way random streams are derived; another version trains other models."""
+
+TASKS = 0
+"""Leads the spawn key of the streams of tasks."""
+
+
+class Task(NamedTuple):
+    """One model: challenge base by number, hypothesis 0 or 1, replicate from 0."""
+
+    base: int
+    hypothesis: int
+    replicate: int
+
+    def __str__(self) -> str:
+        return f"base {self.base}, hypothesis {self.hypothesis}, replicate {self.replicate}"
+
+
+class Sizes(NamedTuple):
+    """How much of a plan is wanted; all of it may grow."""
+
+    challenge_bases: int
+    models_h0: int
+    models_h1: int
+    variants: tuple[str, ...]
+
+    @property
+    def models(self) -> int:
+        """Number of models in all."""
+        return self.challenge_bases * (self.models_h0 + self.models_h1)
+
+
+def training_stream(seed: int, task: Task) -> np.random.Generator:
+    """The random stream of one model's training."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task)))
+
+
+def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
+    """The random stream that makes one variant from a trained model."""
+    key = (TASKS, *task, 1, zlib.crc32(variant.encode()))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Which models to train.
+
+    Parameters
+    ----------
+    population
+        Where data sets and challenge points come from.
+    algorithm
+        What is audited: see `epsilometer.measurement.algorithm.Algorithm`.
+    design
+        `MeasureMIAFast(replicates=...)` or `MeasureMIA(...)`.
+    challenge_bases
+        How many bases to draw, or the bases themselves.
+    dataset_size
+        Records in D, for bases that are drawn.
+    adjacency
+        `Include()` or `Replace()`, for bases that are drawn.
+    seed
+        Decides bases and streams; a whole number >= 0.
+    """
+
+    population: Population
+    algorithm: Algorithm
+    design: Design
+    challenge_bases: int | Sequence[ChallengeBase]
+    dataset_size: int | None = None
+    adjacency: Adjacency = field(default_factory=Include)
+    seed: int
+
+    def __post_init__(self) -> None:
+        algorithms.check(self.algorithm)
+        _validate.whole_number("seed", self.seed, least=0)
+        names = self.variants
+        if not names or len(set(names)) != len(names):
+            raise InputError(f"expected variants of different names, got {names!r}.")
+        if isinstance(self.challenge_bases, int):
+            _validate.whole_number("challenge_bases", self.challenge_bases)
+            if self.dataset_size is None:
+                raise InputError("expected a dataset_size for bases that are drawn, got none.")
+        else:
+            object.__setattr__(self, "challenge_bases", tuple(self.challenge_bases))
+            self._check_given(self.challenge_bases)
+        _ = self.bases
+
+    def _check_given(self, given: Sequence[ChallengeBase]) -> None:
+        if not given:
+            raise InputError("expected at least one challenge base, got none.")
+        if self.dataset_size is not None:
+            raise InputError("dataset_size is for bases that are drawn; these are given.")
+        for number, base in enumerate(given):
+            largest = int(max(base.records(0).max(), base.records(1).max()))
+            if largest >= len(self.population):
+                raise InputError(
+                    f"challenge base {number}: expected indices below {len(self.population)}, "
+                    f"the size of the population, got {largest}."
+                )
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of what is released from each trained model."""
+        return algorithms.variants_of(self.algorithm)
+
+    @cached_property
+    def bases(self) -> tuple[ChallengeBase, ...]:
+        """The challenge bases."""
+        if not isinstance(self.challenge_bases, int):
+            return tuple(self.challenge_bases)
+        assert self.dataset_size is not None
+        return tuple(
+            draw_base(
+                number,
+                population_size=len(self.population),
+                dataset_size=self.dataset_size,
+                adjacency=self.adjacency,
+                seed=self.seed,
+            )
+            for number in range(self.challenge_bases)
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the bases: their numbers unless they have one."""
+        names = tuple(
+            str(number) if base.name is None else base.name
+            for number, base in enumerate(self.bases)
+        )
+        if len(set(names)) != len(names):
+            raise InputError("expected challenge bases of different names, got a name twice.")
+        return names
+
+    @property
+    def sizes(self) -> Sizes:
+        """How much of it is wanted."""
+        return Sizes(len(self.bases), self.design.models(0), self.design.models(1), self.variants)
+
+    def tasks(self) -> Iterator[Task]:
+        """Every model, in order."""
+        for base in range(len(self.bases)):
+            for hypothesis in (0, 1):
+                for replicate in range(self.design.models(hypothesis)):
+                    yield Task(base, hypothesis, replicate)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What may not differ between two runs on one store, as plain values."""
+        how: dict[str, Any] = {"drawn": False}
+        if isinstance(self.challenge_bases, int):
+            how = {
+                "drawn": True,
+                "dataset_size": self.dataset_size,
+                "adjacency": self.adjacency.name,
+            }
+        described = algorithms.identity(self.algorithm)
+        return {
+            "population": {
+                "records": len(self.population),
+                "sha256": self.population.fingerprint,
+            },
+            "bases": how,
+            "algorithm": described,
+            "design": self.design.identity(),
+            "seed": self.seed,
+            "streams": STREAMS,
+        }
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of identity, bases and sizes."""
+        content = [self.identity, [base.fingerprint for base in self.bases], list(self.sizes)]
+        return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Plain values as JSON text in one fixed form."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def differences(there: Any, here: Any, place: str = "") -> list[str]:
+    """Where two identities differ, in words: ``seed is 1 there and 2 here``."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        found = []
+        for key in sorted({*there, *here}):
+            inner = f"{place}.{key}" if place else key
+            found += differences(there.get(key), here.get(key), inner)
+        return found
+    if there == here:
+        return []
+    return [f"{place} is {_short(there)} there and {_short(here)} here"]
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is None else canonical(value)
+    return text if len(text) <= 40 else f"{text[:17]}...{text[-8:]}"
