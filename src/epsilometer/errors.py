@@ -21,3 +21,11 @@ class ContradictionError(EpsilometerError):
 
 class NotConvergedError(EpsilometerError):
     """A run did not reach the accuracy that was asked of it."""
+
+
+class StoreError(EpsilometerError):
+    """A store of losses cannot be used: of another plan, damaged, or with no room left to write."""
+
+
+class ExecutorError(EpsilometerError):
+    """What should train the models cannot be reached or is gone; losses that came in are kept."""

@@ -112,12 +112,18 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _read_parquet(path: Path) -> Losses:
+def read_table(path: Path) -> pa.Table:
+    """A Parquet file as an Arrow table, or an error that names it."""
     arrow = _pyarrow()
     try:
-        table: pa.Table = arrow.parquet.read_table(path)
+        return arrow.parquet.read_table(path)
     except (arrow.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+
+
+def _read_parquet(path: Path) -> Losses:
+    arrow = _pyarrow()
+    table = read_table(path)
     name = path.name
     _files.check_columns(list(table.column_names), COLUMNS, where=name)
     cells: dict[str, Any] = {}

@@ -57,7 +57,7 @@ class Logit:
     Examples
     --------
     >>> Logit()(np.array([[1.0, 0.0]])).round(3).tolist()
-    [[-0.541, 1.598]]
+    [[-0.541, 1.6]]
     """
 
     name: ClassVar[str] = "logit"

@@ -70,6 +70,16 @@ def variants_of(algorithm: object) -> tuple[str, ...]:
     return algorithm.variants if isinstance(algorithm, Releases) else (ONLY,)
 
 
+BATCH = 16
+"""Models at once for algorithms that train a batch and state no ``batch_size``."""
+
+
+def batch_size_of(algorithm: object) -> int:
+    """How many models an algorithm wants to train at once, at least."""
+    usual = BATCH if isinstance(algorithm, TrainsMany) else 1
+    return max(1, int(getattr(algorithm, "batch_size", usual)))
+
+
 def check(algorithm: Any, *, name: str = "the algorithm") -> None:
     """Raise :class:`InputError` unless it has train and loss."""
     if inspect.isclass(algorithm):

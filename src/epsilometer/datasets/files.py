@@ -1,0 +1,97 @@
+"""Populations from the user's files; all of them untrusted, none of them unpickled.
+
+npz: an array ``features``, records along its first axis, and optionally ``labels``.  CSV and Parquet: a
+row a record, a column a feature, and optionally a column ``label``.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer.errors import InputError
+from epsilometer.measurement.population import Population
+
+SUFFIXES = (".npz", ".csv", ".parquet")
+LABEL = "label"
+
+
+def read(path: Path) -> Population:
+    """Read a population; its kind is told by the file's name."""
+    if not path.is_file():
+        raise InputError(f"{path}: expected a file with the population, got no such file.")
+    readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
+    features, labels = readers[path.suffix.lower()](path)
+    try:
+        return Population(features=features, labels=labels, name=path.name)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _read_npz(path: Path) -> tuple[Any, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if "features" not in archive.files:
+                raise InputError(
+                    f"{path}: expected an array named features (and optionally labels), "
+                    f"got {', '.join(archive.files) or 'none'}."
+                )
+            labels = archive["labels"] if "labels" in archive.files else None
+            return archive["features"], labels
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
+
+
+def _read_csv(path: Path) -> tuple[Any, Any]:
+    header, rows, places = _files.table(
+        _files.load(path), ("a column a feature", LABEL), name=path.name
+    )
+    if len(set(header)) != len(header):
+        raise InputError(f"{path.name} row 1: a column occurs twice.")
+    features: list[list[float]] = []
+    labels: list[str] = []
+    for cells, place in zip(rows, places, strict=True):
+        numbers = []
+        for column, cell in zip(header, cells, strict=True):
+            if column == LABEL:
+                labels.append(cell.strip())
+                continue
+            try:
+                numbers.append(float(cell))
+            except ValueError:
+                raise InputError(
+                    f"{place}: expected a number in column {_files.shown(column)}, "
+                    f"got {_files.shown(cell)}."
+                ) from None
+        features.append(numbers)
+    return np.array(features), _labels(labels)
+
+
+def _labels(texts: list[str]) -> Any:
+    """Whole numbers if all of them are, otherwise text; None if there is no such column."""
+    if not texts:
+        return None
+    if all(text.lstrip("-").isdigit() and len(text) < 18 for text in texts):
+        return np.array([int(text) for text in texts])
+    return np.array(texts)
+
+
+def _read_parquet(path: Path) -> tuple[Any, Any]:
+    from epsilometer.attacks.losses_files import read_table
+
+    table = read_table(path)
+    columns = [name for name in table.column_names if name != LABEL]
+    if not columns:
+        raise InputError(f"{path}: expected a column a feature, got none.")
+    try:
+        features = np.column_stack([table.column(name).to_numpy() for name in columns])
+    except ValueError as error:
+        raise InputError(f"{path}: expected columns of numbers ({error}).") from None
+    labels = np.array(table.column(LABEL).to_pylist()) if LABEL in table.column_names else None
+    return features, labels

@@ -1,0 +1,52 @@
+"""Populations by name or by path: the one place that knows which names there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from epsilometer.datasets import files
+from epsilometer.errors import InputError
+from epsilometer.measurement.population import Population
+
+
+def digits() -> Population:
+    """scikit-learn's 1,797 images of handwritten digits, 8 by 8 pixels, scaled to [0, 1]."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise InputError(
+            "the population digits comes with scikit-learn: pip install 'epsilometer[sklearn]'."
+        ) from None
+    features, labels = load_digits(return_X_y=True)
+    return Population(features=features / 16.0, labels=labels.astype(np.int64), name="digits")
+
+
+def directions() -> Population:
+    """10,000 random directions in 64 dimensions: records of length 1 for tutorials and tests."""
+    rows = np.random.default_rng(20260101).standard_normal((10_000, 64))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return Population(features=rows, name="directions")
+
+
+NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": directions}
+
+
+def load(source: str, *, folder: Path | None = None) -> Population:
+    """A population that ships, by name, or one in a .npz, .csv or .parquet file.
+
+    Parameters
+    ----------
+    source
+        A name, or a path; a relative one starts from ``folder``.
+    """
+    if source in NAMED:
+        return NAMED[source]()
+    if not source.lower().endswith(files.SUFFIXES):
+        raise InputError(
+            f"expected a population that ships ({', '.join(NAMED)}) or a path ending in "
+            f"{', '.join(files.SUFFIXES)}, got source={source!r}."
+        )
+    return files.read(Path(source) if folder is None else folder / source)

@@ -1,0 +1,375 @@
+"""The coordinator: hands out models to train, takes in losses, commits them, gives up on failures.
+
+Only this process writes to the store.  Results do not depend on who trains a model or in which order,
+because each model has a stream of its own; so chunks are taken in random order, and two processes on
+one store rarely train the same model twice (and if they do, its loss is kept once).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from dataclasses import dataclass
+from importlib import metadata
+from os import PathLike
+from typing import NamedTuple
+
+from epsilometer import _validate
+from epsilometer.attacks.losses import Losses
+from epsilometer.errors import EpsilometerError
+from epsilometer.measurement.algorithm import batch_size_of
+from epsilometer.measurement.executors import OpenedPool, Pool, open_pool
+from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import Failure, MemoryStore, Store
+from epsilometer.measurement.tasks import Chunk, LossRow, Trained, Work
+
+RETRIES = 2
+CHUNK_SECONDS = 0.3
+"""Training time a chunk aims at: long enough to hide the cost of handing it out."""
+
+COMMIT_SECONDS = 0.2
+"""Losses wait no longer than this before they are committed."""
+
+LARGEST_CHUNK = 1000
+LONGEST_MESSAGE = 500
+
+
+class Progress(NamedTuple):
+    """How far a run has come, in models."""
+
+    done: int
+    total: int
+    trained: int
+    failed: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """Losses of a plan, and what it took to get them.
+
+    Attributes
+    ----------
+    losses
+        For each variant by name; most algorithms have one, named "" (see `only`).
+    trained
+        Models trained by this run.
+    reused
+        Models whose losses were there already, or came from another process meanwhile.
+    failures
+        Models without a loss, and why.
+    shares_models
+        Whether the losses of several variants come from the same trained models, so that estimates
+        from them are not independent.
+    """
+
+    plan: Plan
+    losses: dict[str, Losses]
+    trained: int
+    reused: int
+    failures: list[Failure]
+
+    @property
+    def only(self) -> Losses:
+        """The losses, for an algorithm that releases one variant."""
+        (losses,) = self.losses.values()
+        return losses
+
+    @property
+    def shares_models(self) -> bool:
+        return len(self.losses) > 1
+
+
+def measure(
+    plan: Plan,
+    store: Store | str | PathLike[str] | None = None,
+    *,
+    executor: str | Executor = "serial",
+    workers: int | None = None,
+    retries: int = RETRIES,
+    accept_changed_code: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Measurement:
+    """Train every model of a plan that the store does not hold yet, and return all losses.
+
+    Stop it in any way and call it again: it goes on where it was.  Ask for more bases, replicates or
+    variants, and only those are added.
+
+    Parameters
+    ----------
+    plan
+        What to train.
+    store
+        A file name, a store, or None to keep losses in memory.
+    executor
+        See `epsilometer.measurement.executors.open_pool`.
+    workers
+        Threads or processes; as many as processors unless given.
+    retries
+        How often a model that failed is tried again before it is given up; >= 0.
+    accept_changed_code
+        Go on although the code of the algorithm differs from what the store was made with.
+    progress
+        Called now and then from the calling thread.
+
+    Raises
+    ------
+    StoreError
+        If the store is of another plan, damaged, or full.  What was committed stays.
+    ExecutorError
+        If the workers are out of reach.
+    EpsilometerError
+        If no model at all could be trained; the message has the first reason.
+    """
+    _validate.whole_number("retries", retries, least=0)
+    if store is None:
+        store = MemoryStore()
+    if not isinstance(store, Store):
+        with SqliteStore(store) as opened:
+            return measure(
+                plan,
+                opened,
+                executor=executor,
+                workers=workers,
+                retries=retries,
+                accept_changed_code=accept_changed_code,
+                progress=progress,
+            )
+    store.prepare(plan, accept_changed_code=accept_changed_code)
+    run = _Run(plan, store, retries, progress or (lambda _: None))
+    if run.groups:
+        with OpenedPool(open_pool(executor, Work.of(plan), workers=workers)) as pool:
+            run.train(pool)
+    return run.result()
+
+
+class _Group:
+    """Models of one base and hypothesis that are still to be handed out."""
+
+    def __init__(self, base: int, hypothesis: int, replicates: Iterable[int]) -> None:
+        self.base, self.hypothesis = base, hypothesis
+        self.replicates = deque(replicates)
+
+    def take(self, number: int) -> list[int]:
+        return [self.replicates.popleft() for _ in range(min(number, len(self.replicates)))]
+
+
+class _Run:
+    """The state of one call of `measure`."""
+
+    def __init__(
+        self, plan: Plan, store: Store, retries: int, progress: Callable[[Progress], None]
+    ) -> None:
+        self.plan, self.store, self.retries, self.progress = plan, store, retries, progress
+        self.sizes = plan.sizes
+        self.groups: list[_Group] = []
+        self.reused = 0
+        for base in range(self.sizes.challenge_bases):
+            for hypothesis in (0, 1):
+                self._open_group(base, hypothesis, plan.design.models(hypothesis))
+        self.trained = 0
+        self.failed: list[Failure] = []
+        self.attempts: Counter[Task] = Counter()
+        self.again: deque[Task] = deque()
+        """Models of chunks that failed: handed out one by one, so that the guilty one is found."""
+        self.suspects: deque[Task] = deque()
+        """Models under way when a worker died: trained with nothing else under way."""
+        self.under_way: dict[Future[Trained], Chunk] = {}
+        self.waiting: list[LossRow] = []
+        self.last_commit = time.monotonic()
+        self.chunk_size = 1.0
+        self.batch_size = batch_size_of(plan.algorithm)
+        self.order = random.Random()
+
+    def _open_group(self, base: int, hypothesis: int, models: int) -> None:
+        done = self.store.done(base, hypothesis, 0, models - 1, self.sizes.variants)
+        self.reused += len(done)
+        if len(done) < models:
+            missing = (number for number in range(models) if number not in done)
+            self.groups.append(_Group(base, hypothesis, missing))
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def train(self, pool: Pool) -> None:
+        run = None
+        if isinstance(self.store, SqliteStore):
+            versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}
+            run = self.store.begin_run(pool.name, versions)
+        try:
+            while self._hand_out(pool):
+                self.progress(self._progress())
+                ready, _ = wait(self.under_way, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
+                self._take_in(ready, pool)
+                if time.monotonic() - self.last_commit >= COMMIT_SECONDS:
+                    self._commit()
+        finally:
+            # Also when interrupted: what has come in is not lost.
+            self._salvage()
+            self._commit()
+            self.progress(self._progress())
+            if run is not None and isinstance(self.store, SqliteStore):
+                self.store.end_run(run, self.trained)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self.reused + self.trained, self.sizes.models, self.trained, len(self.failed)
+        )
+
+    def _hand_out(self, pool: Pool) -> bool:
+        """Keep the workers busy; False when nothing is under way or left to do."""
+        if self.suspects:
+            if not self.under_way:
+                task = self.suspects.popleft()
+                self._submit(pool, Chunk(task.base, task.hypothesis, (task.replicate,)))
+            return True
+        # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
+        # chunk has ended before the next can be handed out.
+        most = pool.slots + 1 if pool.slots > 1 else 1
+        while len(self.under_way) < most:
+            chunk = self._next_chunk()
+            if chunk is None:
+                break
+            self._submit(pool, chunk)
+        return bool(self.under_way)
+
+    def _submit(self, pool: Pool, chunk: Chunk) -> None:
+        self.under_way[pool.submit(chunk)] = chunk
+
+    def _next_chunk(self) -> Chunk | None:
+        if self.again:
+            task = self.again.popleft()
+            return Chunk(task.base, task.hypothesis, (task.replicate,))
+        while self.groups:
+            place = self.order.randrange(len(self.groups))
+            group = self.groups[place]
+            taken = group.take(self._size())
+            if not group.replicates:
+                self.groups[place] = self.groups[-1]
+                self.groups.pop()
+            # Another process may have been here since.
+            done = self.store.done(
+                group.base, group.hypothesis, taken[0], taken[-1], self.sizes.variants
+            )
+            fresh = tuple(replicate for replicate in taken if replicate not in done)
+            self.reused += len(taken) - len(fresh)
+            if fresh:
+                return Chunk(group.base, group.hypothesis, fresh)
+        return None
+
+    def _size(self) -> int:
+        return max(self.batch_size, min(LARGEST_CHUNK, int(self.chunk_size)))
+
+    def _adapt(self, trained: Trained, models: int) -> None:
+        wanted = CHUNK_SECONDS * models / max(trained.seconds, 1e-9)
+        # Grows step by step: the first chunks may not tell.
+        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, LARGEST_CHUNK))
+
+    # --- what comes back ----------------------------------------------------------------------
+
+    def _take_in(self, ready: Iterable[Future[Trained]], pool: Pool) -> None:
+        broken: list[Chunk] = []
+        for future in ready:
+            chunk = self.under_way.pop(future)
+            try:
+                error = future.exception()
+            except CancelledError:
+                broken.append(chunk)
+                continue
+            if isinstance(error, BrokenExecutor):
+                broken.append(chunk)
+            elif isinstance(error, KeyboardInterrupt):
+                raise error
+            elif error is not None:
+                self._failed(chunk, _message(error))
+            else:
+                self._accept(chunk, future.result())
+        if broken:
+            self._recover(broken, pool)
+
+    def _accept(self, chunk: Chunk, trained: Trained) -> None:
+        self._adapt(trained, len(chunk.replicates))
+        bad: dict[int, float] = {}
+        for row in trained.rows:
+            if not math.isfinite(row.loss):
+                bad.setdefault(row.replicate, row.loss)
+        self.waiting += [row for row in trained.rows if row.replicate not in bad]
+        for replicate, loss in bad.items():
+            task = Task(chunk.base, chunk.hypothesis, replicate)
+            self._count_failure(task, f"expected a finite loss, got loss={loss}", self.again)
+
+    def _failed(self, chunk: Chunk, message: str) -> None:
+        if len(chunk.replicates) > 1:
+            self.again += chunk.tasks()
+        else:
+            self._count_failure(chunk.tasks()[0], message, self.again)
+
+    def _count_failure(self, task: Task, message: str, retry: deque[Task]) -> None:
+        self.attempts[task] += 1
+        if self.attempts[task] <= self.retries:
+            retry.append(task)
+            return
+        failure = Failure(task, self.attempts[task], message)
+        self.failed.append(failure)
+        self.store.add_failure(failure)
+
+    def _recover(self, broken: list[Chunk], pool: Pool) -> None:
+        """Workers died: start anew, then train what was under way one by one to find the culprit."""
+        self._salvage()
+        tasks = [task for chunk in (*broken, *self.under_way.values()) for task in chunk.tasks()]
+        self.under_way.clear()
+        self._commit()
+        pool.restart()
+        if len(tasks) == 1:
+            self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
+        else:
+            self.suspects += tasks
+
+    def _salvage(self) -> None:
+        """Take in what has ended well, whatever happens to the rest."""
+        for future, chunk in list(self.under_way.items()):
+            if future.done() and not future.cancelled() and future.exception() is None:
+                del self.under_way[future]
+                self._accept(chunk, future.result())
+
+    def _commit(self) -> None:
+        rows, self.waiting = self.waiting, []
+        self.last_commit = time.monotonic()
+        if not rows:
+            return
+        new = self.store.add(rows)
+        models = len({row[:3] for row in rows})
+        variants = len(self.sizes.variants)
+        # A row that was there already came from another process.
+        ours = models if variants > 1 else new
+        self.trained += ours
+        self.reused += models - ours
+
+    def result(self) -> Measurement:
+        have = self.store.rows(self.sizes)
+        if not have:
+            reason = self.failed[0] if self.failed else None
+            detail = f" ({reason.task}: {reason.message})" if reason else ""
+            raise EpsilometerError(f"no model could be trained{detail}.")
+        return Measurement(
+            plan=self.plan,
+            losses={name: self.store.losses(self.sizes, name) for name in self.sizes.variants},
+            trained=self.trained,
+            reused=self.reused,
+            failures=sorted(self.failed),
+        )
+
+
+def _message(error: BaseException) -> str:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."

@@ -1,0 +1,338 @@
+"""Who trains: this thread, threads, processes, Dask, or any `concurrent.futures.Executor`.
+
+A pool wraps an executor with what the engine needs beside submitting: how many chunks to keep under
+way, how the population reaches the workers only once, and how to go on after a worker died.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Protocol
+
+from epsilometer import _validate
+from epsilometer.errors import ExecutorError, InputError
+from epsilometer.measurement.tasks import Chunk, Trained, Work, train_chunk
+
+NAMES = ("serial", "threads", "processes", "dask")
+_ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+CONNECT_SECONDS = 15
+WORKERS_SECONDS = 60
+
+
+class Pool(Protocol):
+    """What the engine asks of an executor."""
+
+    name: str
+
+    @property
+    def slots(self) -> int:
+        """How many chunks can be trained at the same time."""
+        ...
+
+    def submit(self, chunk: Chunk) -> Future[Trained]: ...
+
+    def restart(self) -> None:
+        """Make it usable again after it broke, or raise :class:`ExecutorError`."""
+        ...
+
+    def close(self, *, wait: bool = True) -> None: ...
+
+
+class SerialExecutor(Executor):
+    """Runs each call at once in the calling thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            # Whatever a call raises belongs to its future; what stops the program goes on doing so.
+            future.set_exception(error)
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+        return future
+
+
+class ExecutorPool:
+    """Any executor; the work goes along with each chunk, which costs nothing between threads."""
+
+    def __init__(self, executor: Executor, work: Work, *, slots: int, name: str, own: bool) -> None:
+        self.name = name
+        self._executor, self._work, self._slots, self._own = executor, work, slots, own
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    def submit(self, chunk: Chunk) -> Future[Trained]:
+        return self._executor.submit(train_chunk, self._work, chunk)
+
+    def restart(self) -> None:
+        raise ExecutorError(f"{self.name}: the executor broke and is not ours to start again.")
+
+    def close(self, *, wait: bool = True) -> None:
+        if self._own:
+            self._executor.shutdown(wait=wait, cancel_futures=True)
+
+
+class ProcessesPool:
+    """Processes of this machine; each gets the work once, when it starts.
+
+    Processes start afresh rather than as copies of this one, which is safe whatever threads run here.
+    They end by themselves when this process is gone.
+    """
+
+    name = "processes"
+
+    def __init__(self, work: Work, workers: int) -> None:
+        self._work, self._workers = work, workers
+        self._executor = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            self._workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin_worker,
+            initargs=(self._work,),
+        )
+
+    @property
+    def slots(self) -> int:
+        return self._workers
+
+    def submit(self, chunk: Chunk) -> Future[Trained]:
+        return self._executor.submit(_train_installed, chunk)
+
+    def restart(self) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = self._start()
+
+    def close(self, *, wait: bool = True) -> None:
+        processes = list((getattr(self._executor, "_processes", None) or {}).values())
+        self._executor.shutdown(wait=wait, cancel_futures=True)
+        if not wait:
+            for process in processes:
+                process.terminate()
+
+
+_installed: list[Work] = []
+
+
+def _begin_worker(work: Work) -> None:
+    # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _installed[:] = [work]
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _train_installed(chunk: Chunk) -> Trained:
+    return train_chunk(_installed[0], chunk)
+
+
+class DaskPool:
+    """Workers of a Dask cluster, given by the address of its scheduler, or one made here.
+
+    The work is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
+    workers need not have them; Epsilometer and other installed packages they must have.
+    """
+
+    _REFRESH = 2.0
+
+    def __init__(self, work: Work, *, address: str | None, workers: int) -> None:
+        try:
+            distributed: Any = import_module("distributed")
+        except ImportError:
+            raise InputError(
+                "the executor dask needs Dask: pip install 'epsilometer[dask]'."
+            ) from None
+        self.name = "dask" if address is None else f"dask://{address}"
+        self._cluster: Any = None
+        if address is None:
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs="ERROR",
+            )
+        target = self._cluster if address is None else f"tcp://{address}"
+        try:
+            self._client: Any = distributed.Client(target, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError):
+            raise ExecutorError(
+                f"no Dask scheduler answers at {address} within {CONNECT_SECONDS} s; "
+                "start one with `dask scheduler`, and workers with `dask worker`."
+            ) from None
+        try:
+            self._begin(work)
+        except BaseException:
+            self.close(wait=False)
+            raise
+
+    def _begin(self, work: Work) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+        except TimeoutError:
+            raise ExecutorError(
+                f"{self.name}: no worker has joined the scheduler within {WORKERS_SECONDS} s; "
+                "start one with `dask worker`."
+            ) from None
+        self._payload = _packed(work)
+        self._digest = hashlib.sha256(self._payload).hexdigest()
+        self._executor = self._client.get_executor(pure=False)
+        self._share()
+        self._counted = (-self._REFRESH, 1)
+
+    def _share(self) -> None:
+        self._shared = self._client.scatter(self._payload, broadcast=True, hash=False)
+
+    @property
+    def slots(self) -> int:
+        then, number = self._counted
+        now = time.monotonic()
+        if now - then > self._REFRESH:
+            # Workers come and go.
+            number = max(1, sum(self._client.nthreads().values()))
+            self._counted = (now, number)
+        return number
+
+    def submit(self, chunk: Chunk) -> Future[Trained]:
+        future: Future[Trained] = self._executor.submit(
+            _train_packed, self._shared, self._digest, chunk
+        )
+        return future
+
+    def restart(self) -> None:
+        if self._client.status != "running":
+            raise ExecutorError(
+                f"{self.name}: the scheduler is gone. Losses that came in are kept; run again."
+            )
+        self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+        self._share()
+
+    def close(self, *, wait: bool = True) -> None:
+        del wait  # a client leaves at once; what still runs is cancelled with its futures
+        self._client.close(timeout=5)
+        if self._cluster is not None:
+            self._cluster.close(timeout=5)
+
+
+def _packed(work: Work) -> bytes:
+    """The work as bytes, with the code of modules that are not installed packages."""
+    import cloudpickle
+
+    chosen = [
+        module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _sent
+    ]
+    for module in chosen:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(work))
+    finally:
+        for module in chosen:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+_sent: set[str] = set()
+
+
+def send_code_of(module: str) -> None:
+    """Say that a module is the user's own file: Dask workers are sent it rather than import it."""
+    _sent.add(module.partition(".")[0])
+
+
+_unpacked: dict[str, Work] = {}
+_unpacking = threading.Lock()
+
+
+def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Trained:
+    """On a Dask worker: the bytes come from our own client by the cluster's own (pickling) protocol."""
+    with _unpacking:
+        if digest not in _unpacked:
+            import cloudpickle
+
+            _unpacked.clear()
+            _unpacked[digest] = cloudpickle.loads(payload)
+        work = _unpacked[digest]
+    return train_chunk(work, chunk)
+
+
+def available_workers() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_name(executor: str) -> None:
+    """Raise :class:`InputError` unless the words name an executor."""
+    if executor not in NAMES and not _ADDRESS.fullmatch(executor):
+        raise InputError(
+            f"expected executor to be one of {', '.join(NAMES)} or dask://host:port, "
+            f"got executor={executor!r}."
+        )
+
+
+def open_pool(executor: str | Executor, work: Work, *, workers: int | None = None) -> Pool:
+    """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
+
+    Parameters
+    ----------
+    executor
+        ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine),
+        ``dask://host:port`` (a scheduler's address), or an executor.
+    workers
+        Threads or processes; as many as processors unless given.
+    """
+    number = available_workers()
+    if workers is not None:
+        number = _validate.whole_number("workers", workers)
+    if isinstance(executor, Executor):
+        slots = workers or getattr(executor, "_max_workers", None) or number
+        return ExecutorPool(executor, work, slots=slots, name=type(executor).__name__, own=False)
+    check_name(executor)
+    if executor == "serial":
+        return ExecutorPool(SerialExecutor(), work, slots=1, name="serial", own=True)
+    if executor == "threads":
+        threads = ThreadPoolExecutor(number, thread_name_prefix="train")
+        return ExecutorPool(threads, work, slots=number, name="threads", own=True)
+    if executor == "processes":
+        return ProcessesPool(work, number)
+    found = _ADDRESS.fullmatch(executor)
+    address = f"{found[1]}:{found[2]}" if found else None
+    return DaskPool(work, address=address, workers=number)
+
+
+class OpenedPool:
+    """Closes a pool at the end of a ``with`` block, without waiting if the block failed."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> Pool:
+        return self._pool
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.close(wait=kind is None)

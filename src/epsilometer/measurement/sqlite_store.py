@@ -1,0 +1,371 @@
+"""Losses in one SQLite file that survives being stopped at any moment.
+
+Write-ahead log with full synchronisation: a committed loss outlives a crash and a power cut, and one
+that is half written is not there.  Several processes may use a store at once.  Every loss carries a
+checksum, so damage inside a page is noticed too.  The file is untrusted: it is checked when opened,
+and nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
+from epsilometer.measurement.store import Failure, Store, check_bases, check_identity
+from epsilometer.measurement.tasks import LossRow
+
+APPLICATION = 0x45505349
+"""Marks the file as ours: the letters EPSI."""
+
+FORMAT = 1
+BUSY_SECONDS = 60.0
+
+_TABLES = """
+CREATE TABLE plan (
+  key TEXT PRIMARY KEY, value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bases (
+  base INTEGER PRIMARY KEY, name TEXT NOT NULL, fingerprint TEXT NOT NULL
+) STRICT;
+CREATE TABLE losses (
+  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL CHECK (hypothesis IN (0, 1)),
+  replicate INTEGER NOT NULL, variant TEXT NOT NULL, loss REAL NOT NULL, checksum INTEGER NOT NULL,
+  PRIMARY KEY (base, hypothesis, replicate, variant)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE failures (
+  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL, replicate INTEGER NOT NULL,
+  attempts INTEGER NOT NULL, message TEXT NOT NULL,
+  PRIMARY KEY (base, hypothesis, replicate)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE runs (
+  run INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, executor TEXT NOT NULL,
+  trained INTEGER NOT NULL DEFAULT 0, versions TEXT NOT NULL
+) STRICT;
+"""
+
+
+class Status(NamedTuple):
+    """What a store holds."""
+
+    identity: dict[str, Any]
+    sizes: Sizes
+    names: list[str]
+    done: dict[str, list[tuple[int, int]]]
+    """For each variant: models under H0 and H1 of each base, within the sizes."""
+    failures: list[Failure]
+    runs: list[dict[str, Any]]
+
+
+class SqliteStore(Store):
+    """Losses of one plan in a file.
+
+    Parameters
+    ----------
+    path
+        Made if it is not there.
+    read_only
+        Look, but change nothing; the file must be there.
+
+    Raises
+    ------
+    StoreError
+        If the file is not a store, is damaged, or cannot be opened or written.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self.name = self.path.name
+        if read_only and not self.path.is_file():
+            raise InputError(f"{self.path}: expected a store of losses, got no such file.")
+        if not self.path.absolute().parent.is_dir():
+            raise InputError(f"{self.path}: expected its folder to be there, got no such folder.")
+        mode = "ro" if read_only else "rwc"
+        with self._clear_errors():
+            self._db = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                timeout=BUSY_SECONDS,
+                check_same_thread=False,
+            )
+        try:
+            with self._clear_errors():
+                self._open(read_only)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self, read_only: bool) -> None:
+        db = self._db
+        db.execute("PRAGMA trusted_schema = OFF")
+        if not read_only:
+            if self._is_empty():
+                self._create()
+            db.execute("PRAGMA synchronous = FULL")
+        found = db.execute("PRAGMA application_id").fetchone()[0]
+        if found != APPLICATION:
+            raise StoreError(f"{self.path} is a database, but not a store of losses.")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version != FORMAT:
+            raise StoreError(
+                f"{self.path} has format {version}; this version of Epsilometer reads {FORMAT}."
+            )
+        answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            raise sqlite3.DatabaseError(answer)
+
+    def _create(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        with self._transaction():
+            if not self._is_empty():
+                return  # another process was first
+            for statement in _TABLES.strip().split(";\n"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+            self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+
+    def _is_empty(self) -> bool:
+        """Whether nothing was ever put in; also if making it was cut off half-way."""
+        mark = self._db.execute("PRAGMA application_id").fetchone()[0]
+        return mark == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(_worded(self.path, error)) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    # --- the plan -----------------------------------------------------------------------------
+
+    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        with self._clear_errors(), self._transaction():
+            kept = self._value("identity")
+            if kept is not None:
+                check_identity(
+                    self.name, kept, plan.identity, accept_changed_code=accept_changed_code
+                )
+            rows = self._db.execute("SELECT fingerprint FROM bases ORDER BY base").fetchall()
+            check_bases(
+                self.name, [row[0] for row in rows], [base.fingerprint for base in plan.bases]
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO bases VALUES (?, ?, ?)",
+                [
+                    (number, name, base.fingerprint)
+                    for number, (name, base) in enumerate(zip(plan.names, plan.bases, strict=True))
+                ],
+            )
+            self._keep("identity", plan.identity)
+            self._keep("sizes", list(plan.sizes))
+            self._keep("hash", plan.content_hash)
+
+    def _keep(self, key: str, value: Any) -> None:
+        self._db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?)", (key, canonical(value)))
+
+    def _value(self, key: str) -> Any:
+        row = self._db.execute("SELECT value FROM plan WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        try:
+            return json.loads(row[0])
+        except ValueError:
+            raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
+
+    def names(self) -> list[str]:
+        with self._clear_errors():
+            rows = self._db.execute("SELECT name FROM bases ORDER BY base").fetchall()
+        return [row[0] for row in rows]
+
+    def sizes(self) -> Sizes:
+        """How much was wanted by the last run."""
+        with self._clear_errors():
+            kept = self._value("sizes")
+        if kept is None:
+            raise StoreError(f"{self.path} holds no plan yet.")
+        try:
+            bases, models_h0, models_h1, variants = kept
+            return Sizes(int(bases), int(models_h0), int(models_h1), tuple(map(str, variants)))
+        except (TypeError, ValueError):
+            raise StoreError(
+                _worded(self.path, sqlite3.DatabaseError("sizes unreadable"))
+            ) from None
+
+    # --- losses -------------------------------------------------------------------------------
+
+    def add(self, rows: Iterable[LossRow]) -> int:
+        packed = [(*row, _checksum(row)) for row in rows]
+        with self._clear_errors(), self._transaction():
+            before = self._db.total_changes
+            self._db.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?, ?, ?)", packed)
+            new = self._db.total_changes - before
+            if self._db.execute("SELECT 1 FROM failures LIMIT 1").fetchone():
+                self._db.executemany(
+                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
+                    [row[:3] for row in packed],
+                )
+        return new
+
+    def done(
+        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
+    ) -> set[int]:
+        marks = ", ".join("?" * len(variants))
+        with self._clear_errors():
+            rows = self._db.execute(
+                "SELECT replicate FROM losses WHERE base = ? AND hypothesis = ? "
+                f"AND replicate BETWEEN ? AND ? AND variant IN ({marks}) "
+                "GROUP BY replicate HAVING count(*) = ?",
+                (base, hypothesis, first, last, *variants, len(variants)),
+            ).fetchall()
+        return {row[0] for row in rows}
+
+    def rows(self, sizes: Sizes) -> list[LossRow]:
+        marks = ", ".join("?" * len(sizes.variants))
+        with self._clear_errors():
+            found = self._db.execute(
+                "SELECT * FROM losses WHERE base < ? AND replicate < "
+                f"CASE hypothesis WHEN 0 THEN ? ELSE ? END AND variant IN ({marks}) "
+                "ORDER BY base, hypothesis, replicate, variant",
+                (*sizes[:3], *sizes.variants),
+            ).fetchall()
+        rows = []
+        for *fields, checksum in found:
+            row = LossRow(*fields)
+            if checksum != _checksum(row):
+                raise StoreError(
+                    _worded(self.path, sqlite3.DatabaseError(f"loss of {Task(*row[:3])}"))
+                )
+            rows.append(row)
+        return rows
+
+    # --- failures and runs --------------------------------------------------------------------
+
+    def add_failure(self, failure: Failure) -> None:
+        with self._clear_errors(), self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)",
+                (*failure.task, failure.attempts, failure.message),
+            )
+
+    def failures(self) -> list[Failure]:
+        with self._clear_errors():
+            rows = self._db.execute(
+                "SELECT * FROM failures ORDER BY base, hypothesis, replicate"
+            ).fetchall()
+        return [Failure(Task(*row[:3]), row[3], row[4]) for row in rows]
+
+    def begin_run(self, executor: str, versions: dict[str, str]) -> int:
+        """Note that a run starts; the number it goes by."""
+        with self._clear_errors(), self._transaction():
+            cursor = self._db.execute(
+                "INSERT INTO runs (started, executor, versions) VALUES (?, ?, ?)",
+                (_now(), executor, canonical(versions)),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def end_run(self, run: int, trained: int) -> None:
+        """Note that a run ended in good order."""
+        with self._clear_errors(), self._transaction():
+            self._db.execute(
+                "UPDATE runs SET ended = ?, trained = ? WHERE run = ?", (_now(), trained, run)
+            )
+
+    def status(self) -> Status:
+        """What is there and what is missing."""
+        sizes = self.sizes()
+        with self._clear_errors():
+            counted = self._db.execute(
+                "SELECT variant, base, hypothesis, count(*) FROM losses WHERE base < ? "
+                "AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END "
+                "GROUP BY variant, base, hypothesis",
+                sizes[:3],
+            ).fetchall()
+            runs = self._db.execute(
+                "SELECT started, ended, executor, trained FROM runs ORDER BY run"
+            ).fetchall()
+            identity = self._value("identity")
+        table = {(variant, base, h): number for variant, base, h, number in counted}
+        bases = range(sizes.challenge_bases)
+        return Status(
+            identity=identity if isinstance(identity, dict) else {},
+            sizes=sizes,
+            names=self.names()[: sizes.challenge_bases],
+            done={
+                variant: [
+                    (table.get((variant, base, 0), 0), table.get((variant, base, 1), 0))
+                    for base in bases
+                ]
+                for variant in sizes.variants
+            },
+            failures=self.failures(),
+            runs=[
+                dict(zip(("started", "ended", "executor", "trained"), run, strict=True))
+                for run in runs
+            ],
+        )
+
+    def close(self) -> None:
+        with self._clear_errors():
+            self._db.close()
+
+
+def is_store(path: str | PathLike[str]) -> bool:
+    """Whether a file begins like an SQLite database."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def _checksum(row: LossRow) -> int:
+    packed = struct.pack("<qqqd", row.base, row.hypothesis, row.replicate, row.loss)
+    return zlib.crc32(packed + row.variant.encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_FULL = ("SQLITE_FULL", "SQLITE_IOERR")
+
+
+def _worded(path: Path, error: sqlite3.Error) -> str:
+    kind = str(getattr(error, "sqlite_errorname", ""))
+    text = str(error)
+    if kind.startswith(_FULL):
+        return (
+            f"{path}: cannot be written ({text}): is the disk full? Nothing committed is lost; "
+            "make room and run again."
+        )
+    if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"{path}: another process has held it for {BUSY_SECONDS:g} s; try again later."
+    if kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return f"{path}: cannot be opened for writing ({text}); check its permissions."
+    if kind == "SQLITE_NOTADB":
+        return f"{path}: is not a store of losses ({text}); it was left as it is."
+    return (
+        f"{path}: the store is damaged ({text}); it was left as it is. Restore a copy, or save what "
+        "is readable with `sqlite3 STORE .recover` and give the audit another store."
+    )

@@ -1,0 +1,220 @@
+"""Where losses are kept.  `MemoryStore` is the specification; every other store must equal it.
+
+A store belongs to one plan identity.  A loss is kept once: the first one committed stays.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import NamedTuple
+
+from epsilometer.attacks.losses import Losses
+from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement.plan import Plan, Sizes, Task, differences
+from epsilometer.measurement.tasks import LossRow
+
+CODE = "source"
+"""Last part of the places in an identity that hash code rather than settings."""
+
+
+class Failure(NamedTuple):
+    """A model that could not be trained, after how many attempts, and what it said last."""
+
+    task: Task
+    attempts: int
+    message: str
+
+
+class Store(abc.ABC):
+    """Losses of one plan."""
+
+    name: str
+
+    @abc.abstractmethod
+    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        """Take the plan on, or raise :class:`StoreError` naming what differs from the one it holds."""
+
+    @abc.abstractmethod
+    def add(self, rows: Iterable[LossRow]) -> int:
+        """Keep losses, all or none of them; losses already there stay.  Returns how many are new.
+
+        Failures of models that now have a loss are forgotten.
+        """
+
+    @abc.abstractmethod
+    def done(
+        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
+    ) -> set[int]:
+        """Replicates in [first, last] that have a loss for every one of the variants."""
+
+    @abc.abstractmethod
+    def rows(self, sizes: Sizes) -> list[LossRow]:
+        """Losses within the sizes, sorted."""
+
+    @abc.abstractmethod
+    def add_failure(self, failure: Failure) -> None:
+        """Keep a failure; a later one of the same model replaces it."""
+
+    @abc.abstractmethod
+    def failures(self) -> list[Failure]:
+        """Failures, sorted by model."""
+
+    @abc.abstractmethod
+    def names(self) -> list[str]:
+        """Names of the challenge bases, in order."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def losses(self, sizes: Sizes, variant: str) -> Losses:
+        """Losses of one variant within the sizes."""
+        names = self.names()
+        rows = [row for row in self.rows(sizes) if row.variant == variant]
+        if not rows:
+            raise InputError(f"{self.name}: expected at least one loss, got none.")
+        return Losses(
+            challenge_base=[names[row.base] for row in rows],
+            hypothesis=[row.hypothesis for row in rows],
+            replicate=[row.replicate for row in rows],
+            loss=[row.loss for row in rows],
+        )
+
+    def add_losses(self, losses: Losses, *, variant: str) -> int:
+        """Take over losses measured elsewhere under the same plan; returns how many are new.
+
+        Raises
+        ------
+        InputError
+            If a base is not in the plan, a loss is not finite, or one differs from the one here.
+        """
+        number = {name: base for base, name in enumerate(self.names())}
+        unknown = [name for name in losses.names if name not in number]
+        if unknown:
+            raise InputError(
+                f"{self.name}: expected challenge bases of the plan, got {unknown[0]!r}; "
+                "run the audit once with as many bases."
+            )
+        rows = [
+            LossRow(number[base], hypothesis, replicate, variant, loss)
+            for base, hypothesis, replicate, loss in zip(
+                losses.challenge_base,
+                losses.hypothesis.tolist(),
+                losses.replicate.tolist(),
+                losses.loss.tolist(),
+                strict=True,
+            )
+        ]
+        largest = int(losses.replicate.max()) + 1
+        here = {
+            row[:4]: row.loss for row in self.rows(Sizes(len(number), largest, largest, (variant,)))
+        }
+        for row in rows:
+            if not abs(row.loss) < float("inf"):
+                raise InputError(f"{Task(*row[:3])}: expected a finite loss, got loss={row.loss}.")
+            if here.get(row[:4], row.loss) != row.loss:
+                raise InputError(
+                    f"{Task(*row[:3])}: expected the loss that {self.name} holds, "
+                    f"{here[row[:4]]!r}, got loss={row.loss!r}."
+                )
+        return self.add(rows)
+
+
+def check_identity(
+    name: str, there: object, here: object, *, accept_changed_code: bool = False
+) -> None:
+    """Raise :class:`StoreError` with every difference between two identities."""
+    found = differences(there, here)
+    code = [line for line in found if line.split(" is ")[0].split(".")[-1] == CODE]
+    if accept_changed_code:
+        found = [line for line in found if line not in code]
+    if not found:
+        return
+    advice = "use another store, or the settings it was made with"
+    if found == code:
+        advice = "if the change does not alter training, --accept-changed-code goes on with it"
+    shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
+    raise StoreError(f"{name} holds another plan: {shown}. {advice.capitalize()}.")
+
+
+def check_bases(name: str, there: Sequence[str], here: Sequence[str]) -> None:
+    """Refuse bases that differ from those of the same number in the store."""
+    for number, (old, new) in enumerate(zip(there, here, strict=False)):
+        if old != new:
+            raise StoreError(
+                f"{name} holds another plan: challenge base {number} has other records there. "
+                "Use another store, or the bases it was made with."
+            )
+
+
+class MemoryStore(Store):
+    """Losses for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self.name = "the store in memory"
+        self._identity: object = None
+        self._bases: list[str] = []
+        self._names: list[str] = []
+        self._losses: dict[tuple[int, int, int, str], float] = {}
+        self._failures: dict[Task, Failure] = {}
+
+    def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        fingerprints = [base.fingerprint for base in plan.bases]
+        if self._identity is not None:
+            check_identity(
+                self.name, self._identity, plan.identity, accept_changed_code=accept_changed_code
+            )
+            check_bases(self.name, self._bases, fingerprints)
+        self._identity = plan.identity
+        if len(fingerprints) > len(self._bases):
+            self._bases, self._names = fingerprints, list(plan.names)
+
+    def add(self, rows: Iterable[LossRow]) -> int:
+        before = len(self._losses)
+        for row in rows:
+            self._losses.setdefault(row[:4], row.loss)
+            self._failures.pop(Task(*row[:3]), None)
+        return len(self._losses) - before
+
+    def done(
+        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
+    ) -> set[int]:
+        return {
+            replicate
+            for replicate in range(first, last + 1)
+            if all((base, hypothesis, replicate, variant) in self._losses for variant in variants)
+        }
+
+    def rows(self, sizes: Sizes) -> list[LossRow]:
+        return sorted(
+            LossRow(*key, loss)
+            for key, loss in self._losses.items()
+            if key[0] < sizes.challenge_bases
+            and key[2] < (sizes.models_h1 if key[1] else sizes.models_h0)
+            and key[3] in sizes.variants
+        )
+
+    def add_failure(self, failure: Failure) -> None:
+        self._failures[failure.task] = failure
+
+    def failures(self) -> list[Failure]:
+        return [self._failures[task] for task in sorted(self._failures)]
+
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def close(self) -> None:
+        """Losses stay for as long as the object does."""

@@ -1,0 +1,149 @@
+"""Normal noise on the parameters of what any algorithm trained, at one level or at several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.measurement.algorithm import (
+    Algorithm,
+    HasParameters,
+    Releases,
+    TrainsMany,
+    batch_size_of,
+    check,
+)
+from epsilometer.measurement.population import Array, Dataset, Point
+
+
+def _perturbed(algorithm: Any, model: Any, scale: float, rng: np.random.Generator) -> Any:
+    parameters = np.asarray(algorithm.parameters(model))
+    noise = scale * rng.standard_normal(parameters.shape)
+    return algorithm.with_parameters(model, (parameters + noise).astype(parameters.dtype))
+
+
+class _Wrapper:
+    """What both wrappers hand on to the algorithm inside."""
+
+    algorithm: Algorithm
+
+    def loss(self, model: Any, point: Point) -> float:
+        return self.algorithm.loss(model, point)
+
+    def parameters(self, model: Any) -> Array:
+        return self.algorithm.parameters(model)  # type: ignore[attr-defined, no-any-return]
+
+    def with_parameters(self, model: Any, parameters: Array) -> Any:
+        return self.algorithm.with_parameters(model, parameters)  # type: ignore[attr-defined]
+
+    def _train_inside(
+        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
+    ) -> Sequence[Any]:
+        if isinstance(self.algorithm, TrainsMany) and len(datasets) > 1:
+            return self.algorithm.train_many(datasets, rngs)
+        return [
+            self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
+        ]
+
+    @property
+    def batch_size(self) -> int:
+        """As many models at once as the algorithm inside wants."""
+        return batch_size_of(self.algorithm)
+
+    def _check_inside(self) -> None:
+        check(self.algorithm, name="the algorithm to perturb")
+        if not isinstance(self.algorithm, HasParameters):
+            raise InputError(
+                "expected an algorithm that exposes its parameters (parameters and "
+                f"with_parameters), got {type(self.algorithm).__name__}."
+            )
+        if isinstance(self.algorithm, Releases):
+            raise InputError("expected an algorithm with one release, got one with several.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation(_Wrapper):
+    """Train with another algorithm, then add normal noise to every parameter.
+
+    Parameters
+    ----------
+    algorithm
+        Any that exposes its parameters.
+    scale
+        Standard deviation of the noise; >= 0.
+    """
+
+    algorithm: Algorithm
+    scale: float
+
+    def __post_init__(self) -> None:
+        self._check_inside()
+        _validate.non_negative("scale", self.scale)
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
+        return self.train_many([dataset], [rng])[0]
+
+    def train_many(
+        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
+    ) -> list[Any]:
+        models = self._train_inside(datasets, rngs)
+        return [
+            _perturbed(self.algorithm, model, self.scale, rng)
+            for model, rng in zip(models, rngs, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseLevels(_Wrapper):
+    """Several levels of output perturbation that share the trained models.
+
+    Each model is trained once and released once for each level, with noise of its own.  The losses of
+    different levels come from the same models, so estimates from them are not independent; results
+    say so.
+
+    Parameters
+    ----------
+    algorithm
+        Any that exposes its parameters.
+    scales
+        Standard deviations, different, >= 0.
+
+    Examples
+    --------
+    >>> from epsilometer.training.clipped_mean import ClippedMean
+    >>> levels = NoiseLevels(algorithm=ClippedMean(noise=0.0, records=100), scales=(0.01, 0.05))
+    >>> levels.variants
+    ('0.01', '0.05')
+    """
+
+    algorithm: Algorithm
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._check_inside()
+        scales = tuple(_validate.non_negative("scale", scale) for scale in self.scales)
+        if not scales or len(set(scales)) != len(scales):
+            raise InputError(f"expected different noise scales, got scales={self.scales!r}.")
+        object.__setattr__(self, "scales", scales)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return tuple(repr(scale) for scale in self.scales)
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
+        """The model before any noise."""
+        return self.algorithm.train(dataset, rng)
+
+    def train_many(
+        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
+    ) -> Sequence[Any]:
+        return self._train_inside(datasets, rngs)
+
+    def release(self, model: Any, variant: str, rng: np.random.Generator) -> Any:
+        scale = self.scales[self.variants.index(variant)]
+        return _perturbed(self.algorithm, model, scale, rng)
