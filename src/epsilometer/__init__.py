@@ -1,7 +1,8 @@
 """Epsilometer: the privacy of a training algorithm, judged by attacks on it.
 
 From counts of false positives and false negatives of membership-inference attacks, the full Bayesian
-posterior of epsilon together with the strength of the attacks.
+posterior of epsilon together with the strength of the attacks.  And before that: training the models
+that attacks need, and counting the errors of attacks on their losses.
 
 >>> import epsilometer as em
 >>> counts = em.AttackCounts(
@@ -19,73 +20,143 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.result import AttackResult
+    from epsilometer.attacks.rules import LikelihoodRatio, Offline, PooledVariance, Threshold
+    from epsilometer.attacks.statistics import CustomStatistic, Logit, Loss
+    from epsilometer.datasets.named import load_population
     from epsilometer.errors import (
         ContradictionError,
         EpsilometerError,
+        ExecutorError,
         InputError,
         NotConvergedError,
+        StoreError,
     )
     from epsilometer.inference.estimate import estimate
     from epsilometer.inference.exact import ExactSettings
     from epsilometer.inference.mcmc import McmcSettings
     from epsilometer.inference.posterior import Posterior
     from epsilometer.inference.storage import load
+    from epsilometer.measurement.algorithm import Algorithm
+    from epsilometer.measurement.bases import ChallengeBase, Include, Replace
+    from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast, cross_feed
+    from epsilometer.measurement.engine import Measurement, measure
+    from epsilometer.measurement.plan import Plan
+    from epsilometer.measurement.population import Dataset, Point, Population
+    from epsilometer.measurement.sqlite_store import SqliteStore
+    from epsilometer.measurement.store import MemoryStore
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel, log_joint
     from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
-    from epsilometer.model.priors import (
-        Beta,
-        Exponential,
-        Fixed,
-        HalfNormal,
-        LogNormal,
-        Uniform,
-    )
+    from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+    from epsilometer.training.clipped_mean import ClippedMean
+    from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
 
 _HOMES = {
+    "Algorithm": "measurement.algorithm",
     "AttackCounts": "model.counts",
+    "AttackResult": "attacks.result",
     "AuditModel": "model.joint",
     "Beta": "model.priors",
+    "ChallengeBase": "measurement.bases",
+    "ClippedMean": "training.clipped_mean",
     "ContradictionError": "errors",
     "CorrelatedNormal": "model.likelihoods",
+    "CustomStatistic": "attacks.statistics",
+    "Dataset": "measurement.population",
     "EpsilometerError": "errors",
     "ExactSettings": "inference.exact",
+    "ExecutorError": "errors",
     "Exponential": "model.priors",
     "Fixed": "model.priors",
     "HalfNormal": "model.priors",
+    "Include": "measurement.bases",
     "IndependentBinomial": "model.likelihoods",
     "InputError": "errors",
+    "LikelihoodRatio": "attacks.rules",
     "LogNormal": "model.priors",
+    "Logit": "attacks.statistics",
+    "Loss": "attacks.statistics",
+    "Losses": "attacks.losses",
     "McmcSettings": "inference.mcmc",
+    "MeasureMIA": "measurement.designs",
+    "MeasureMIAFast": "measurement.designs",
+    "Measurement": "measurement.engine",
+    "MemoryStore": "measurement.store",
+    "NoiseLevels": "training.output_perturbation",
     "NotConvergedError": "errors",
+    "Offline": "attacks.rules",
+    "OutputPerturbation": "training.output_perturbation",
+    "Plan": "measurement.plan",
+    "Point": "measurement.population",
+    "PooledVariance": "attacks.rules",
+    "Population": "measurement.population",
     "Posterior": "inference.posterior",
+    "Replace": "measurement.bases",
+    "SqliteStore": "measurement.sqlite_store",
+    "StoreError": "errors",
+    "Threshold": "attacks.rules",
     "Uniform": "model.priors",
+    "cross_feed": "measurement.designs",
     "estimate": "inference.estimate",
     "load": "inference.storage",
+    "load_population": "datasets.named",
     "log_joint": "model.joint",
+    "measure": "measurement.engine",
 }
 
 __all__ = [
+    "Algorithm",
     "AttackCounts",
+    "AttackResult",
     "AuditModel",
     "Beta",
+    "ChallengeBase",
+    "ClippedMean",
     "ContradictionError",
     "CorrelatedNormal",
+    "CustomStatistic",
+    "Dataset",
     "EpsilometerError",
     "ExactSettings",
+    "ExecutorError",
     "Exponential",
     "Fixed",
     "HalfNormal",
+    "Include",
     "IndependentBinomial",
     "InputError",
+    "LikelihoodRatio",
     "LogNormal",
+    "Logit",
+    "Loss",
+    "Losses",
     "McmcSettings",
+    "MeasureMIA",
+    "MeasureMIAFast",
+    "Measurement",
+    "MemoryStore",
+    "NoiseLevels",
     "NotConvergedError",
+    "Offline",
+    "OutputPerturbation",
+    "Plan",
+    "Point",
+    "PooledVariance",
+    "Population",
     "Posterior",
+    "Replace",
+    "SqliteStore",
+    "StoreError",
+    "Threshold",
     "Uniform",
+    "cross_feed",
     "estimate",
     "load",
+    "load_population",
     "log_joint",
+    "measure",
 ]
 
 

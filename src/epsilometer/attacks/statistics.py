@@ -74,7 +74,7 @@ class Logit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Custom:
+class CustomStatistic:
     """Any function of the losses; see the module for its shapes.
 
     Only `Offline` and `Threshold` depend on the direction (higher is a member); the likelihood ratio

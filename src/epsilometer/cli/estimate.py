@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilometer import _files, _validate
+from epsilometer.cli import results
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,12 +119,12 @@ def estimate(
     elif preset is not None or given:
         option = "--" + next(iter(given), "preset").replace("_", "-")
         raise InputError(f"{option} is for --engine mcmc; the exact engine does not sample.")
-    model = _model(delta, likelihood, strength, epsilon_prior_scale)
+    model = audit_model(delta, likelihood, strength, epsilon_prior_scale)
     if output is not None:
-        _check_output(output)
+        results.check_output(output)
     counts = _read(file)
     model.likelihood.check(counts)
-    posterior = _estimate(counts, model, settings)
+    posterior = results.run_engine(counts, model, settings)
     return _deliver(
         posterior,
         level=level,
@@ -138,9 +135,10 @@ def estimate(
     )
 
 
-def _model(
+def audit_model(
     delta: float, likelihood: str, strength: float | None, epsilon_prior_scale: float | None
 ) -> AuditModel:
+    """The model that the options describe."""
     from epsilometer.model.joint import AuditModel
     from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
     from epsilometer.model.priors import DEFAULT_EPSILON_SCALE, Beta, Fixed, HalfNormal
@@ -180,55 +178,6 @@ def _read(file: str) -> AttackCounts:
     return counts_files.read(file)
 
 
-def _estimate(counts: AttackCounts, model: AuditModel, settings: McmcSettings | None) -> Posterior:
-    if settings is None:
-        from epsilometer.inference.exact import estimate_exact
-
-        with _progress("exact quadrature") as (report, _):
-            return estimate_exact(counts, model, report=report)
-    from epsilometer.inference.mcmc import estimate_mcmc
-
-    with _progress("MCMC") as (report, advance):
-        return estimate_mcmc(counts, model, settings, report=report, progress=advance)
-
-
-Report = Callable[[str], None]
-Advance = Callable[[int, int], None]
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[tuple[Report | None, Advance | None]]:
-    """A progress display on stderr, if somebody is there to see it."""
-    if not sys.stderr.isatty():
-        yield None, None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(title, total=None, count="")
-
-        def report(line: str) -> None:
-            display.update(task, description=f"{title}: {line}")
-
-        def advance(done: int, total: int) -> None:
-            display.update(
-                task, completed=done, total=total, count=f"{done:,} of {total:,} iterations"
-            )
-
-        yield report, advance
-
-
-# --- results ----------------------------------------------------------------------------------
-
-
 def _deliver(
     posterior: Posterior,
     *,
@@ -239,58 +188,20 @@ def _deliver(
     allow_unconverged: bool,
 ) -> int:
     """Write and print the result; a folder that cannot be written does not lose the printed one."""
-    from epsilometer.report.summary import engine_sentence, summarise, summary_text
+    from epsilometer.report.summary import summarise, summary_text
 
     summary = summarise(posterior, level=level, claim=claim)
     failure: OSError | None = None
     if output is not None:
         try:
-            _write(posterior, summary, output)
+            results.write_results(posterior, summary, output)
         except OSError as error:
             failure = error
     text = json.dumps(summary, allow_nan=False) + "\n" if as_json else summary_text(summary)
     if output is not None and failure is None and not as_json:
-        text += f"\nWritten to {_printable(output)}\n"
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    if not posterior.trustworthy:
-        sys.stderr.write(f"epsilometer: do not quote this result: {engine_sentence(summary)}.\n")
-        sys.stderr.flush()
+        text += f"\nWritten to {results.printable(output)}\n"
+    results.say(text)
+    results.distrust(posterior, summary)
     if failure is not None:
         raise failure
     return 0 if posterior.trustworthy or allow_unconverged else NOT_CONVERGED
-
-
-def _printable(path: Path) -> str:
-    return "".join(c if c.isprintable() and c.isascii() else "?" for c in str(path))
-
-
-def _check_output(folder: Path) -> None:
-    """Refuse a folder that cannot be made, before any work is done."""
-    if folder.exists():
-        if not folder.is_dir():
-            raise InputError(f"{folder}: expected a folder for --output, got a file.")
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{folder}: the folder for --output cannot be written.")
-        return
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{folder}: the folder for --output cannot be made.")
-
-
-def _write(posterior: Posterior, summary: dict[str, Any], folder: Path) -> None:
-    """Write each file under a temporary name first, so that no file is ever half there."""
-    from epsilometer.report import figures
-
-    folder.mkdir(parents=True, exist_ok=True)
-    earlier = (folder / "posterior.nc").exists()
-    posterior.save(folder / "posterior.nc")
-    made = figures.figures(posterior, level=summary["epsilon"]["level"])
-    for name, figure in made.items():
-        _files.replace(folder / name, partial(figures.save_figure, figure))
-    if earlier:
-        for name in set(figures.FIGURE_NAMES) - set(made):
-            # A figure of an earlier estimate would contradict this one.
-            (folder / name).unlink(missing_ok=True)
-    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    _files.replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))

@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from epsilometer.cli.attack import attack
+from epsilometer.cli.audit import audit
 from epsilometer.cli.estimate import estimate
+from epsilometer.cli.status import losses_app, status
 from epsilometer.errors import EpsilometerError, NotConvergedError
 
 BAD_INPUT = 2
@@ -33,7 +37,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command()(audit)
+app.command()(attack)
 app.command()(estimate)
+app.command()(status)
+app.add_typer(losses_app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -51,7 +59,7 @@ def main(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Estimate differential privacy from the error counts of membership-inference attacks."""
+    """Tell how private a training algorithm is, judged by attacks on it."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -82,6 +90,9 @@ def run(argv: Sequence[str] | None = None) -> int:
         code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
     if message or code == INTERRUPTED:
         _complain(message or "interrupted.")
+    if code == INTERRUPTED and argv is None and threading.active_count() > 1:
+        # The interpreter would wait for threads that still train; what they make is not wanted.
+        os._exit(code)
     return code
 
 

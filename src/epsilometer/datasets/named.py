@@ -34,7 +34,7 @@ def directions() -> Population:
 NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": directions}
 
 
-def load(source: str, *, folder: Path | None = None) -> Population:
+def load_population(source: str, *, folder: Path | None = None) -> Population:
     """A population that ships, by name, or one in a .npz, .csv or .parquet file.
 
     Parameters

@@ -17,6 +17,7 @@ from epsilometer.attacks.result import AttackResult, finish, scores_of
 from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
+from epsilometer.errors import InputError
 
 
 class Design(Protocol):
@@ -215,3 +216,16 @@ def _answer(
     p_values = attack.learn(shadows_h0, shadows_h1)(scores)
     fewest = np.minimum(shadows_h0.moments().count, shadows_h1.moments().count)
     return np.where(np.isnan(scores) | (fewest < attack.least_shadows), np.nan, p_values)
+
+
+def design_of(identity: object, models_h0: int) -> Design:
+    """The design that a store recorded, for the number of models it was asked for under H0."""
+    described = identity if isinstance(identity, dict) else {}
+    if described.get("name") == "MeasureMIA":
+        shadows_h0, shadows_h1 = described.get("shadows_h0"), described.get("shadows_h1")
+        if isinstance(shadows_h0, int) and isinstance(shadows_h1, int) and shadows_h0 >= 2:
+            blocks = max(1, models_h0 // (1 + 2 * shadows_h0))
+            return MeasureMIA(replicates=blocks, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
+    if described.get("name") == "MeasureMIAFast":
+        return MeasureMIAFast(replicates=models_h0)
+    raise InputError(f"expected a design that is known here, got {described!r}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
@@ -69,7 +69,7 @@ class Store(abc.ABC):
     def close(self) -> None:
         """Let go of what it holds."""
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

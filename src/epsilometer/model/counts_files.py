@@ -1,4 +1,4 @@
-"""Reading error counts from CSV and JSON.  Files are untrusted: every row is checked and named.
+"""Error counts as CSV and JSON.  Files are untrusted: every row is checked and a wrong one named.
 
 CSV: a header row with the columns false_positives, trials_h0, false_negatives, trials_h1 and,
 optionally, challenge_base, in any order.  JSON: a list of objects with those keys, or an object that
@@ -7,6 +7,8 @@ holds such a list under "bases".
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,3 +114,30 @@ def _whole(value: object, column: str, place: str) -> int:
         f"{place}: expected a whole number up to {_validate.LARGEST_COUNT:.0e} in {column}, "
         f"got {column}={_files.shown(value)}."
     )
+
+
+def to_csv(counts: AttackCounts) -> str:
+    """CSV text that `parse_csv` reads back."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow((NAME_COLUMN, *COLUMNS))
+    writer.writerows([[row[NAME_COLUMN], *(row[name] for name in COLUMNS)] for row in rows(counts)])
+    return out.getvalue()
+
+
+def rows(counts: AttackCounts) -> list[dict[str, str | int]]:
+    """A plain object for each challenge base: what JSON files hold."""
+    table: list[dict[str, str | int]] = []
+    for index, name in enumerate(counts.names):
+        numbers = {column: int(getattr(counts, column)[index]) for column in COLUMNS}
+        table.append({NAME_COLUMN: name, **numbers})
+    return table
+
+
+def write(counts: AttackCounts, target: str | PathLike[str]) -> None:
+    """Write JSON if the name ends in .json, otherwise CSV; replaces a file of that name."""
+    path = Path(target)
+    text = to_csv(counts)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(rows(counts), indent=2) + "\n"
+    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -34,8 +34,8 @@ class ClippedMean:
     Examples
     --------
     >>> algorithm = ClippedMean(noise=0.01, records=100)
-    >>> round(algorithm.epsilon(1e-3), 3)
-    3.287
+    >>> round(algorithm.epsilon(0.1), 3)
+    1.16
     """
 
     noise: float

@@ -1,0 +1,254 @@
+"""``epsilometer attack``: losses in, error counts out."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsilometer import _files, _validate
+from epsilometer.cli import results
+from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.result import AttackResult
+    from epsilometer.attacks.rules import Attack
+    from epsilometer.attacks.statistics import Statistic
+    from epsilometer.measurement.designs import Design
+
+STDIN = STDOUT = "-"
+METHODS = "likelihood-ratio|pooled-variance|offline|threshold"
+MOST_ROWS = 40
+
+
+def attack(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, "
+            "loss, or a store of `audit`; - reads CSV from standard input.",
+        ),
+    ],
+    target_alpha: Annotated[
+        float, typer.Option(metavar="A", help="Target false-positive rate, in (0, 1).")
+    ] = 0.1,
+    statistic: Annotated[
+        str,
+        typer.Option(
+            metavar="loss|logit|module:function",
+            help="What the attack looks at; logit needs cross-entropy losses and is nearer normal.",
+        ),
+    ] = "loss",
+    method: Annotated[str, typer.Option(metavar=METHODS, help="How it decides.")] = (
+        "likelihood-ratio"
+    ),
+    shadows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="M",
+            help="Every challenge has M shadow models of its own under each hypothesis; unless "
+            "given, models are cross-fed.",
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="V", help="Store: which variant's losses.")
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write counts at the target rates .01 to .99 as CSV."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the counts, JSON if it ends in .json; - prints CSV."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+) -> int:
+    """Attack every base with the losses of its models, and count the errors."""
+    from epsilometer.attacks.result import target_rate
+    from epsilometer.model import counts_files
+
+    target_rate(target_alpha)
+    if as_json and output == STDOUT:
+        raise InputError("--json and --output - both print; choose one.")
+    chosen = choose_attack(method)
+    looked_at = choose_statistic(statistic, folder=Path(), place="--statistic")
+    losses, design = _read(file, variant, shadows)
+    result = design.attack(losses, chosen, statistic=looked_at)
+    counts = result.counts(target_alpha)
+    if curves is not None:
+        write_curves(result, curves)
+    if output is not None and output != STDOUT:
+        counts_files.write(counts, output)
+    if as_json:
+        found = describe(result, target_alpha)
+        results.say(json.dumps(found, allow_nan=False) + "\n")
+    elif output == STDOUT:
+        results.say(counts_files.to_csv(counts))
+    else:
+        results.say(text_of(result, target_alpha))
+        if output is not None:
+            results.say(f"\nWritten to {results.printable(output)}\n")
+    for warning in result.warnings(target_alpha):
+        results.warn(f"warning: {warning}")
+    return 0
+
+
+def choose_attack(method: str) -> Attack:
+    """The attack of that name."""
+    from epsilometer.attacks.rules import ATTACKS
+
+    return ATTACKS[_validate.one_of("method", method, ATTACKS)]
+
+
+def choose_statistic(name: str, *, folder: Path, place: str) -> Statistic:
+    """The statistic of that name, or the user's function ``module:function``."""
+    from epsilometer.attacks.statistics import STATISTICS, CustomStatistic
+
+    if name in STATISTICS:
+        return STATISTICS[name]
+    if ":" not in name:
+        raise InputError(
+            f"{place}: expected {', '.join(STATISTICS)} or module:function, got {name!r}."
+        )
+    from epsilometer.cli.loading import load_object
+
+    function = load_object(name, folder=folder, place=place)
+    if not callable(function):
+        raise InputError(f"{place}: expected a function of losses, got {name!r}.")
+    return CustomStatistic(function=function, name=name)
+
+
+def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, Design]:
+    from epsilometer.attacks import losses_files
+    from epsilometer.measurement.sqlite_store import is_store
+
+    if file != STDIN and is_store(file):
+        if shadows is not None:
+            raise InputError("--shadows is for files of losses; a store knows its design.")
+        return _read_store(Path(file), variant)
+    if variant is not None:
+        raise InputError("--variant is for stores; a file of losses has one variant.")
+    if file == STDIN:
+        data = sys.stdin.buffer.read(_files.LARGEST_FILE + 1)
+        text = _files.decode(data, name="standard input")
+        losses = losses_files.parse_csv(text, name="standard input")
+    else:
+        losses = losses_files.read(file)
+    return losses, _design(losses, shadows)
+
+
+def _design(losses: Losses, shadows: int | None) -> Design:
+    from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+
+    most = int(losses.replicate.max()) + 1
+    if shadows is None:
+        return MeasureMIAFast(replicates=max(most, 3))
+    _validate.whole_number("shadows", shadows, least=2)
+    blocks = -(-most // (1 + 2 * shadows))
+    return MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
+
+
+def _read_store(path: Path, variant: str | None) -> tuple[Losses, Design]:
+    from epsilometer.measurement.designs import design_of
+    from epsilometer.measurement.sqlite_store import SqliteStore
+
+    with SqliteStore(path, read_only=True) as store:
+        sizes = store.sizes()
+        chosen = choose_variant(sizes.variants, variant)
+        losses = store.losses(sizes, chosen)
+        return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
+
+
+def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
+    """The wanted variant, or the only one."""
+    if wanted is None and len(variants) == 1:
+        return variants[0]
+    if wanted not in variants:
+        shown = f"got {wanted!r}" if wanted is not None else "got none"
+        raise InputError(f"expected --variant to be one of {', '.join(variants)}, {shown}.")
+    return str(wanted)
+
+
+def describe(result: AttackResult, target_alpha: float) -> dict[str, Any]:
+    """The result as plain values for JSON."""
+    from epsilometer.model import counts_files
+
+    return {
+        "target_alpha": target_alpha,
+        "statistic": result.statistic,
+        "attack": result.attack,
+        "bases": counts_files.rows(result.counts(target_alpha)),
+        "warnings": result.warnings(target_alpha),
+    }
+
+
+def write_curves(result: AttackResult, path: Path) -> None:
+    """Counts over the target rates, a row a rate and base."""
+    import csv
+    import io
+
+    swept = result.sweep()
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ("target_alpha", "challenge_base", "false_positives", "trials_h0", "false_negatives",
+         "trials_h1")
+    )  # fmt: skip
+    for level, target in enumerate(swept.target_alpha.tolist()):
+        for base, name in enumerate(swept.names):
+            writer.writerow(
+                (
+                    target,
+                    name,
+                    swept.false_positives[level, base],
+                    swept.trials_h0[base],
+                    swept.false_negatives[level, base],
+                    swept.trials_h1[base],
+                )
+            )
+    _files.replace(path, lambda temporary: temporary.write_text(out.getvalue(), encoding="utf-8"))
+
+
+def text_of(result: AttackResult, target_alpha: float) -> str:
+    """The counts for reading, at most 80 columns wide."""
+    counts = result.counts(target_alpha)
+    checks = result.checks(target_alpha)
+    width = min(24, max(len("base"), *(len(results.printable(name)) for name in result.names)))
+    lines = [
+        f"{len(checks)} challenge bases, statistic {result.statistic}, {result.attack} attack, "
+        f"target rate {target_alpha:g}",
+        "",
+        f"{'base':<{width}}  {'false positives':>15}  {'false negatives':>15}  {'rate':>6}  normal",
+    ]
+    for row, check in enumerate(checks[:MOST_ROWS]):
+        name = results.printable(check.name)
+        shown = name if len(name) <= width else name[: width - 3] + "..."
+        positives = f"{counts.false_positives[row]} / {counts.trials_h0[row]}"
+        negatives = f"{counts.false_negatives[row]} / {counts.trials_h1[row]}"
+        mark = " missed" if check.missed else ""
+        lines.append(
+            f"{shown:<{width}}  {positives:>15}  {negatives:>15}  {check.realised:>6.3f}  "
+            f"{_normal(check.normality_h0, check.normality_h1):<6}{mark}".rstrip()
+        )
+    if len(checks) > MOST_ROWS:
+        lines.append(f"... and {len(checks) - MOST_ROWS} more (--json or --output has them all)")
+    return "\n".join(lines) + "\n"
+
+
+def _normal(*p_values: float) -> str:
+    """Whether scores look normal, from the p-values of both hypotheses; NaN where untested."""
+    from epsilometer.attacks.result import NOT_NORMAL
+
+    if any(p < NOT_NORMAL for p in p_values):
+        return "no"
+    return "?" if any(math.isnan(p) for p in p_values) else "yes"

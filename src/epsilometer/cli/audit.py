@@ -1,0 +1,291 @@
+"""``epsilometer audit``: trains, attacks, estimates; can be stopped and started again at any moment."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsilometer import _validate
+from epsilometer.cli import results
+
+if TYPE_CHECKING:
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.result import AttackResult
+    from epsilometer.cli.audit_config import AuditConfig
+    from epsilometer.inference.posterior import Posterior
+    from epsilometer.measurement.engine import Measurement, Progress
+
+NOT_CONVERGED = 4
+SECONDS_BETWEEN_LINES = 30
+MOST_FAILURES = 10
+
+
+def audit(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The audit, as a TOML file.")],
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="serial|threads|processes|dask|dask://HOST:PORT", help="Who trains the models."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Threads or processes; one a processor if unset."),
+    ] = None,
+    retries: Annotated[
+        int | None, typer.Option(metavar="N", help="How often a failed model is tried again.")
+    ] = None,
+    accept_changed_code: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changed-code",
+            help="Go on with a store although the algorithm's source file has changed.",
+        ),
+    ] = False,
+    allow_unconverged: Annotated[
+        bool, typer.Option("--allow-unconverged", help="Exit with 0 even if not converged.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write losses.csv, counts.csv, summary.json, posterior.nc and figures there.",
+        ),
+    ] = None,
+) -> int:
+    """Train the models an audit needs, attack them, and estimate epsilon."""
+    from epsilometer.cli import audit_config
+    from epsilometer.measurement.engine import measure
+    from epsilometer.measurement.executors import check_name
+
+    if executor is not None:
+        check_name(executor)
+    if workers is not None:
+        _validate.whole_number("workers", workers)
+    if output is not None:
+        results.check_output(output)
+    settings = audit_config.read(config)
+    execution = settings.file.execution
+    with _progress() as show:
+        measurement = measure(
+            settings.plan,
+            settings.store,
+            executor=executor or execution.executor,
+            workers=workers or execution.workers,
+            retries=execution.retries if retries is None else retries,
+            accept_changed_code=accept_changed_code,
+            progress=show,
+        )
+    _report_failures(measurement)
+    found = [
+        _conclude(settings, measurement, variant, losses)
+        for variant, losses in measurement.losses.items()
+    ]
+    if output is not None:
+        for variant, (posterior, summary, result, losses) in zip(
+            measurement.losses, found, strict=True
+        ):
+            folder = output / f"variant-{variant}" if measurement.shares_models else output
+            _write(folder, posterior, summary, result, losses, settings)
+    _print(measurement, [summary for _, summary, _, _ in found], as_json=as_json, output=output)
+    for posterior, summary, result, _ in found:
+        for warning in result.warnings(settings.file.attack.target_alpha):
+            results.warn(f"warning: {warning}")
+        results.distrust(posterior, summary)
+    trusted = all(posterior.trustworthy for posterior, *_ in found)
+    return 0 if trusted or allow_unconverged else NOT_CONVERGED
+
+
+Concluded = tuple["Posterior", dict[str, Any], "AttackResult", "Losses"]
+
+
+def _conclude(
+    settings: AuditConfig, measurement: Measurement, variant: str, losses: Losses
+) -> Concluded:
+    """Attack and estimate one variant."""
+    from epsilometer.cli.attack import describe
+    from epsilometer.report.summary import summarise
+
+    target, wanted = settings.file.attack.target_alpha, settings.file.estimate
+    result = settings.plan.design.attack(losses, settings.attack, statistic=settings.statistic)
+    counts = result.counts(target)
+    settings.model.likelihood.check(counts)
+    posterior = results.run_engine(counts, settings.model, None)
+    summary = summarise(posterior, level=wanted.level, claim=wanted.claim)
+    plan = settings.plan
+    summary |= {
+        "counts": describe(result, target),
+        "models_trained": measurement.trained,
+        "models_reused": measurement.reused,
+        "models_failed": [
+            {**failure.task._asdict(), "attempts": failure.attempts, "message": failure.message}
+            for failure in measurement.failures
+        ],
+        "plan": {
+            "hash": plan.content_hash,
+            "population": plan.population.name,
+            "adjacency": settings.file.audit.adjacency,
+            "design": plan.design.identity()["name"],
+            "dataset_size": plan.dataset_size,
+            "seed": plan.seed,
+        },
+    }
+    if measurement.shares_models:
+        summary["variant"] = variant
+        summary["shares_models_with"] = [name for name in measurement.losses if name != variant]
+    return posterior, summary, result, losses
+
+
+def _write(
+    folder: Path,
+    posterior: Posterior,
+    summary: dict[str, Any],
+    result: AttackResult,
+    losses: Losses,
+    settings: AuditConfig,
+) -> None:
+    from epsilometer.cli.attack import write_curves
+    from epsilometer.model import counts_files
+
+    results.write_results(posterior, summary, folder)
+    losses.write(folder / "losses.csv")
+    counts_files.write(result.counts(settings.file.attack.target_alpha), folder / "counts.csv")
+    write_curves(result, folder / "curves.csv")
+
+
+def _print(
+    measurement: Measurement,
+    summaries: list[dict[str, Any]],
+    *,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    from epsilometer.report.summary import summary_text
+
+    if as_json:
+        answer = summaries[0]
+        if measurement.shares_models:
+            answer = {
+                "variants": summaries,
+                "models_trained": measurement.trained,
+                "models_reused": measurement.reused,
+            }
+        results.say(json.dumps(answer, allow_nan=False) + "\n")
+        return
+    text = (
+        f"{measurement.trained:,} models trained now, {measurement.reused:,} reused, "
+        f"{len(measurement.failures):,} failed.\n"
+    )
+    for summary in summaries:
+        text += "\n"
+        if measurement.shares_models:
+            text += (
+                f"Variant {results.printable(summary['variant'])} (made from the same trained "
+                "models as the others,\nso its estimate is not independent of theirs)\n\n"
+            )
+        text += f"{_finding(summary)}\n\n{summary_text(summary)}"
+    if output is not None:
+        text += f"\nWritten to {results.printable(output)}\n"
+    results.say(text)
+
+
+def _finding(summary: dict[str, Any]) -> str:
+    """What was found, in one sentence."""
+    epsilon = summary["epsilon"]
+    low, high = epsilon["interval"]
+    text = (
+        f"At delta = {summary['delta']:g}, epsilon is {low:.2f} to {high:.2f} with probability "
+        f"{epsilon['level']:g} (median {epsilon['median']:.2f})"
+    )
+    if "claim" in summary:
+        claim = summary["claim"]
+        text += (
+            f";\nit exceeds the claimed {claim['epsilon']:g} with probability "
+            f"{claim['probability_above']:.3f}"
+        )
+    return text + "."
+
+
+def _report_failures(measurement: Measurement) -> None:
+    failures = measurement.failures
+    for failure in failures[:MOST_FAILURES]:
+        results.warn(
+            f"warning: {failure.task} failed {failure.attempts} times and is left out: "
+            f"{failure.message}"
+        )
+    if len(failures) > MOST_FAILURES:
+        results.warn(f"warning: and {len(failures) - MOST_FAILURES} more; `status` names them all.")
+
+
+# --- progress ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.TextColumn("training"),
+        rich_progress.BarColumn(bar_width=20),
+        rich_progress.TextColumn("{task.fields[text]}"),
+    )
+    shown = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True)
+    with shown as display:
+        bar = display.add_task("training", total=None, text="starting")
+        start = time.monotonic()
+
+        def show(now: Progress) -> None:
+            text = progress_text(now, time.monotonic() - start)
+            display.update(bar, completed=now.done, total=now.total, text=text)
+
+        yield show
+
+
+def _lines() -> Callable[[Progress], None]:
+    start = last = time.monotonic()
+
+    def show(now: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            results.warn(progress_text(now, last - start))
+
+    return show
+
+
+def progress_text(now: Progress, seconds: float) -> str:
+    """Models done, rate and time left."""
+    text = f"{now.done:,} of {now.total:,} models"
+    if now.failed:
+        text += f", {now.failed:,} failed"
+    rate = now.trained / seconds if seconds > 0 else 0.0
+    if rate <= 0:
+        return text
+    left = (now.total - now.done - now.failed) / rate
+    return f"{text}, {_rate(rate)}, {_duration(left)} left"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,239 @@
+"""The configuration of an audit: a TOML file, validated whole before anything is trained."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from epsilometer import _files
+from epsilometer.attacks.rules import ATTACKS, Attack
+from epsilometer.attacks.statistics import Statistic
+from epsilometer.cli import loading
+from epsilometer.cli.attack import choose_statistic
+from epsilometer.cli.estimate import audit_model
+from epsilometer.errors import InputError
+from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.bases import ADJACENCIES
+from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
+from epsilometer.measurement.executors import check_name
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.population import Population
+from epsilometer.model.joint import AuditModel
+
+SHIPPED = {"clipped-mean": "epsilometer.training.clipped_mean:ClippedMean"}
+"""Algorithms that have a name."""
+
+LARGEST_SIZE = 10**9
+
+Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PopulationTable(_Table):
+    """What D and z are drawn from."""
+
+    source: str
+
+
+class AuditTable(_Table):
+    """Which models are trained."""
+
+    challenge_bases: Count = 20
+    replicates: Count = 100
+    shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
+    dataset_size: Count
+    adjacency: Literal["include", "replace"] = "include"
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    store: Annotated[str, Field(min_length=1)] = "audit.db"
+
+
+class AlgorithmTable(_Table):
+    """What is audited."""
+
+    object: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    output_perturbation: (
+        Annotated[float, Field(ge=0)]
+        | Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+        | None
+    ) = None
+
+
+class AttackTable(_Table):
+    """How it is attacked."""
+
+    statistic: str = "loss"
+    target_alpha: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    method: Literal[tuple(ATTACKS)] = "likelihood-ratio"  # type: ignore[valid-type]
+
+
+class EstimateTable(_Table):
+    """What is assumed of the counts; delta has no default: a privacy parameter is never guessed."""
+
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    likelihood: Literal["binomial", "correlated"] | None = None
+    claim: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.9
+
+
+class ExecutionTable(_Table):
+    """Who trains; the command line has the last word."""
+
+    executor: str = "serial"
+    workers: Count | None = None
+    retries: Annotated[int, Field(ge=0, le=1000)] = 2
+
+
+class AuditFile(_Table):
+    """The whole file."""
+
+    population: PopulationTable
+    audit: AuditTable
+    algorithm: AlgorithmTable
+    attack: AttackTable = Field(default_factory=AttackTable)
+    estimate: EstimateTable
+    execution: ExecutionTable = Field(default_factory=ExecutionTable)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditConfig:
+    """A configuration with everything it names loaded and checked."""
+
+    file: AuditFile
+    plan: Plan
+    store: Path
+    attack: Attack
+    statistic: Statistic
+    model: AuditModel
+
+
+def read(path: Path) -> AuditConfig:
+    """Read and check a configuration; everything wrong with it is named with its place."""
+    name = path.name
+    text = _files.load(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name}: not valid TOML ({error}).") from None
+    try:
+        file = AuditFile.model_validate(data)
+    except ValidationError as error:
+        found = "; ".join(_worded(detail) for detail in error.errors(include_url=False))
+        raise InputError(f"{name}: {found}.") from None
+    try:
+        return _loaded(file, path.absolute().parent)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
+    from epsilometer.datasets import named
+
+    check_name(file.execution.executor)
+    statistic = choose_statistic(file.attack.statistic, folder=folder, place="[attack] statistic")
+    try:
+        population = named.load_population(file.population.source, folder=folder)
+    except InputError as error:
+        raise InputError(f"[population] source: {error}") from None
+    algorithm = _algorithm(file.algorithm, folder)
+    try:
+        plan = _plan(file.audit, population, algorithm)
+    except InputError as error:
+        raise InputError(f"[audit] {error}") from None
+    default = "binomial" if isinstance(plan.design, MeasureMIA) else "correlated"
+    estimate = file.estimate
+    return AuditConfig(
+        file=file,
+        plan=plan,
+        store=folder / file.audit.store,
+        attack=ATTACKS[file.attack.method],
+        statistic=statistic,
+        model=audit_model(
+            estimate.delta,
+            estimate.likelihood or default,
+            estimate.strength,
+            estimate.epsilon_prior_scale,
+        ),
+    )
+
+
+def _plan(table: AuditTable, population: Population, algorithm: Any) -> Plan:
+    design: Design = MeasureMIAFast(replicates=table.replicates)
+    if table.shadows is not None:
+        design = MeasureMIA(
+            replicates=table.replicates, shadows_h0=table.shadows, shadows_h1=table.shadows
+        )
+    return Plan(
+        population=population,
+        algorithm=algorithm,
+        design=design,
+        challenge_bases=table.challenge_bases,
+        dataset_size=table.dataset_size,
+        adjacency=ADJACENCIES[table.adjacency],
+        seed=table.seed,
+    )
+
+
+def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
+    place = "[algorithm] object"
+    found = loading.load_object(SHIPPED.get(table.object, table.object), folder=folder, place=place)
+    if not hasattr(found, "train") or isinstance(found, type):
+        if not callable(found):
+            raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
+        found = loading.call(found, table.options, place=place)
+    elif table.options:
+        raise InputError(
+            f"[algorithm] options: {table.object} is made already; options are for a class or a "
+            "function that makes one."
+        )
+    algorithms.check(found, name=place)
+    noise = table.output_perturbation
+    if noise is None:
+        return found
+    from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
+
+    if isinstance(noise, list):
+        return NoiseLevels(algorithm=found, scales=tuple(noise))
+    return OutputPerturbation(algorithm=found, scale=noise)
+
+
+_WORDS = {"a valid integer": "a whole number", "a valid ": "a "}
+
+
+def _worded(detail: ErrorDetails) -> str:
+    """One thing that is wrong, with its place: ``[audit] replicates: expected ..., got ...``."""
+    parts = [str(part) for part in detail["loc"]]
+    tables = list(AuditFile.model_fields)
+    if detail["type"] == "missing":
+        if len(parts) == 1:
+            return f"table [{parts[0]}] is missing"
+        return f"[{parts[0]}] {parts[1]} is missing"
+    if detail["type"] == "extra_forbidden":
+        known = tables
+        if len(parts) > 1:
+            model: Any = AuditFile.model_fields[parts[0]].annotation
+            known = list(model.model_fields)
+        near = difflib.get_close_matches(parts[-1], known, 1)
+        hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
+        where = (
+            f"unknown table [{parts[0]}]"
+            if len(parts) == 1
+            else (f"unknown key [{parts[0]}] {parts[1]}")
+        )
+        return f"{where}: {hint}"
+    place = f"[{parts[0]}] " + ".".join(parts[1:])
+    message = detail["msg"].replace("Input should be", "expected")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return f"{place.strip()}: {message}, got {_files.shown(detail['input'])}"

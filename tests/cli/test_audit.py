@@ -1,0 +1,348 @@
+"""``epsilometer audit``, ``status`` and ``losses``: from a configuration to a result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.audit import progress_text
+from epsilometer.cli.main import run
+from epsilometer.measurement.engine import Progress
+from tests.cli.test_estimate import PROGRAM, in_shell
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+CONFIG = """
+[population]
+source = "directions"
+[audit]
+challenge_bases = 3
+replicates = 12
+dataset_size = 20
+seed = 1
+[algorithm]
+object = "clipped-mean"
+options = { noise = 0.02, records = 20 }
+[estimate]
+delta = 0.1
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def edited(config: Path, old: str, new: str) -> Path:
+    assert old in config.read_text()
+    config.write_text(config.read_text().replace(old, new))
+    return config
+
+
+def audit_json(config: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["audit", str(config), "--json", "--allow-unconverged", *arguments]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+# --- the whole way ----------------------------------------------------------------------------
+
+
+def test_trains_then_reuses(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = audit_json(config, capsys)
+    again = audit_json(config, capsys)
+    assert (first["models_trained"], first["models_reused"]) == (72, 0)
+    assert (again["models_trained"], again["models_reused"]) == (0, 72)
+    for key in ("epsilon", "strength", "counts", "plan"):
+        assert first[key] == again[key]
+
+
+def test_equals_the_python_calls(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = audit_json(config, capsys)
+    plan = em.Plan(
+        population=em.load_population("directions"),
+        algorithm=em.ClippedMean(noise=0.02, records=20),
+        design=em.MeasureMIAFast(replicates=12),
+        challenge_bases=3,
+        dataset_size=20,
+        seed=1,
+    )
+    counts = plan.design.attack(em.measure(plan).only).counts(0.1)
+    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal())
+    posterior = em.estimate(counts, model)
+    assert found["epsilon"]["interval"] == list(posterior.credible_interval("epsilon", 0.9))
+    assert found["plan"]["hash"] == plan.content_hash
+
+
+def test_growing_adds_only_what_is_new(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audit_json(config, capsys)
+    edited(config, "challenge_bases = 3", "challenge_bases = 4")
+    edited(config, "replicates = 12", "replicates = 15")
+    grown = audit_json(config, capsys)
+    assert (grown["models_trained"], grown["models_reused"]) == (4 * 30 - 72, 72)
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_executors_agree(config: Path, executor: str, capsys: pytest.CaptureFixture[str]) -> None:
+    serial = audit_json(config, capsys)
+    (config.parent / "audit.db").unlink()
+    other = audit_json(config, capsys, "--executor", executor, "--workers", "2")
+    assert other["models_trained"] == 72
+    assert other["counts"] == serial["counts"]
+
+
+def test_another_plan_is_refused_by_name(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audit_json(config, capsys)
+    edited(config, "seed = 1", "seed = 2")
+    assert run(["audit", str(config)]) == 2
+    err = capsys.readouterr().err
+    assert "audit.db holds another plan" in err
+    assert "seed is 1 there and 2 here" in err
+
+
+def test_noise_levels_share_models(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(config, "noise = 0.02, ", "noise = 0.0, ")
+    edited(config, "[estimate]", "output_perturbation = [0.02, 0.05]\n[estimate]")
+    found = audit_json(config, capsys, "--output", str(tmp_path / "out"))
+    assert found["models_trained"] == 72
+    first, second = found["variants"]
+    assert first["variant"] == "0.02"
+    assert second["shares_models_with"] == ["0.02"]
+    assert first["counts"] != second["counts"]
+    assert (tmp_path / "out" / "variant-0.05" / "counts.csv").is_file()
+    assert run(["attack", str(tmp_path / "audit.db")]) == 2
+    assert "--variant" in capsys.readouterr().err
+    assert run(["attack", str(tmp_path / "audit.db"), "--variant", "0.05", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bases"] == second["counts"]["bases"]
+
+
+def test_independent_shadows_are_binomial(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(config, "replicates = 12", "replicates = 5\nshadows = 3")
+    found = audit_json(config, capsys)
+    assert found["models_trained"] == 3 * 2 * 5 * (1 + 2 * 3)
+    likelihood = found["assumptions"]["likelihood"]["name"]
+    assert likelihood == "IndependentBinomial"
+    assert run(["attack", str(tmp_path / "audit.db"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bases"] == found["counts"]["bases"]
+
+
+def test_output_folder_and_losses_both_ways(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "result"
+    audit_json(config, capsys, "--output", str(folder))
+    for name in ("losses.csv", "counts.csv", "curves.csv", "summary.json", "posterior.nc"):
+        assert (folder / name).is_file(), name
+    store = tmp_path / "audit.db"
+    for ending in ("csv", "parquet"):
+        exported = tmp_path / f"exported.{ending}"
+        assert run(["losses", "export", str(store), str(exported)]) == 0
+        assert em.Losses.read(exported) == em.Losses.read(folder / "losses.csv")
+    # A fresh store of the same plan takes them in and trains nothing.
+    edited(config, "replicates = 12", "replicates = 3")
+    store.rename(tmp_path / "first.db")
+    audit_json(config, capsys)
+    assert run(["losses", "import", str(tmp_path / "exported.parquet"), str(store)]) == 0
+    assert "54 losses taken in, 18 were there already" in capsys.readouterr().out
+    edited(config, "replicates = 3", "replicates = 12")
+    again = audit_json(config, capsys)
+    assert (again["models_trained"], again["models_reused"]) == (0, 72)
+    assert run(["losses", "export", str(store), str(tmp_path / "again.csv")]) == 0
+    assert (tmp_path / "again.csv").read_bytes() == (folder / "losses.csv").read_bytes()
+
+
+# --- code of one's own ------------------------------------------------------------------------
+
+TRAINING = """
+import os
+class Own:
+    def train(self, dataset, rng):
+        return rng.normal()
+    def loss(self, model, point):
+        return {loss}
+algorithm = Own()
+"""
+
+
+def own_code(config: Path, name: str, loss: str) -> Path:
+    (config.parent / f"{name}.py").write_text(TRAINING.format(loss=loss))
+    edited(config, '"clipped-mean"', f'"{name}:algorithm"')
+    return edited(config, "options = { noise = 0.02, records = 20 }", "")
+
+
+def test_own_algorithm_and_changed_code(config: Path) -> None:
+    own_code(config, "own_training_a", "model")
+    arguments = ("audit", str(config), "--executor", "processes", "--workers", "2")
+    done = in_shell(*arguments, "--json", "--allow-unconverged")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["models_trained"] == 72
+    source = config.parent / "own_training_a.py"
+    source.write_text(source.read_text() + "# a remark\n")
+    refused = in_shell(*arguments)
+    assert refused.returncode == 2
+    assert "algorithm.source is" in refused.stderr
+    assert "--accept-changed-code" in refused.stderr
+    accepted = in_shell(*arguments, "--accept-changed-code", "--json", "--allow-unconverged")
+    assert json.loads(accepted.stdout)["models_reused"] == 72
+
+
+def test_failed_models_are_named_and_the_rest_goes_on(config: Path) -> None:
+    own_code(config, "own_training_b", "model if model > -1.5 else float('nan')")
+    done = in_shell("audit", str(config), "--json", "--allow-unconverged", "--retries", "1")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    failed = found["models_failed"]
+    assert failed
+    assert found["models_trained"] == 72 - len(failed)
+    assert all(item["attempts"] == 2 for item in failed)
+    assert "expected a finite loss, got loss=nan" in done.stderr
+    counted = sum(b["trials_h0"] + b["trials_h1"] for b in found["counts"]["bases"])
+    assert counted == 72 - len(failed)
+    shown = in_shell("status", str(config.parent / "audit.db"), "--json")
+    assert len(json.loads(shown.stdout)["failures"]) == len(failed)
+
+
+def test_nothing_can_be_trained(config: Path) -> None:
+    own_code(config, "own_training_c", "no_such_name")
+    done = in_shell("audit", str(config))
+    assert done.returncode == 2
+    assert "no model could be trained" in done.stderr
+    assert "NameError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_and_continued(config: Path) -> None:
+    own_code(config, "own_training_d", "os.getpid() * 0 + model")
+    source = config.parent / "own_training_d.py"
+    source.write_text(
+        source.read_text().replace("return rng", "import time; time.sleep(0.05); return rng")
+    )
+    arguments = [sys.executable, "-c", PROGRAM, "audit", str(config), "--executor", "threads"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    store = config.parent / "audit.db"
+    while not store.exists() or not _done(store):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "epsilometer: interrupted.\n"
+    kept = _done(store)
+    assert 0 < kept < 72
+    done = in_shell("audit", str(config), "--json", "--allow-unconverged")
+    assert json.loads(done.stdout)["models_trained"] == 72 - kept
+
+
+def _done(store: Path) -> int:
+    shown = in_shell("status", str(store), "--json")
+    return int(json.loads(shown.stdout)["models_done"]) if shown.returncode == 0 else 0
+
+
+# --- what is wrong is named -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("replicates = 12", 'replicates = "x"', "[audit] replicates: expected a whole number"),
+        ("replicates = 12", "replicates = true", "[audit] replicates: expected a whole number"),
+        ("replicates = 12", "replicate = 12", "unknown key [audit] replicate: is it replicates"),
+        ("replicates = 12", "replicates = 2", "[audit] expected replicates >= 3"),
+        ("dataset_size = 20", "", "[audit] dataset_size is missing"),
+        ("dataset_size = 20", "dataset_size = 99999", "[audit] expected dataset_size <= 9999"),
+        ("seed = 1", "seed = -1", "[audit] seed: expected greater than or equal to 0"),
+        ("seed = 1", 'seed = 1\nadjacency = "swap"', "[audit] adjacency: expected 'include' or"),
+        ("delta = 0.1", "delta = 1.0", "[estimate] delta: expected less than 1"),
+        ("delta = 0.1", "", "[estimate] delta is missing"),
+        ("[estimate]", "[estimates]", "table [estimate] is missing"),
+        ("[population]", "[population", "not valid TOML"),
+        ('"directions"', '"nowhere.npz"', "[population] source: "),
+        ('"clipped-mean"', '"no_such_module:x"', "[algorithm] object: cannot import"),
+        ('"clipped-mean"', '"os.system"', "[algorithm] object: expected module:attribute"),
+        ('"clipped-mean"', '"math:pi"', "[algorithm] object: expected an algorithm"),
+        ("noise = 0.02", "nois = 0.02", "[algorithm] object: cannot be made with"),
+        ("noise = 0.02", "noise = -1.0", "expected noise >= 0"),
+        ("delta = 0.1", 'delta = 0.1\n[attack]\nmethod = "best"', "[attack] method: expected"),
+        ("delta = 0.1", "delta = 0.1\n[attack]\ntarget_alpha = 1.0", "[attack] target_alpha"),
+        ("delta = 0.1", 'delta = 0.1\n[execution]\nexecutor = "gpu"', "expected executor"),
+    ],
+)
+def test_wrong_configurations(
+    config: Path, old: str, new: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(config, old, new)
+    assert run(["audit", str(config)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("epsilometer: audit.toml: ")
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not (config.parent / "audit.db").exists()
+
+
+def test_everything_wrong_is_said_at_once(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited(config, "seed = 1", 'seed = "one"')
+    edited(config, "delta = 0.1", "")
+    assert run(["audit", str(config)]) == 2
+    err = capsys.readouterr().err
+    assert "[audit] seed" in err
+    assert "[estimate] delta is missing" in err
+
+
+@pytest.mark.parametrize("command", [["status"], ["attack"], ["losses", "export"]])
+def test_a_file_that_is_no_store(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.db"
+    path.write_bytes(b"SQLite format 3\0" + b"rubbish" * 100)
+    rest = [str(tmp_path / "x.csv")] if command[0] == "losses" else []
+    assert run([*command, str(path), *rest]) == 2
+    err = capsys.readouterr().err
+    assert "some.db" in err
+    assert err.count("\n") == 1
+
+
+def test_status_text(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audit_json(config, capsys)
+    assert run(["status", str(config.parent / "audit.db")]) == 0
+    out = capsys.readouterr().out
+    assert "72 of 72 models (100 %), 0 failed" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds", "expected"),
+    [
+        (Progress(0, 10, 0, 0), 5.0, "0 of 10 models"),
+        (Progress(600, 1000, 100, 0), 50.0, "600 of 1,000 models, 2 a second, 3 min left"),
+        (Progress(5, 10, 1, 2), 60.0, "5 of 10 models, 2 failed, 1 a minute, 3 min left"),
+    ],
+)
+def test_progress_in_words(now: Progress, seconds: float, expected: str) -> None:
+    assert progress_text(now, seconds) == expected
+
+
+def test_the_shipped_example_knows_its_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "known-answer"
+    shutil.copytree(EXAMPLES / "known-answer", folder)
+    done = in_shell("audit", str(folder / "audit.toml"), "--json")
+    assert done.returncode == 0, done.stderr
+    low, high = json.loads(done.stdout)["epsilon"]["interval"]
+    truth = em.ClippedMean(noise=0.01, records=100).epsilon(0.1)
+    assert low < truth < high
