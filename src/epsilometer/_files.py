@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -103,6 +103,19 @@ def shown(value: object) -> str:
     """A value as it may stand in an error message: on one line, quoted, short."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """CSV text that `table` reads back; numbers in the shortest form that keeps their value."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    for row in rows:
+        # The plain writer would leave a carriage return bare, which ends a row.
+        bare = not any(isinstance(cell, str) and "\r" in cell for cell in row)
+        (writer if bare else quoting).writerow(row)
+    return out.getvalue()
 
 
 def replace(target: Path, write: Callable[[Path], object]) -> None:

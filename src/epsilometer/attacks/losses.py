@@ -12,10 +12,13 @@ from os import PathLike
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilometer import _files
 from epsilometer.errors import InputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+LARGEST_REPLICATE = 10**15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,17 +67,17 @@ class Losses:
         replicate: ArrayLike,
         loss: ArrayLike,
     ) -> None:
-        labels = [str(label) for label in challenge_base]
+        labels = [_name(label) for label in challenge_base]
+        if not labels:
+            raise InputError("expected at least one loss, got none.")
         names = tuple(dict.fromkeys(labels))
         place = {name: number for number, name in enumerate(names)}
         base = np.array([place[label] for label in labels], dtype=np.int64)
         columns = {
             "hypothesis": _whole("hypothesis", hypothesis),
             "replicate": _whole("replicate", replicate),
-            "loss": np.asarray(loss, dtype=np.float64),
+            "loss": _numbers(loss),
         }
-        if not labels:
-            raise InputError("expected at least one loss, got none.")
         for name, column in columns.items():
             if column.shape != base.shape:
                 raise InputError(
@@ -85,9 +88,12 @@ class Losses:
         if wrong.any():
             bad = columns["hypothesis"][wrong][0]
             raise InputError(f"expected hypothesis to be 0 or 1, got hypothesis={bad}.")
-        if (columns["replicate"] < 0).any():
-            bad = columns["replicate"].min()
-            raise InputError(f"expected replicate >= 0, got replicate={bad}.")
+        wrong = (columns["replicate"] < 0) | (columns["replicate"] > LARGEST_REPLICATE)
+        if wrong.any():
+            bad = columns["replicate"][wrong][0]
+            raise InputError(
+                f"expected 0 <= replicate <= {LARGEST_REPLICATE:.0e}, got replicate={bad}."
+            )
         order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "base", base[order])
@@ -162,4 +168,21 @@ def _whole(name: str, values: ArrayLike) -> IntArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise InputError(f"expected whole numbers in {name}, got {array.dtype} values.")
+    if array.dtype == np.uint64 and array.max(initial=0) > LARGEST_REPLICATE:
+        raise InputError(f"expected {name} <= {LARGEST_REPLICATE:.0e}, got {array.max()}.")
     return array.astype(np.int64)
+
+
+def _numbers(values: ArrayLike) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("expected numbers in loss, got something else.") from None
+    array[np.isnan(array)] = np.nan  # one NaN, whatever its sign and payload were
+    return array
+
+
+def _name(value: object) -> str:
+    """Names are kept as files hold them: without blanks around."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return _files.label(plain, "challenge_base", "losses")

@@ -6,8 +6,6 @@ reading gives the same bits back.
 
 from __future__ import annotations
 
-import csv
-import io
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsilometer import _files
-from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.losses import LARGEST_REPLICATE, Losses
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 BASE = "challenge_base"
 COLUMNS = (BASE, "hypothesis", "replicate", "loss")
-LARGEST_REPLICATE = 10**15
 PARQUET = ".parquet"
 
 
@@ -68,28 +65,23 @@ def _whole(text: str, column: str, most: int, where: str) -> int:
 
 def _number(text: str, where: str) -> float:
     try:
-        return float(text)
+        if "_" not in text:
+            return float(text)
     except ValueError:
-        raise InputError(
-            f"{where}: expected a number in loss, got loss={_files.shown(text)}."
-        ) from None
+        pass
+    raise InputError(f"{where}: expected a number in loss, got loss={_files.shown(text)}.")
 
 
 def to_csv(losses: Losses) -> str:
     """CSV text; each loss in the shortest form that reads back to the same number."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(
-        zip(
-            losses.challenge_base,
-            losses.hypothesis.tolist(),
-            losses.replicate.tolist(),
-            map(repr, losses.loss.tolist()),
-            strict=True,
-        )
+    rows = zip(
+        losses.challenge_base,
+        losses.hypothesis.tolist(),
+        losses.replicate.tolist(),
+        losses.loss.tolist(),
+        strict=True,
     )
-    return out.getvalue()
+    return _files.csv_text(COLUMNS, rows)
 
 
 def write(losses: Losses, target: str | PathLike[str]) -> None:
@@ -116,15 +108,21 @@ def read_table(path: Path) -> pa.Table:
     """A Parquet file as an Arrow table, or an error that names it."""
     arrow = _pyarrow()
     try:
-        return arrow.parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
+        return arrow.parquet.read_table(path, page_checksum_verification=True)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
 
 
 def _read_parquet(path: Path) -> Losses:
     arrow = _pyarrow()
-    table = read_table(path)
-    name = path.name
+    try:
+        cells = _cells(arrow, read_table(path), path.name)
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+    return _losses(cells, path.name)
+
+
+def _cells(arrow: Any, table: pa.Table, name: str) -> dict[str, Any]:
     _files.check_columns(list(table.column_names), COLUMNS, where=name)
     cells: dict[str, Any] = {}
     for column in COLUMNS:
@@ -145,7 +143,7 @@ def _read_parquet(path: Path) -> Losses:
             if not arrow.types.is_integer(kind):
                 raise InputError(f"{name}: expected whole numbers in {column}, got {kind} values.")
             cells[column] = values.to_numpy()
-    return _losses(cells, name)
+    return cells
 
 
 def _write_parquet(losses: Losses, path: Path) -> None:
@@ -159,4 +157,4 @@ def _write_parquet(losses: Losses, path: Path) -> None:
             "loss": arrow.array(losses.loss, arrow.float64()),
         }
     )
-    arrow.parquet.write_table(table, path, compression="zstd")
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -13,13 +13,13 @@ def p_value(
     observed: ArrayLike,
     *,
     mean_h0: ArrayLike,
-    variance_h0: ArrayLike,
+    deviation_h0: ArrayLike,
     mean_h1: ArrayLike,
-    variance_h1: ArrayLike,
+    deviation_h1: ArrayLike,
 ) -> FloatArray:
     """Smallest level at which the likelihood-ratio test rejects H0 (appendix D of the paper).
 
-    With u = (x - mean_h0) / sd_h0, m and r the mean and the standard deviation under H1 in those units,
+    With u = (x - mean_h0) / deviation_h0, m and r the mean and the deviation under H1 in those units,
     the log-likelihood ratio is a quadratic in u whose other point of equal height is
     v = -u - 2 m / (r^2 - 1).  H0 is rejected outside (u, v) if r >= 1 and inside if r < 1, so the
     p-value is a sum or a difference of two normal probabilities.  In this form nothing cancels as
@@ -30,40 +30,46 @@ def p_value(
 
     Parameters
     ----------
-    observed, mean_h0, variance_h0, mean_h1, variance_h1
-        Arrays that broadcast; variances >= 0.  NaN in any gives NaN.
+    observed, mean_h0, deviation_h0, mean_h1, deviation_h1
+        Arrays that broadcast; standard deviations >= 0.  NaN in any gives NaN.
 
     Returns
     -------
     FloatArray
-        In [0, 1], accurate to 1e-15.  Uniform under H0 when variance_h0 > 0.  Limits: H0 without spread
-        rejects whatever is not mean_h0 (p = 0) and keeps what is (p = 1); H1 without spread rejects
-        a neighbourhood of mean_h1; equal hypotheses are never told apart (p = 1).
+        In [0, 1], accurate to 1e-15.  Uniform under H0 when deviation_h0 > 0.  Limits: H0 without
+        spread rejects whatever is not mean_h0 (p = 0) and keeps what is (p = 1); H1 without spread
+        rejects a neighbourhood of mean_h1; equal hypotheses are never told apart (p = 1).
 
     Examples
     --------
-    >>> float(p_value(1.6448536, mean_h0=0, variance_h0=1, mean_h1=2, variance_h1=1).round(6))
+    >>> float(p_value(1.6448536, mean_h0=0, deviation_h0=1, mean_h1=2, deviation_h1=1).round(6))
     0.05
     """
-    x, mean_0, variance_0, mean_1, variance_1 = np.broadcast_arrays(
+    x, mean_0, deviation_0, mean_1, deviation_1 = np.broadcast_arrays(
         *(np.asarray(a, dtype=np.float64) for a in
-          (observed, mean_h0, variance_h0, mean_h1, variance_h1))
+          (observed, mean_h0, deviation_h0, mean_h1, deviation_h1))
     )  # fmt: skip
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        deviation_0 = np.sqrt(variance_0)
+    unlike = (
+        np.isnan(x) | np.isnan(mean_0) | np.isnan(deviation_0) | np.isnan(mean_1)
+        | np.isnan(deviation_1)
+    )  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         here = (x - mean_0) / deviation_0
         shift = (mean_1 - mean_0) / deviation_0
-        excess = (variance_1 - variance_0) / variance_0  # r^2 - 1, exact near 0
-        there = -here - 2 * shift / excess
+        # r^2 - 1 as (r - 1)(r + 1), exact near 0.
+        excess = (
+            (deviation_1 - deviation_0) / deviation_0 * ((deviation_1 + deviation_0) / deviation_0)
+        )
+        far = np.where(mean_1 > mean_0, -np.inf, np.inf)
+        there = np.where(excess == 0, far, -here - 2 * shift / excess)
         low, high = np.minimum(here, there), np.maximum(here, there)
         outside = ndtr(low) + ndtr(-high)
         # The same interval seen from the nearer tail keeps small probabilities exact.
         flip = low > 0
         inside = ndtr(np.where(flip, -low, high)) - ndtr(np.where(flip, -high, low))
     p = np.where(excess >= 0, outside, inside)
-    unlike = np.isnan(x + mean_0 + variance_0 + mean_1 + variance_1)
-    equal = (mean_0 == mean_1) & (variance_0 == variance_1)
-    # A variance so small that dividing by it overflows is no spread either.
-    p = np.where((variance_0 == 0) | np.isnan(p), np.where(x == mean_0, 1.0, 0.0), p)
+    equal = (mean_0 == mean_1) & (deviation_0 == deviation_1)
+    # A deviation so small that dividing by it overflows is no spread either.
+    p = np.where((deviation_0 == 0) | np.isnan(p), np.where(x == mean_0, 1.0, 0.0), p)
     p = np.where(equal, 1.0, p)
     return np.where(unlike, np.nan, np.clip(p, 0.0, 1.0))

@@ -31,8 +31,9 @@ def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) ->
     if low.any():
         base, model = (int(axis[0]) for axis in np.nonzero(low))
         raise InputError(
-            f"challenge base {names[base]!r}: expected losses >= 0 for the statistic "
-            f"{statistic.name}, got loss={usable[base, model]:g}; the statistic loss takes any."
+            f"challenge base {names[base]!r}: expected losses >= {max(statistic.least_loss, 0):g} "
+            f"for the statistic {statistic.name}, got loss={usable[base, model]:g}; the statistic "
+            "loss takes any."
         )
     scores = statistic(usable)
     return np.where(np.isfinite(scores), scores, np.nan)
@@ -87,7 +88,7 @@ class AttackResult:
     left_out
         Bases with too few usable losses to attack.
     dropped
-        Number of losses that were not finite, for bases that had any.
+        Number of losses that are not finite, or whose score is not, for bases that had any.
     """
 
     names: tuple[str, ...]
@@ -161,7 +162,8 @@ class AttackResult:
         if missed:
             worst = max(missed, key=lambda check: abs(check.realised - target_alpha))
             crooked = sum(
-                min(check.normality_h0, check.normality_h1) < NOT_NORMAL for check in missed
+                check.normality_h0 < NOT_NORMAL or check.normality_h1 < NOT_NORMAL
+                for check in missed
             )
             advice = ""
             if crooked:
@@ -203,10 +205,9 @@ def finish(
     attack: str,
     scores: tuple[FloatArray, FloatArray],
     p_values: tuple[FloatArray, FloatArray],
+    dropped: Sequence[int],
 ) -> AttackResult:
     """Put a result together, leaving out bases without an answer under either hypothesis."""
-    bad = ~np.isfinite(losses.loss)
-    numbers = np.bincount(losses.base[bad], minlength=len(losses.names))
     answered_h0, answered_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
     kept = answered_h0 & answered_h1
     if not kept.any():
@@ -226,9 +227,7 @@ def finish(
             name for name, keep in zip(losses.names, kept.tolist(), strict=True) if not keep
         ),
         dropped=tuple(
-            (name, int(number))
-            for name, number in zip(losses.names, numbers, strict=True)
-            if number
+            (name, number) for name, number in zip(losses.names, dropped, strict=True) if number
         ),
     )
 

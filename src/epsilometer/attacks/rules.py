@@ -28,8 +28,8 @@ class Attack(Protocol):
     def name(self) -> str: ...
 
     @property
-    def least_shadows(self) -> int:
-        """How many shadows under each hypothesis it cannot do without."""
+    def least_shadows(self) -> tuple[int, int]:
+        """How many shadows under H0 and H1 it cannot do without."""
         ...
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule: ...
@@ -40,7 +40,7 @@ class LikelihoodRatio:
     """The paper's attack (LearnAndDecide): normal fits and their most powerful test; online LiRA."""
 
     name: ClassVar[str] = "likelihood-ratio"
-    least_shadows: ClassVar[int] = 2
+    least_shadows: ClassVar[tuple[int, int]] = (2, 2)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         h0, h1 = shadows_h0.moments(), shadows_h1.moments()
@@ -49,9 +49,9 @@ class LikelihoodRatio:
             return p_value(
                 scores,
                 mean_h0=h0.mean,
-                variance_h0=h0.variance,
+                deviation_h0=h0.deviation,
                 mean_h1=h1.mean,
-                variance_h1=h1.variance,
+                deviation_h1=h1.deviation,
             )
 
         return rule
@@ -65,19 +65,19 @@ class PooledVariance:
     """
 
     name: ClassVar[str] = "pooled-variance"
-    least_shadows: ClassVar[int] = 1
+    least_shadows: ClassVar[tuple[int, int]] = (1, 1)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         h0, h1 = shadows_h0.moments(), shadows_h1.moments()
-        variance_h0, variance_h1 = shadows_h0.pooled_variance(), shadows_h1.pooled_variance()
+        pooled_h0, pooled_h1 = shadows_h0.pooled_deviation(), shadows_h1.pooled_deviation()
 
         def rule(scores: FloatArray) -> FloatArray:
             return p_value(
                 scores,
                 mean_h0=h0.mean,
-                variance_h0=variance_h0,
+                deviation_h0=pooled_h0,
                 mean_h1=h1.mean,
-                variance_h1=variance_h1,
+                deviation_h1=pooled_h1,
             )
 
         return rule
@@ -88,7 +88,7 @@ class Offline:
     """Offline LiRA: a normal fit under H0 only, one-sided; never looks at models with the point."""
 
     name: ClassVar[str] = "offline"
-    least_shadows: ClassVar[int] = 2
+    least_shadows: ClassVar[tuple[int, int]] = (2, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         del shadows_h1
@@ -96,10 +96,11 @@ class Offline:
 
         def rule(scores: FloatArray) -> FloatArray:
             with np.errstate(divide="ignore", invalid="ignore"):
-                p = ndtr((h0.mean - scores) / np.sqrt(h0.variance))
+                p = ndtr((h0.mean - scores) / h0.deviation)
             constant = np.where(scores > h0.mean, 0.0, 1.0)
-            p = np.where(h0.variance == 0, constant, p)
-            return np.where(np.isnan(scores + h0.mean + h0.variance), np.nan, p)
+            p = np.where(h0.deviation == 0, constant, p)
+            unlike = np.isnan(scores) | np.isnan(h0.mean) | np.isnan(h0.deviation)
+            return np.where(unlike, np.nan, p)
 
         return rule
 
@@ -113,13 +114,14 @@ class Threshold:
     """
 
     name: ClassVar[str] = "threshold"
-    least_shadows: ClassVar[int] = 1
+    least_shadows: ClassVar[tuple[int, int]] = (1, 0)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         del shadows_h1
 
         def rule(scores: FloatArray) -> FloatArray:
-            p = (1 + shadows_h0.count_at_least(scores)) / (1 + shadows_h0.moments().count)
+            count = np.maximum(shadows_h0.moments().count, 0)
+            p = (1 + shadows_h0.count_at_least(scores)) / (1 + count)
             return np.where(np.isnan(scores), np.nan, p)
 
         return rule

@@ -22,32 +22,60 @@ LOST = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Number, mean and unbiased variance of shadow scores; NaN where there are too few."""
+    """Number, mean and standard deviation (of the unbiased variance); NaN where there are too few."""
 
     count: FloatArray
     mean: FloatArray
-    variance: FloatArray
+    deviation: FloatArray
 
 
-def moments(values: FloatArray) -> Moments:
-    """Moments along the last axis, which is dropped.
+@dataclass(frozen=True, kw_only=True)
+class _Standard:
+    """Samples along the last axis as anchor + scale * value, the values within [-1, 1].
 
-    Values are centred before they are squared, at first about a member of the sample, so that equal
-    values have a variance of exactly 0.
+    The anchor is a member of the sample, so equal values have a spread of exactly 0; the scale is a
+    power of two, so that no digit is lost and no square underflows or overflows.
     """
-    present = ~np.isnan(values)
-    count = present.sum(axis=-1).astype(float)
-    if values.shape[-1] == 0:
-        nothing = np.full(count.shape, np.nan)
-        return Moments(count=count, mean=nothing, variance=nothing)
-    anchor = np.take_along_axis(values, present.argmax(axis=-1)[..., None], axis=-1)
-    shifted = np.where(present, values - anchor, 0.0)
+
+    present: np.typing.NDArray[np.bool_]
+    anchor: FloatArray
+    scale: FloatArray
+    values: FloatArray
+    """0 where missing."""
+
+    @classmethod
+    def of(cls, samples: FloatArray) -> _Standard:
+        present = ~np.isnan(samples)
+        if samples.shape[-1] == 0:
+            none = np.full((*samples.shape[:-1], 1), np.nan)
+            return cls(present=present, anchor=none, scale=np.ones_like(none), values=samples)
+        first = present.argmax(axis=-1)[..., None]
+        anchor = np.take_along_axis(samples, first, axis=-1)
+        shifted = np.where(present, samples - anchor, 0.0)
+        largest = np.abs(shifted).max(axis=-1, keepdims=True)
+        scale = np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1] - 1)
+        return cls(present=present, anchor=anchor, scale=scale, values=shifted / scale)
+
+    def sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Number, mean of the values, and sum of their squares about it; the last axis is kept."""
+        count = self.present.sum(axis=-1, keepdims=True).astype(float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = self.values.sum(axis=-1, keepdims=True) / count
+            centred = np.where(self.present, self.values - mean, 0.0)
+        return count, mean, (centred**2).sum(axis=-1, keepdims=True)
+
+
+def moments(samples: FloatArray) -> Moments:
+    """Moments along the last axis, which is dropped."""
+    standard = _Standard.of(samples)
+    count, mean, squares = standard.sums()
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = shifted.sum(axis=-1) / count
-        centred = np.where(present, shifted - mean[..., None], 0.0)
-        variance = (centred**2).sum(axis=-1) / (count - 1)
-    variance = np.where(count >= 2, variance, np.nan)
-    return Moments(count=count, mean=anchor[..., 0] + mean, variance=variance)
+        deviation = standard.scale * np.sqrt(squares / (count - 1))
+    return Moments(
+        count=count[..., 0],
+        mean=(standard.anchor + standard.scale * mean)[..., 0],
+        deviation=np.where(count >= 2, deviation, np.nan)[..., 0],
+    )
 
 
 class ShadowScores(abc.ABC):
@@ -58,8 +86,8 @@ class ShadowScores(abc.ABC):
         """Moments of the shadows of each challenge."""
 
     @abc.abstractmethod
-    def pooled_variance(self) -> FloatArray:
-        """Variance within bases, pooled over all of them."""
+    def pooled_deviation(self) -> FloatArray:
+        """Standard deviation within bases, pooled over all of them."""
 
     @abc.abstractmethod
     def count_at_least(self, scores: FloatArray) -> FloatArray:
@@ -87,13 +115,11 @@ class Shadows(ShadowScores):
     def moments(self) -> Moments:
         return self._moments
 
-    def pooled_variance(self) -> FloatArray:
-        squares, freedom = _squares(self._moments)
+    def pooled_deviation(self) -> FloatArray:
+        squares, freedom, scale = _squares(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled: FloatArray = squares.sum(axis=0, keepdims=True) / freedom.sum(
-                axis=0, keepdims=True
-            )
-        return pooled
+            pooled = squares.sum(axis=0, keepdims=True) / freedom.sum(axis=0, keepdims=True)
+        return np.asarray(scale * np.sqrt(pooled))
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         if self._values.shape[1] != 1:
@@ -113,52 +139,66 @@ class CrossFed(ShadowScores):
         self._moments = self._leave_one_out()
 
     def _leave_one_out(self) -> Moments:
-        whole = self._whole
-        present = ~np.isnan(self._scores)
-        count = np.broadcast_to(whole.count[:, None] - 1, self._scores.shape)
-        centred = np.where(present, self._scores - whole.mean[:, None], 0.0)
-        squares = (whole.variance * (whole.count - 1))[:, None]
+        standard = _Standard.of(self._scores)
+        present = standard.present
+        number, mean, squares = standard.sums()
+        count = np.broadcast_to(number - 1, self._scores.shape)
+        centred = np.where(present, standard.values - mean, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             # Sums over the others, about the mean of all: -c of the values, Q - c^2 of the squares.
-            mean = whole.mean[:, None] - centred / count
+            left = mean - centred / count
             variance = (squares - centred**2 * (count + 1) / count) / (count - 1)
-        lost = present & (count >= 2) & ~(variance > LOST * whole.variance[:, None])
+            lost = present & (count >= 2) & ~(variance * count > LOST * squares)
+        place = standard.anchor + standard.scale * left
+        deviation = standard.scale * np.sqrt(np.maximum(variance, 0.0))
         for base, model in zip(*np.nonzero(lost), strict=True):
             # Nearly all of the spread was this one model's: at most a few in a base.
             others = moments(np.delete(self._scores[base], model))
-            mean[base, model], variance[base, model] = others.mean, others.variance
+            place[base, model], deviation[base, model] = others.mean, others.deviation
         return Moments(
             count=count,
-            mean=np.where(present & (count >= 1), mean, np.nan),
-            variance=np.where(present & (count >= 2), variance, np.nan),
+            mean=np.where(present & (count >= 1), place, np.nan),
+            deviation=np.where(present & (count >= 2), deviation, np.nan),
         )
 
     def moments(self) -> Moments:
         return self._moments
 
-    def pooled_variance(self) -> FloatArray:
-        squares, freedom = _squares(self._whole)
-        left, left_freedom = _squares(self._moments)
+    def pooled_deviation(self) -> FloatArray:
+        squares, freedom, scale = _squares(self._whole)
+        left, left_freedom, _ = _squares(self._moments, scale)
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled: FloatArray = (squares.sum() - squares[:, None] + left) / (
-                freedom.sum() - freedom[:, None] + left_freedom
+            pooled = (_of_others(squares)[:, None] + left) / (
+                _of_others(freedom)[:, None] + left_freedom
             )
-        return pooled
+        return np.asarray(scale * np.sqrt(pooled))
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         # Every score is at least itself; it is not its own shadow.
         return _count_at_least(self._scores, scores) - 1
 
     def samples(self) -> FloatArray:
-        models = self._scores.shape[1]
+        bases, models = self._scores.shape
+        if models == 0:
+            return np.empty((bases, 0, 0))
         others = np.array([np.delete(np.arange(models), j) for j in range(models)], dtype=int)
         return self._scores[:, others.reshape(models, models - 1)]
 
 
-def _squares(part: Moments) -> tuple[FloatArray, FloatArray]:
-    """Sum of squares about the mean, and degrees of freedom; 0 where there is no variance."""
+def _squares(part: Moments, scale: float | None = None) -> tuple[FloatArray, FloatArray, float]:
+    """Sum of squares about the mean in units of a scale, degrees of freedom, and the scale."""
     freedom = np.maximum(part.count - 1, 0)
-    return np.where(freedom > 0, np.nan_to_num(part.variance) * freedom, 0.0), freedom
+    deviation = np.where(freedom > 0, np.nan_to_num(part.deviation), 0.0)
+    if scale is None:
+        scale = float(deviation.max(initial=0.0)) or 1.0
+    return (deviation / scale) ** 2 * freedom, freedom, scale
+
+
+def _of_others(values: FloatArray) -> FloatArray:
+    """For each entry the sum of all others; subtracting it from the total would cancel."""
+    before = np.concatenate([[0.0], np.cumsum(values)[:-1]])
+    after = np.concatenate([np.cumsum(values[::-1])[::-1][1:], [0.0]])
+    return np.asarray(before + after)
 
 
 def _count_at_least(shadows: FloatArray, scores: FloatArray) -> FloatArray:

@@ -50,9 +50,9 @@ class Logit:
     """LiRA's statistic, log(p / (1 - p)) = -log(expm1(loss)) for a cross-entropy loss -log p.
 
     Much nearer to normal than the loss.  A loss of 0 is a rounding of something too small for the
-    arithmetic that computed it.  It stands for the smallest positive loss of its base (1 if there is
-    none) over 2e: spread evenly below half of that loss, it would have this geometric mean.  So its
-    score is finite and above all others of the base.
+    arithmetic that computed it.  It stands for the smallest positive loss of its base over 2e: spread
+    evenly below half of that loss, it would have this geometric mean.  So its score is finite and no
+    other of the base is above it.  In a base without a positive loss all scores are equal.
 
     Examples
     --------

@@ -194,29 +194,22 @@ def describe(result: AttackResult, target_alpha: float) -> dict[str, Any]:
 
 def write_curves(result: AttackResult, path: Path) -> None:
     """Counts over the target rates, a row a rate and base."""
-    import csv
-    import io
-
     swept = result.sweep()
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ("target_alpha", "challenge_base", "false_positives", "trials_h0", "false_negatives",
-         "trials_h1")
-    )  # fmt: skip
-    for level, target in enumerate(swept.target_alpha.tolist()):
-        for base, name in enumerate(swept.names):
-            writer.writerow(
-                (
-                    target,
-                    name,
-                    swept.false_positives[level, base],
-                    swept.trials_h0[base],
-                    swept.false_negatives[level, base],
-                    swept.trials_h1[base],
-                )
-            )
-    _files.replace(path, lambda temporary: temporary.write_text(out.getvalue(), encoding="utf-8"))
+    header = ("target_alpha", "challenge_base", "false_positives", "trials_h0")
+    rows = [
+        (
+            target,
+            name,
+            int(swept.false_positives[level, base]),
+            int(swept.trials_h0[base]),
+            int(swept.false_negatives[level, base]),
+            int(swept.trials_h1[base]),
+        )
+        for level, target in enumerate(swept.target_alpha.tolist())
+        for base, name in enumerate(swept.names)
+    ]
+    text = _files.csv_text((*header, "false_negatives", "trials_h1"), rows)
+    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def text_of(result: AttackResult, target_alpha: float) -> str:

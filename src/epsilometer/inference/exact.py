@@ -37,7 +37,7 @@ class ExactSettings:
     tolerance
         Largest acceptable change, between two levels of resolution, of the 5 % to 95 % quantiles
         and the mean of epsilon (relative where above 1) and of the strength; 1e-3 unless given,
-        5e-3 for the correlated likelihood.
+        1e-2 for the correlated likelihood.
     most_levels
         Levels tried before giving up; the posterior then says that the tolerance was not met.
     """
@@ -83,7 +83,7 @@ def estimate_exact(
     model.likelihood.check(counts)
     started = time.perf_counter()
     correlated = isinstance(model.likelihood, CorrelatedNormal)
-    tolerance = settings.tolerance or (5e-3 if correlated else 1e-3)
+    tolerance = settings.tolerance or (1e-2 if correlated else 1e-3)
     hint: Solution | None = None
     previous: GridPosterior | None = None
     errors: list[float] = []

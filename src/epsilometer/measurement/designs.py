@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.attacks.losses import FloatArray, Losses
@@ -120,6 +121,7 @@ def cross_feed(
         attack=attack.name,
         scores=(scores_h0, scores_h1),
         p_values=p_values,
+        dropped=_dropped(losses, np.ones(len(losses), dtype=bool), (scores_h0, scores_h1)),
     )
 
 
@@ -189,15 +191,29 @@ class MeasureMIA:
             attack=attack.name,
             scores=(challenges[0], challenges[1]),
             p_values=(p_values[0], p_values[1]),
+            dropped=_dropped(losses, self._used(losses, 0) | self._used(losses, 1), scored),
         )
+
+    def _used(self, losses: Losses, hypothesis: int) -> NDArray[np.bool_]:
+        within = losses.replicate < self.models(hypothesis)
+        return np.asarray((losses.hypothesis == hypothesis) & within)
 
     def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
         """Losses by replicate number, NaN for models that are missing."""
         models = self.models(hypothesis)
         table = np.full((len(losses.names), models), np.nan)
-        chosen = (losses.hypothesis == hypothesis) & (losses.replicate < models)
+        chosen = self._used(losses, hypothesis)
         table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
         return table
+
+
+def _dropped(
+    losses: Losses, used: NDArray[np.bool_], scores: tuple[FloatArray, FloatArray]
+) -> list[int]:
+    """For each base how many of the losses that are used have no finite score."""
+    given = np.bincount(losses.base[used], minlength=len(losses.names))
+    scored = sum(np.sum(~np.isnan(part), axis=1) for part in scores)
+    return [int(number) for number in given - scored]
 
 
 def _scores(
@@ -214,8 +230,9 @@ def _answer(
 ) -> FloatArray:
     """P-values, NaN where a challenge is missing or has too few shadows under a hypothesis."""
     p_values = attack.learn(shadows_h0, shadows_h1)(scores)
-    fewest = np.minimum(shadows_h0.moments().count, shadows_h1.moments().count)
-    return np.where(np.isnan(scores) | (fewest < attack.least_shadows), np.nan, p_values)
+    least_h0, least_h1 = attack.least_shadows
+    few = (shadows_h0.moments().count < least_h0) | (shadows_h1.moments().count < least_h1)
+    return np.where(np.isnan(scores) | few, np.nan, p_values)
 
 
 def design_of(identity: object, models_h0: int) -> Design:

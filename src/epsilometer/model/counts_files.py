@@ -7,8 +7,6 @@ holds such a list under "bases".
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -118,11 +116,8 @@ def _whole(value: object, column: str, place: str) -> int:
 
 def to_csv(counts: AttackCounts) -> str:
     """CSV text that `parse_csv` reads back."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow((NAME_COLUMN, *COLUMNS))
-    writer.writerows([[row[NAME_COLUMN], *(row[name] for name in COLUMNS)] for row in rows(counts)])
-    return out.getvalue()
+    table = [[row[NAME_COLUMN], *(row[name] for name in COLUMNS)] for row in rows(counts)]
+    return _files.csv_text((NAME_COLUMN, *COLUMNS), table)
 
 
 def rows(counts: AttackCounts) -> list[dict[str, str | int]]:
