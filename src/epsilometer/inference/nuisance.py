@@ -70,20 +70,44 @@ def make_grid(likelihood: Likelihood, counts: AttackCounts, count: tuple[int, in
     return NuisanceGrid(box=box, tau=tau, r=r, log_weight=log_weight.ravel())
 
 
+NARROWEST = 0.2
+"""Counts are never taken to spread less than this share of a binomial's standard deviation."""
+
+
 def _prior_gauss(
     likelihood: CorrelatedNormal, counts: AttackCounts, box: NuisanceBox, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Gauss nodes and weights for the prior of tau cut to the box, by the Stieltjes procedure."""
+    """Gauss nodes and weights for the prior of tau cut to the box, by the Stieltjes procedure.
+
+    In the variable v = sqrt(1 + (N - 1) tau), the standard deviation of a count over a binomial's,
+    the likelihood is smooth down to v = 0, where tau meets its bound.  What the prior has below
+    `NARROWEST` (about 1 %) is put there: no grid could follow counts that hardly spread, and the
+    likelihood hardly changes any more.
+    """
     from scipy.special import ndtr
 
     scale = likelihood.within_correlation_scale
+    largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+    if largest == 1:
+        return np.zeros(1), np.ones(1)
+
+    def tau_of(root: FloatArray) -> FloatArray:
+        return np.asarray((root * root - 1) / (largest - 1))
+
+    def below(tau: float) -> float:
+        return float(ndtr(tau / scale))
+
     low, high = likelihood.within_correlation_bounds(counts)
-    kept = float(ndtr(high / scale) - ndtr(low / scale))
-    points, weights = panels.gauss_legendre(200)
-    half = 0.5 * (box.tau_high - box.tau_low)
-    x = points
-    tau = box.tau_low + half * (1 + points)
-    mass = half * weights * np.exp(-0.5 * (tau / scale) ** 2) / (scale * math.sqrt(2 * math.pi))
+    ends = [math.sqrt(max(1 + (largest - 1) * tau, 0.0)) for tau in (box.tau_low, box.tau_high)]
+    start = max(ends[0], NARROWEST)
+    half = 0.5 * (ends[1] - start)
+    fine, weights = panels.gauss_legendre(200)
+    root = start + half * (1 + fine)
+    mass = half * weights * np.exp(-0.5 * (tau_of(root) / scale) ** 2)
+    mass *= 2 * root / ((largest - 1) * scale * math.sqrt(2 * math.pi))
+    # The part of the prior below the start is an atom there.
+    cut = below((start * start - 1) / (largest - 1)) - below(box.tau_low)
+    x, mass = np.append(fine, -1.0), np.append(mass, max(cut, 0.0))
     total = mass.sum()
     previous, current = np.zeros_like(x), np.ones_like(x)
     diagonal, off = np.zeros(count), np.zeros(count)
@@ -96,7 +120,7 @@ def _prior_gauss(
         norm_before = norm
     matrix = np.diag(diagonal) + np.diag(np.sqrt(off[1:]), 1) + np.diag(np.sqrt(off[1:]), -1)
     nodes, vectors = np.linalg.eigh(matrix)
-    return box.tau_low + half * (1 + nodes), total / kept * vectors[0] ** 2
+    return tau_of(start + half * (1 + nodes)), total / (below(high) - below(low)) * vectors[0] ** 2
 
 
 def make_family(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid) -> Family:
@@ -161,8 +185,9 @@ def peak_guess(family: Family) -> tuple[FloatArray, FloatArray, FloatArray]:
     The width is the standard deviation of log((1 - alpha) / beta), the scale in epsilon on which the
     attack's counts leave its critical level uncertain.  Only guesses: they seed refinements.
     """
-    # The narrowest of a family: the smallest tau.
-    kernel: Kernel = family[len(family) // 2][0]
+    # A narrow one of the family: the smallest tau but one.  The very smallest has next to no weight.
+    group = family[len(family) // 2]
+    kernel: Kernel = group[min(1, len(group) - 1)]
     if isinstance(kernel, BinomialKernel):
         n0, n1 = kernel.trials_h0, kernel.trials_h1
         rate_0, rate_1 = kernel.false_positives / n0, kernel.false_negatives / n1

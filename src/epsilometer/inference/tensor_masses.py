@@ -6,7 +6,7 @@ fluxes along single edges diverge, and plain two-dimensional quadrature is the b
 
 Along phi the integral up to the edge of the region is a cubic Hermite polynomial between grid
 points; along theta it is the midpoint rule.  Everything is linear in the values of the integrand, so
-for each attack one sparse matrix (regions x grid) serves all nodes of the correlations at once.
+for each attack and tau one sparse matrix (regions x grid) serves all nodes of rho at once.
 """
 
 from __future__ import annotations
@@ -91,29 +91,35 @@ class TensorMasses:
             # The region is symmetric in alpha and beta.  The rate nearer to an end goes along phi,
             # where the edge is followed within a cell: at large t it runs close to that end.
             parameters = parameters[:, [2, 3, 0, 1, 4, 5]]
+        # Kernels of one tau are equally wide and share a grid; one for all would miss the narrowest.
+        starts = np.flatnonzero(np.append(True, np.diff(parameters[:, 1]) != 0))
+        for start, stop in zip(starts, np.append(starts[1:], len(kernels)), strict=True):
+            self._fill_part(attack, slice(start, stop), parameters[start:stop], accuracy)
+
+    def _fill_part(
+        self, attack: int, part: slice, parameters: FloatArray, accuracy: TensorAccuracy
+    ) -> None:
         rate_0, rate_1 = parameters[0, 0], parameters[0, 2]
-        precision_0, precision_1 = parameters[:, 1], parameters[:, 3]
+        precision_0, precision_1 = parameters[0, 1], parameters[0, 3]
         correlation = parameters[:, 4]
-        theta_low, theta_high = _window(rate_0, precision_0.min(), accuracy.reach)
-        phi_low, phi_high = _window(rate_1, precision_1.min(), accuracy.reach)
+        theta_low, theta_high = _window(rate_0, precision_0, accuracy.reach)
+        phi_low, phi_high = _window(rate_1, precision_1, accuracy.reach)
         count = accuracy.points
         step = (theta_high - theta_low) / count
         theta = theta_low + step * (np.arange(count, dtype=np.float64) + 0.5)
         phi = np.linspace(phi_low, phi_high, count + 1)
-        z, w = _score(rate_0, theta), _score(rate_1, phi)
+        z = np.sqrt(precision_0) * _score(rate_0, theta)
+        w = np.sqrt(precision_1) * _score(rate_1, phi)
         scale = 0.5 / (1 - correlation * correlation)
-        log_density = -(
-            (scale * precision_0)[:, None, None] * (z * z)[None, :, None]
-            + (scale * precision_1)[:, None, None] * (w * w)[None, None, :]
-            - (2 * correlation * scale * np.sqrt(precision_0 * precision_1))[:, None, None]
-            * (z[:, None] * w[None, :])
+        log_density = -scale[:, None, None] * (
+            (z * z)[:, None] + w * w - (2 * correlation)[:, None, None] * (z[:, None] * w)
         )
         top = log_density.max(axis=(1, 2))
         density = np.exp(log_density - top[:, None, None])
-        self.log_unit[attack] = top + parameters[:, 5] + np.log(4 * step * (phi[1] - phi[0]))
+        self.log_unit[attack, part] = top + parameters[:, 5] + np.log(4 * step * (phi[1] - phi[0]))
         cumulative = _cumulative(density)
         # Grid values as columns: (theta, phi) flattened, nuisance nodes along the second axis.
-        width = len(kernels)
+        width = len(parameters)
         sums = cumulative.transpose(1, 2, 0).reshape(-1, width)
         slopes = density.transpose(1, 2, 0).reshape(-1, width)
         whole = cumulative[:, :, -1].sum(axis=1)
@@ -123,8 +129,9 @@ class TensorMasses:
             up_to = _hermite_sum(high, phi, sums, slopes)
             area = region.log_area(self._t, float(d))[:, None]
             floor = ROUNDING * whole
-            self._inside[attack, :, number] = np.log(np.maximum(up_to - below, floor)) - area
-            self._outside[attack, :, number] = np.log(np.maximum(below + (whole - up_to), floor))
+            inside, outside = up_to - below, below + (whole - up_to)
+            self._inside[attack, :, number, part] = np.log(np.maximum(inside, floor)) - area
+            self._outside[attack, :, number, part] = np.log(np.maximum(outside, floor))
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Masses inside and outside R(t, d_m) of some attacks: (attack, d node, t, nuisance node)."""
