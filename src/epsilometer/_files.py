@@ -92,6 +92,8 @@ def label(value: object, column: str, place: str) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InputError(f"{place}: expected {column} to be text, got {shown(value)}.")
     text = str(value).strip()
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InputError(f"{place}: expected {column} to be plain text, got {shown(value)}.")
     if len(text) > LONGEST_LABEL:
         raise InputError(
             f"{place}: expected {column} of at most {LONGEST_LABEL} characters, got {len(text)}."

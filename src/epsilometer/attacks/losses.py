@@ -175,9 +175,12 @@ def _whole(name: str, values: ArrayLike) -> IntArray:
 
 def _numbers(values: ArrayLike) -> FloatArray:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("expected numbers in loss, got something else.") from None
+        array = np.array(values)
+    except ValueError:
+        raise InputError("expected numbers in loss, got rows of different lengths.") from None
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"expected numbers in loss, got {array.dtype} values.")
+    array = array.astype(np.float64)
     array[np.isnan(array)] = np.nan  # one NaN, whatever its sign and payload were
     return array
 

@@ -108,6 +108,12 @@ def read_table(path: Path) -> pa.Table:
     """A Parquet file as an Arrow table, or an error that names it."""
     arrow = _pyarrow()
     try:
+        footer = arrow.parquet.read_metadata(path)
+        rows = sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+        if rows != footer.num_rows:
+            raise InputError(
+                f"{path}: expected {rows} rows as in its parts, got {footer.num_rows}."
+            )
         return arrow.parquet.read_table(path, page_checksum_verification=True)
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.attacks.losses import FloatArray, IntArray, Losses
-from epsilometer.attacks.statistics import Statistic
+from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -30,8 +30,9 @@ def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) ->
     low = usable < statistic.least_loss
     if low.any():
         base, model = (int(axis[0]) for axis in np.nonzero(low))
+        least = 0.0 if statistic.least_loss == ROUNDING else statistic.least_loss
         raise InputError(
-            f"challenge base {names[base]!r}: expected losses >= {max(statistic.least_loss, 0):g} "
+            f"challenge base {names[base]!r}: expected losses >= {least:g} "
             f"for the statistic {statistic.name}, got loss={usable[base, model]:g}; the statistic "
             "loss takes any."
         )

@@ -95,7 +95,7 @@ class Offline:
         h0 = shadows_h0.moments()
 
         def rule(scores: FloatArray) -> FloatArray:
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 p = ndtr((h0.mean - scores) / h0.deviation)
             constant = np.where(scores > h0.mean, 0.0, 1.0)
             p = np.where(h0.deviation == 0, constant, p)

@@ -31,7 +31,7 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True)
 class _Standard:
-    """Samples along the last axis as anchor + scale * value, the values within [-1, 1].
+    """Samples along the last axis as anchor + scale * value, the values within (-2, 2).
 
     The anchor is a member of the sample, so equal values have a spread of exactly 0; the scale is a
     power of two, so that no digit is lost and no square underflows or overflows.
@@ -116,10 +116,12 @@ class Shadows(ShadowScores):
         return self._moments
 
     def pooled_deviation(self) -> FloatArray:
-        squares, freedom, scale = _squares(self._moments)
+        norm, freedom = _norm(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled = squares.sum(axis=0, keepdims=True) / freedom.sum(axis=0, keepdims=True)
-        return np.asarray(scale * np.sqrt(pooled))
+            pooled = np.hypot.reduce(norm, axis=0, keepdims=True) / np.sqrt(
+                freedom.sum(axis=0, keepdims=True)
+            )
+        return np.asarray(pooled)
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         if self._values.shape[1] != 1:
@@ -165,13 +167,12 @@ class CrossFed(ShadowScores):
         return self._moments
 
     def pooled_deviation(self) -> FloatArray:
-        squares, freedom, scale = _squares(self._whole)
-        left, left_freedom, _ = _squares(self._moments, scale)
+        norm, freedom = _norm(self._whole)
+        left, left_freedom = _norm(self._moments)
+        total = (freedom.sum() - freedom)[:, None] + left_freedom
         with np.errstate(invalid="ignore", divide="ignore"):
-            pooled = (_of_others(squares)[:, None] + left) / (
-                _of_others(freedom)[:, None] + left_freedom
-            )
-        return np.asarray(scale * np.sqrt(pooled))
+            pooled = np.hypot(_of_others(norm)[:, None], left) / np.sqrt(total)
+        return np.asarray(pooled)
 
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         # Every score is at least itself; it is not its own shadow.
@@ -185,20 +186,18 @@ class CrossFed(ShadowScores):
         return self._scores[:, others.reshape(models, models - 1)]
 
 
-def _squares(part: Moments, scale: float | None = None) -> tuple[FloatArray, FloatArray, float]:
-    """Sum of squares about the mean in units of a scale, degrees of freedom, and the scale."""
+def _norm(part: Moments) -> tuple[FloatArray, FloatArray]:
+    """Root of the sum of squares about the mean, and degrees of freedom."""
     freedom = np.maximum(part.count - 1, 0)
     deviation = np.where(freedom > 0, np.nan_to_num(part.deviation), 0.0)
-    if scale is None:
-        scale = float(deviation.max(initial=0.0)) or 1.0
-    return (deviation / scale) ** 2 * freedom, freedom, scale
+    return np.sqrt(freedom) * deviation, freedom
 
 
-def _of_others(values: FloatArray) -> FloatArray:
-    """For each entry the sum of all others; subtracting it from the total would cancel."""
-    before = np.concatenate([[0.0], np.cumsum(values)[:-1]])
-    after = np.concatenate([np.cumsum(values[::-1])[::-1][1:], [0.0]])
-    return np.asarray(before + after)
+def _of_others(norms: FloatArray) -> FloatArray:
+    """For each entry the root of the sum of squares of all others, without taking any of it off."""
+    before = np.concatenate([[0.0], np.hypot.accumulate(norms)[:-1]])
+    after = np.concatenate([np.hypot.accumulate(norms[::-1])[::-1][1:], [0.0]])
+    return np.asarray(np.hypot(before, after))
 
 
 def _count_at_least(shadows: FloatArray, scores: FloatArray) -> FloatArray:

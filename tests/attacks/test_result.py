@@ -1,0 +1,389 @@
+"""Results of attacks: counts at any rate, checks of what was aimed at, and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom, shapiro
+
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.result import (
+    ALARM,
+    LARGEST_SHAPIRO,
+    SWEEP,
+    AttackResult,
+    finish,
+    normality,
+    target_rate,
+)
+from epsilometer.attacks.statistics import CustomStatistic, Logit, Loss
+from epsilometer.errors import InputError
+from epsilometer.measurement.designs import cross_feed
+
+FloatArray = NDArray[np.float64]
+NAN = float("nan")
+
+
+def result(
+    p_values_h0: ArrayLike,
+    p_values_h1: ArrayLike | None = None,
+    *,
+    scores_h0: ArrayLike | None = None,
+    scores_h1: ArrayLike | None = None,
+    **others: Any,
+) -> AttackResult:
+    h0 = np.atleast_2d(np.asarray(p_values_h0, dtype=float))
+    h1 = np.atleast_2d(np.asarray(h0 if p_values_h1 is None else p_values_h1, dtype=float))
+    settings: dict[str, Any] = {"statistic": "loss", "attack": "likelihood-ratio"}
+    return AttackResult(
+        names=tuple(f"base {number}" for number in range(len(h0))),
+        p_values_h0=h0,
+        p_values_h1=h1,
+        scores_h0=h0 if scores_h0 is None else np.atleast_2d(np.asarray(scores_h0, dtype=float)),
+        scores_h1=h1 if scores_h1 is None else np.atleast_2d(np.asarray(scores_h1, dtype=float)),
+        **(settings | others),
+    )
+
+
+def losses_of(h0: FloatArray, h1: FloatArray, names: Sequence[str] | None = None) -> Losses:
+    """Losses from tables (bases, models)."""
+    labels = [str(number) for number in range(len(h0))] if names is None else list(names)
+    rows = [
+        (labels[base], hypothesis, model, part[base, model])
+        for hypothesis, part in enumerate((h0, h1))
+        for base, model in np.ndindex(*part.shape)
+    ]
+    base, hypothesis, replicate, loss = zip(*rows, strict=True)
+    return Losses(challenge_base=base, hypothesis=hypothesis, replicate=replicate, loss=loss)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+# Some exactly at a level, where "at most" must hold.
+PROBABILITIES = st.one_of(
+    st.floats(0, 1), st.just(NAN), st.sampled_from([0.0, 0.01, 0.1, 0.3, 0.99, 1.0])
+)
+ROWS = st.lists(PROBABILITIES, min_size=4, max_size=4).filter(
+    lambda row: not all(map(math.isnan, row))
+)
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=4),
+    st.floats(0, 1, exclude_min=True, exclude_max=True),
+)
+def test_counts_are_what_a_loop_counts(
+    rows: list[tuple[list[float], list[float]]], level: float
+) -> None:
+    found = result([row[0] for row in rows], [row[1] for row in rows])
+    for target in (level, 0.01, 0.1, 0.3, 0.99):
+        counts = found.counts(target)
+        assert counts.names == found.names
+        for base, (h0, h1) in enumerate(rows):
+            assert counts.false_positives[base] == sum(p <= target for p in h0)
+            assert counts.false_negatives[base] == sum(p > target for p in h1)
+            assert counts.trials_h0[base] == sum(not math.isnan(p) for p in h0)
+            assert counts.trials_h1[base] == sum(not math.isnan(p) for p in h1)
+
+
+def holed() -> AttackResult:
+    rng = np.random.default_rng(31)
+    h0, h1 = rng.random((4, 50)), rng.random((4, 30)) ** 3
+    h0[1, 20:] = NAN
+    h1[2, 5:] = NAN
+    return result(h0, h1)
+
+
+def test_sweep_is_counts_at_every_level() -> None:
+    found = holed()
+    curves = found.sweep()
+    assert curves.target_alpha.tolist() == [level / 100 for level in range(1, 100)] == list(SWEEP)
+    assert curves.names == found.names
+    assert curves.false_positives.shape == curves.false_negatives.shape == (99, 4)
+    for row, level in enumerate(SWEEP):
+        counts = found.counts(level)
+        assert counts.false_positives.tolist() == curves.false_positives[row].tolist()
+        assert counts.false_negatives.tolist() == curves.false_negatives[row].tolist()
+        assert counts.trials_h0.tolist() == curves.trials_h0.tolist() == [50, 20, 50, 50]
+        assert counts.trials_h1.tolist() == curves.trials_h1.tolist() == [30, 30, 5, 30]
+
+
+def test_sweep_is_monotone_in_the_target() -> None:
+    curves = holed().sweep()
+    assert np.all(np.diff(curves.false_positives, axis=0) >= 0)
+    assert np.all(np.diff(curves.false_negatives, axis=0) <= 0)
+    assert np.any(np.diff(curves.false_positives, axis=0) > 0)
+
+
+def test_sweep_in_any_order() -> None:
+    found = holed()
+    there, back = found.sweep([0.1, 0.7]), found.sweep([0.7, 0.1])
+    assert there.false_positives.tolist() == back.false_positives[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    "value", [0, 0.0, 1, 1.0, -0.1, 1.5, NAN, float("inf"), "0.1", None, True, 0.1j]
+)
+def test_target_out_of_range(value: Any) -> None:
+    found = result([0.2, 0.4, 0.6])
+    for ask in (target_rate, found.counts, found.checks, found.warnings):
+        with pytest.raises(InputError, match="target_alpha"):
+            ask(value)
+    with pytest.raises(InputError, match="target_alpha"):
+        found.sweep([0.1, value])
+
+
+def test_targets_just_inside() -> None:
+    found = result([0.0, 0.5, 1.0])
+    assert found.counts(5e-324).false_positives.tolist() == [1]
+    assert found.counts(np.nextafter(1.0, 0.0)).false_positives.tolist() == [2]
+
+
+# --- realised against target ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 0.97])
+@pytest.mark.parametrize("trials", [1, 20, 100])
+def test_missed_is_the_binomial_test(trials: int, alpha: float) -> None:
+    """Every possible count of one base: both tails doubled against ALARM, and its probability."""
+    chance = 0.0
+    for called in range(trials + 1):
+        p = np.where(np.arange(trials) < called, alpha, 1.0)
+        (check,) = result(p).checks(alpha)
+        tails = binom.cdf(called, trials, alpha), binom.sf(called - 1, trials, alpha)
+        assert check.missed == (2 * min(tails) < ALARM)
+        assert check.realised == called / trials
+        chance += check.missed * float(binom.pmf(called, trials, alpha))
+    assert chance <= ALARM
+
+
+def test_missed_shares_the_alarm_among_bases() -> None:
+    """Nothing out of 70 at 0.1 has 2 * 0.9^70 = 0.0013: an alarm for one base, not for twenty."""
+    nothing = np.ones(70)
+    fits = np.where(np.arange(70) < 7, 0.0, 1.0)
+    assert result(nothing).checks(0.1)[0].missed
+    checks = result([nothing] + [fits] * 19).checks(0.1)
+    assert not any(check.missed for check in checks)
+
+
+def test_checks_name_their_base_and_its_scores() -> None:
+    rng = np.random.default_rng(32)
+    normal, crooked = rng.standard_normal(60), rng.standard_exponential(60) ** 3
+    found = result(
+        [np.linspace(0, 1, 60)] * 2, scores_h0=[normal, crooked], scores_h1=[crooked, normal]
+    )
+    first, second = found.checks(0.1)
+    assert (first.name, second.name) == ("base 0", "base 1")
+    assert first.normality_h0 == second.normality_h1 > 0.01
+    assert first.normality_h1 == second.normality_h0 < 1e-6
+
+
+@pytest.mark.parametrize(
+    "scores", [[], [1.0, 2.0], [1.0, NAN, 2.0, NAN], [0.1] * 9, [NAN] * 5], ids=str
+)
+def test_no_normality_of_few_or_constant_scores(scores: list[float]) -> None:
+    assert np.isnan(normality(np.array(scores)))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("offset", [0.0, 5.0])
+def test_normality_is_shapiro_and_wilk(scale: float, offset: float) -> None:
+    values = np.random.default_rng(33).standard_normal(40)
+    holes = np.concatenate([[NAN], values, [NAN]])
+    # Neither place nor scale matters, but for the digits an offset takes.
+    expected = float(shapiro(values).pvalue)
+    assert normality((holes + offset) * scale) == pytest.approx(expected, rel=1e-9)
+
+
+def test_normality_of_very_many_scores_looks_at_the_first() -> None:
+    values = np.random.default_rng(34).standard_normal(LARGEST_SHAPIRO)
+    longer = np.concatenate([values, np.full(1000, 1e6)])
+    assert normality(longer) == normality(values)
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def normal_losses(seed: int) -> Losses:
+    rng = np.random.default_rng(seed)
+    return losses_of(5 + rng.standard_normal((20, 100)), 3 + rng.standard_normal((20, 100)))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
+def test_no_warning_about_normal_losses(alpha: float) -> None:
+    """A false alarm has probability ALARM at a rate; fixed seeds, all of them quiet."""
+    for seed in (41, 42, 43):
+        assert cross_feed(normal_losses(seed)).warnings(alpha) == []
+
+
+def crooked_losses() -> Losses:
+    """Cross-entropies of models whose logit is normal: most nearly 0, a few large."""
+    rng = np.random.default_rng(44)
+    logits = [mean + 3 * rng.standard_normal((20, 100)) for mean in (2.0, 5.0)]
+    return losses_of(np.log1p(np.exp(-logits[0])), np.log1p(np.exp(-logits[1])))
+
+
+def test_warning_about_losses_far_from_normal() -> None:
+    found = cross_feed(crooked_losses())
+    (text,) = found.warnings(0.1)
+    checks = found.checks(0.1)
+    missed = [check for check in checks if check.missed]
+    worst = max(missed, key=lambda check: abs(check.realised - 0.1))
+    assert len(missed) > 10
+    assert text.startswith(
+        f"{len(missed)} of 20 bases missed the target false-positive rate 0.1 "
+        f"(worst: {worst.name!r} with {worst.realised:.2f})"
+    )
+    assert f"{len(missed)} of these have losses that are far from normal" in text
+    assert "statistic logit may serve better" in text
+
+
+def test_logit_serves_such_losses_better() -> None:
+    """Its scores are normal here: no alarm, as for normal losses above."""
+    assert cross_feed(crooked_losses(), statistic=Logit()).warnings(0.1) == []
+
+
+def test_logit_is_not_advised_to_those_who_use_it() -> None:
+    crooked = np.random.default_rng(46).standard_exponential(100) ** 3
+    found = result(np.zeros(100), scores_h0=crooked, scores_h1=crooked, statistic="logit")
+    (text,) = found.warnings(0.1)
+    assert "1 of these have losses that are far from normal" in text
+    assert "may serve better" not in text
+
+
+def test_warning_without_advice_where_scores_are_normal() -> None:
+    scores = np.random.default_rng(45).standard_normal(100)
+    (text,) = result(np.zeros(100), scores_h0=scores, scores_h1=scores).warnings(0.1)
+    assert "1 of 1 bases missed" in text
+    assert "far from normal" not in text
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_constant_scores_do_not_hide_crooked_ones(constant: int) -> None:
+    crooked = np.random.default_rng(46).standard_exponential(100) ** 3
+    scores = [crooked, crooked]
+    scores[constant] = np.ones(100)
+    (text,) = result(np.zeros(100), scores_h0=scores[0], scores_h1=scores[1]).warnings(0.1)
+    assert "1 of these have losses that are far from normal" in text
+
+
+def test_warnings_name_a_few_bases() -> None:
+    fits = np.where(np.arange(100) < 10, 0.0, 1.0)
+    found = result(
+        fits,
+        left_out=tuple("abcdefg"),
+        dropped=(("x", 3), ("y", 1)),
+    )
+    dropped, left_out = found.warnings(0.1)
+    assert dropped == "4 losses are not finite and were left out ('x', 'y')."
+    assert left_out == "too few losses to attack: 'a', 'b', 'c', 'd', 'e' and 2 more."
+
+
+# --- what is left out -----------------------------------------------------------------------------
+
+
+def test_base_with_too_few_losses_is_left_out_and_reported() -> None:
+    rng = np.random.default_rng(47)
+    h0, h1 = rng.standard_normal((4, 10)), rng.standard_normal((4, 10))
+    whole = cross_feed(losses_of(h0, h1))
+    h0[1, 2:] = NAN  # two are one shadow short of a variance
+    h1[3] = NAN
+    found = cross_feed(losses_of(h0, h1))
+    assert found.names == ("0", "2")
+    assert found.left_out == ("1", "3")
+    assert found.dropped == (("1", 8), ("3", 10))
+    np.testing.assert_array_equal(found.p_values_h0, whole.p_values_h0[[0, 2]])
+    np.testing.assert_array_equal(found.scores_h1, whole.scores_h1[[0, 2]])
+    assert found.counts(0.1).names == ("0", "2")
+    text = " ".join(found.warnings(0.1))
+    assert "too few losses to attack: '1', '3'." in text
+    assert "18 losses are not finite" in text
+
+
+def test_three_losses_are_just_enough() -> None:
+    rng = np.random.default_rng(48)
+    found = cross_feed(losses_of(rng.standard_normal((1, 3)), rng.standard_normal((1, 3))))
+    assert found.left_out == ()
+    assert found.counts(0.1).trials_h0.tolist() == [3]
+
+
+@pytest.mark.parametrize("bad", [NAN, float("inf"), float("-inf")])
+def test_losses_that_are_not_finite_count_as_missing(bad: float) -> None:
+    rng = np.random.default_rng(49)
+    h0, h1 = rng.standard_normal((3, 12)), rng.standard_normal((3, 12))
+    h0[0, [0, 4]], h1[0, 11], h1[2, 5] = bad, bad, bad
+    losses = losses_of(h0, h1)
+    there = np.isfinite(losses.loss)
+    without = Losses(
+        challenge_base=[n for n, ok in zip(losses.challenge_base, there, strict=True) if ok],
+        hypothesis=losses.hypothesis[there],
+        replicate=losses.replicate[there],
+        loss=losses.loss[there],
+    )
+    found, expected = cross_feed(losses), cross_feed(without)
+    assert found.dropped == (("0", 3), ("2", 1))
+    assert expected.dropped == ()
+    assert found.counts(0.1).trials_h0.tolist() == [10, 12, 12]
+    for one, other in (
+        (found.p_values_h0, expected.p_values_h0),
+        (found.p_values_h1, expected.p_values_h1),
+    ):
+        for row, again in zip(one, other, strict=True):
+            # Sums over a row with gaps may be taken in another order.
+            np.testing.assert_allclose(row[~np.isnan(row)], again[~np.isnan(again)], atol=1e-12)
+    assert "4 losses are not finite and were left out ('0', '2')." in found.warnings(0.1)
+
+
+@pytest.mark.parametrize("bad", [NAN, float("inf"), float("-inf")])
+def test_scores_that_are_not_finite_count_as_dropped(bad: float) -> None:
+    """Finite losses for which a custom statistic has no answer, besides a loss that is missing."""
+    rng = np.random.default_rng(50)
+    h0, h1 = rng.random((3, 12)), rng.random((3, 12))
+    h0[1, :2], h0[2, 0], h1[2, 7] = 5.0, 5.0, NAN
+    statistic = CustomStatistic(function=lambda x: np.where(x > 1, bad, -x))
+    found = cross_feed(losses_of(h0, h1), statistic=statistic)
+    assert found.dropped == (("1", 2), ("2", 2))
+    h0[1, :2], h0[2, 0] = NAN, NAN
+    expected = cross_feed(losses_of(h0, h1))
+    assert expected.dropped == found.dropped
+    np.testing.assert_array_equal(found.p_values_h0, expected.p_values_h0)
+    np.testing.assert_array_equal(found.p_values_h1, expected.p_values_h1)
+    assert any(text.startswith("4 losses ") for text in found.warnings(0.1))
+
+
+@pytest.mark.parametrize("kind", ["two models", "no H1", "all infinite"])
+def test_no_usable_base(kind: str) -> None:
+    h0, h1 = np.ones((2, 5)), np.ones((2, 5))
+    if kind == "two models":
+        h0, h1 = h0[:, :2], h1[:, :2]
+    elif kind == "no H1":
+        h1 = h1[:, :0]
+    else:
+        h0[:] = np.inf
+    with pytest.raises(InputError, match="likelihood-ratio, got too few in each of 2 challenge ba"):
+        cross_feed(losses_of(h0, h1))
+
+
+def test_finish_keeps_bases_with_an_answer_under_both_hypotheses() -> None:
+    losses = losses_of(np.ones((4, 1)), np.ones((4, 1)), names=list("abcd"))
+    p0, p1 = np.array([[0.1], [NAN], [0.3], [NAN]]), np.array([[0.5], [0.6], [NAN], [NAN]])
+    found = finish(
+        losses,
+        statistic=Loss(),
+        attack="x",
+        scores=(p0, p1),
+        p_values=(p0, p1),
+        dropped=[0, 2, 0, 1],
+    )
+    assert (found.names, found.left_out) == (("a",), ("b", "c", "d"))
+    assert (found.attack, found.statistic) == ("x", "loss")
+    assert found.p_values_h1.tolist() == [[0.5]]
+    assert found.dropped == (("b", 2), ("d", 1))
