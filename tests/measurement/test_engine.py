@@ -1,0 +1,339 @@
+"""The coordinator: what it hands out, how much at once, what it counts, how much memory it takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epsilometer.errors import ExecutorError, InputError, StoreError
+from epsilometer.measurement import engine, executors
+from epsilometer.measurement.engine import Progress, measure
+from epsilometer.measurement.plan import Sizes, Task
+from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.store import MemoryStore
+from epsilometer.measurement.tasks import Chunk, LossRow, Trained, train_chunk
+from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, Nothing, noted, plan
+from tests.measurement.clusters import ROOT
+
+ALL = Sizes(2, 5, 5, ("",))
+
+
+class Recorder(Executor):
+    """Trains in threads that begin one by one, and writes down what it is handed.
+
+    Parameters
+    ----------
+    seconds
+        What it says each model took.
+    """
+
+    def __init__(self, *, slots: int, seconds: float = 1e-4) -> None:
+        self._max_workers = slots
+        self.seconds = seconds
+        self.chunks: list[Chunk] = []
+        self.under_way = 0
+        self.most = 0
+        self.lock = threading.Lock()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        assert fn is train_chunk
+        work, chunk = args
+        with self.lock:
+            self.chunks.append(chunk)
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                rows = train_chunk(work, chunk).rows
+            except ValueError as error:
+                future.set_exception(error)
+                return
+            with self.lock:
+                self.under_way -= 1
+            future.set_result(Trained(rows, self.seconds * len(chunk.replicates)))
+
+        threading.Thread(target=run).start()
+        return future
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(chunk.replicates) for chunk in self.chunks]
+
+
+# --- chunks ---------------------------------------------------------------------------------------
+
+
+def test_every_model_is_handed_out_once() -> None:
+    recorder = Recorder(slots=2)
+    wanted = plan(bases=3, replicates=50)
+    measure(wanted, executor=recorder)
+    handed = [task for chunk in recorder.chunks for task in chunk.tasks()]
+    assert sorted(handed) == list(wanted.tasks())
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_no_more_chunks_under_way_than_can_be_trained_and_one(slots: int) -> None:
+    recorder = Recorder(slots=slots)
+    measure(plan(NoisyMean(seconds=0.002), replicates=60), executor=recorder)
+    assert recorder.most == (slots + 1 if slots > 1 else 1)
+
+
+def test_chunks_grow_step_by_step_to_the_time_aimed_at() -> None:
+    recorder = Recorder(slots=1, seconds=engine.CHUNK_SECONDS / 10)
+    measure(plan(bases=1, replicates=100), executor=recorder)
+    assert recorder.sizes[:4] == [1, 2, 4, 8]
+    assert max(recorder.sizes) == 10
+
+
+def test_chunks_of_slow_models_hold_one() -> None:
+    recorder = Recorder(slots=1, seconds=10 * engine.CHUNK_SECONDS)
+    measure(plan(), executor=recorder)
+    assert set(recorder.sizes) == {1}
+
+
+def test_chunks_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LARGEST_CHUNK", 7)
+    recorder = Recorder(slots=1, seconds=1e-9)
+    measure(plan(replicates=100), executor=recorder)
+    assert max(recorder.sizes) == 7
+
+
+def test_chunks_hold_a_batch_at_least(tmp_path: Path) -> None:
+    recorder = Recorder(slots=1, seconds=10.0)
+    algorithm = ManyAtOnce(log=str(tmp_path / "log"), batch_size=6)
+    measure(plan(algorithm, replicates=20), executor=recorder)
+    assert sorted(set(recorder.sizes)) == [2, 6]
+
+
+class Learner(NoisyMean):
+    """An algorithm with a batch size of its own, which is about records rather than models."""
+
+    batch_size = 10
+    fingerprint = "learner"
+
+
+def test_a_batch_size_of_one_model_at_a_time_is_not_ours() -> None:
+    recorder = Recorder(slots=1, seconds=10.0)
+    measure(plan(Learner(), replicates=20), executor=recorder)
+    assert set(recorder.sizes) == {1}
+
+
+# --- what is counted ------------------------------------------------------------------------------
+
+
+def test_progress_never_goes_back_and_ends_at_the_total() -> None:
+    seen: list[Progress] = []
+    measure(plan(NoisyMean(seconds=0.002), replicates=100), progress=seen.append)
+    done = [now.done for now in seen]
+    assert done == sorted(done)
+    assert seen[-1] == Progress(400, 400, 400, 0)
+    assert len(set(done)) > 2
+
+
+def test_progress_counts_what_was_there_and_what_failed(tmp_path: Path) -> None:
+    store = MemoryStore()
+    algorithm = Faulty(faults=((0, 1, 4, "ValueError"),), log=str(tmp_path / "log"))
+    measure(plan(algorithm, replicates=3), store)
+    seen: list[Progress] = []
+    measured = measure(plan(algorithm), store, progress=seen.append)
+    assert seen[0].done == 12
+    assert seen[-1] == Progress(19, 20, 7, 1)
+    assert (measured.trained, measured.reused, len(measured.failures)) == (7, 12, 1)
+
+
+def test_a_complete_store_opens_no_executor() -> None:
+    store = MemoryStore()
+    first = measure(plan(), store)
+    again = measure(plan(), store, executor="dask://127.0.0.1:1")
+    assert (again.trained, again.reused, again.only) == (0, 20, first.only)
+
+
+def test_losses_that_another_process_brings_meanwhile() -> None:
+    # Half of the models appear in the store while the first chunk is being trained.
+    reference = measure(plan(bases=1, replicates=50)).only
+    store = MemoryStore()
+    recorder = Recorder(slots=1)
+
+    def meanwhile(progress: Progress) -> None:
+        if len(recorder.chunks) == 1:
+            store.add(
+                LossRow(0, 1, replicate, "", float(loss))
+                for replicate, loss in enumerate(reference.padded(1)[0])
+            )
+
+    measured = measure(plan(bases=1, replicates=50), store, executor=recorder, progress=meanwhile)
+    assert measured.only == reference
+    assert measured.trained + measured.reused == 100
+    assert 49 <= measured.reused <= 50
+    assert sum(recorder.sizes) <= 51
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, None, True])
+def test_retries_out_of_range(retries: Any) -> None:
+    with pytest.raises(InputError, match="retries"):
+        measure(plan(), retries=retries)
+
+
+def test_no_retries(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    algorithm = Faulty(faults=((0, 0, 0, "ValueError"),), log=str(log))
+    recorder = Recorder(slots=1, seconds=10.0)  # so slow that models are handed out one by one
+    measured = measure(plan(algorithm), executor=recorder, retries=0)
+    assert [failure.attempts for failure in measured.failures] == [1]
+    assert noted(log).count(Task(0, 0, 0)) == 1
+
+
+def test_losses_of_several_variants_are_not_the_only_ones() -> None:
+    from epsilometer.training.output_perturbation import NoiseLevels
+
+    levels = NoiseLevels(algorithm=NoisyMean(), scales=(0.0, 0.5))
+    measured = measure(plan(levels))
+    assert list(measured.losses) == ["0.0", "0.5"]
+    with pytest.raises(ValueError, match="too many values"):
+        _ = measured.only
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def test_what_has_come_in_is_kept_when_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    stopped: list[int] = []
+
+    def stop(progress: Progress) -> None:
+        if progress.trained >= 10 and not stopped:
+            stopped.append(progress.trained)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(plan(NoisyMean(seconds=0.01), replicates=50), path, progress=stop)
+    with SqliteStore(path) as store:
+        assert 10 <= len(store.rows(store.sizes())) < 200
+        assert store.status().runs[0]["ended"]
+    assert measure(plan(replicates=50), path).only == measure(plan(replicates=50)).only
+
+
+def test_user_code_that_exits_in_this_thread_ends_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    algorithm = Faulty(
+        faults=tuple((base, h, 4, "exit") for base in (0, 1) for h in (0, 1)),
+        log=str(tmp_path / "log"),
+    )
+    with pytest.raises(SystemExit):
+        measure(plan(algorithm), path)
+    with SqliteStore(path) as store:
+        assert 1 <= len(store.rows(ALL)) < 20
+
+
+class Failing(MemoryStore):
+    """A store that takes nothing any more."""
+
+    def add(self, rows: Any) -> int:
+        raise StoreError("no room")
+
+
+def test_a_store_that_fails_ends_the_run() -> None:
+    with pytest.raises(StoreError, match="no room"):
+        measure(plan(), Failing(), executor="threads", workers=2)
+    for thread in threading.enumerate():
+        if thread.name.startswith("train"):
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+class Refusing(Executor):
+    """Takes some chunks, then no more."""
+
+    def __init__(self, error: Exception, *, after: int) -> None:
+        self.error, self.left = error, after
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.left == 0:
+            raise self.error
+        self.left -= 1
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize(
+    "error",
+    [BrokenProcessPool("a worker died"), RuntimeError("cannot schedule new futures")],
+    ids=["broken", "shut down"],
+)
+def test_an_executor_that_takes_no_more(error: Exception, after: int, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with pytest.raises(ExecutorError) as raised:
+        measure(plan(), path, executor=Refusing(error, after=after), workers=2)
+    assert "\n" not in str(raised.value)
+    with SqliteStore(path) as store:
+        kept = len(store.rows(ALL))
+    assert kept > 0 if after else kept == 0
+
+
+def test_a_pool_that_breaks_while_a_chunk_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A worker may die at any moment, so also between a look at the pool and its next chunk.
+    submit = executors.ProcessesPool.submit
+    calls: list[Chunk] = []
+
+    def sometimes(pool: executors.ProcessesPool, chunk: Chunk) -> Future[Trained]:
+        calls.append(chunk)
+        if len(calls) == 3:
+            raise BrokenProcessPool("a worker died")
+        return submit(pool, chunk)
+
+    monkeypatch.setattr(executors.ProcessesPool, "submit", sometimes)
+    measured = measure(plan(), executor="processes", workers=2)
+    assert measured.only == measure(plan()).only
+    assert measured.failures == []
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+MANY = 100_000
+SCRIPT = f"""
+import json, resource, sys
+from epsilometer.measurement.engine import measure
+from tests.measurement.algorithms import Nothing, plan
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+measure(plan(Nothing()), sys.argv[1] + "/small.db")
+before = peak()
+measured = measure(plan(Nothing(), bases=10, replicates={MANY // 20}), sys.argv[1] + "/store.db")
+print(json.dumps([len(measured.only), peak() - before]))
+"""
+
+
+def test_memory_of_many_models(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    models, grown = json.loads(done.stdout)
+    assert models == MANY
+    # A loss is a row of five values, in Python about 300 bytes, of which the table is made once or
+    # twice at the end; the models themselves and the chunks handed out must not stay.
+    assert grown < 1000 * MANY
+
+
+def test_nothing_trains_nothing() -> None:
+    assert (measure(plan(Nothing())).only.loss == 0).all()

@@ -1,0 +1,300 @@
+"""Ended at any moment, a run goes on where it was and comes to the same losses, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from epsilometer.attacks.losses_files import to_csv
+from epsilometer.errors import StoreError
+from epsilometer.measurement.engine import measure
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.sqlite_store import SqliteStore
+from tests.measurement import runner
+from tests.measurement.algorithms import NoisyMean, noted, plan
+from tests.measurement.clusters import Cluster, cluster, stop
+
+BASES, REPLICATES, SECONDS = 4, 250, 0.004
+MODELS = 2 * BASES * REPLICATES
+OPTIONS = ("--bases", str(BASES), "--replicates", str(REPLICATES), "--seconds", str(SECONDS))
+KILLS = 20
+PATIENCE = 60.0
+"""Seconds; far above what any of this takes."""
+
+
+def whole(seconds: float = 0.0) -> Plan:
+    return plan(NoisyMean(seconds=seconds), bases=BASES, replicates=REPLICATES)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> str:
+    return to_csv(measure(whole()).only)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with cluster(folder, nanny=False) as made:
+        yield made
+
+
+def exported(path: Path) -> str:
+    with SqliteStore(path, read_only=True) as store:
+        return to_csv(store.losses(store.sizes(), ""))
+
+
+def kept(path: Path) -> int:
+    """Losses in a store that a run may be writing to."""
+    if not path.exists():
+        return 0
+    with SqliteStore(path) as store:
+        try:
+            return len(store.rows(store.sizes()))
+        except StoreError:
+            return 0  # no plan yet
+
+
+def descendants(run: subprocess.Popen[str]) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(run.pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def left_behind(processes: set[psutil.Process]) -> list[psutil.Process]:
+    """Those of the processes that are still there after a while; they are ended then."""
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    names = [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    stop(names)
+    return names
+
+
+def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[psutil.Process]]:
+    """Kill -9 unless it has ended by itself; the processes it had started."""
+    started: set[psutil.Process] = set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and run.poll() is None:
+        started.update(descendants(run))
+        time.sleep(0.02)
+    alive = run.poll() is None
+    started.update(descendants(run))
+    run.kill()
+    run.communicate(timeout=PATIENCE)
+    return alive, started
+
+
+def wait_for_progress(run: subprocess.Popen[str], path: Path, before: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while run.poll() is None and kept(path) <= before and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def kill_again_and_again(path: Path, executor: str, seed: int, until: float) -> None:
+    """Kill a run at any moment, from its first on; some only after it has kept a loss."""
+    delays = random.Random(seed)
+    interrupted, progress, started = 0, [0], set()
+    for number in range(KILLS):
+        run = runner.start(path, executor, *OPTIONS)
+        runner.wait_until_ready(run)
+        if number % 3 == 1:
+            wait_for_progress(run, path, progress[-1])
+            delay = delays.uniform(0.0, 0.1)
+        else:
+            delay = delays.uniform(0.0, until)
+        alive, processes = kill_after(run, delay)
+        interrupted += alive
+        started |= processes
+        progress.append(kept(path))
+    assert left_behind(started) == []
+    assert progress == sorted(progress)
+    # Kills hit runs that were under way, and several of these had got further than the last.
+    assert interrupted >= 10
+    assert len(set(progress)) >= 4, progress
+    run = runner.start(path, executor, *OPTIONS)
+    out, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0, error
+    _, trained, reused = out.split()
+    assert int(trained) + int(reused) == MODELS
+    assert int(reused) == progress[-1]
+
+
+@pytest.mark.parametrize(
+    ("executor", "until"), [("serial", 0.5), ("threads", 0.6), ("processes", 1.8)]
+)
+def test_killed_twenty_times(
+    executor: str, until: float, tmp_path: Path, uninterrupted: str
+) -> None:
+    path = tmp_path / "store.db"
+    kill_again_and_again(path, executor, seed=len(executor), until=until)
+    assert exported(path) == uninterrupted
+
+
+def test_killed_twenty_times_on_dask(running: Cluster, tmp_path: Path, uninterrupted: str) -> None:
+    path = tmp_path / "store.db"
+    kill_again_and_again(path, running.executor, seed=1, until=1.5)
+    assert exported(path) == uninterrupted
+    assert all(worker.poll() is None for worker in running.workers)
+
+
+def test_a_local_dask_cluster_goes_with_its_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
+    runner.wait_until_ready(run)
+    end = time.monotonic() + PATIENCE
+    started: set[psutil.Process] = set()
+    while kept(path) == 0 and time.monotonic() < end:
+        started.update(descendants(run))
+        time.sleep(0.1)
+    assert len(started) >= 2
+    alive, processes = kill_after(run, 0.0)
+    assert alive
+    assert left_behind(started | processes) == []
+
+
+def test_one_of_two_dask_workers_is_killed(
+    running: Cluster, tmp_path: Path, uninterrupted: str
+) -> None:
+    path, log = tmp_path / "store.db", tmp_path / "log"
+    struck: list[int] = []
+
+    def strike(progress: Any) -> None:
+        if progress.trained >= MODELS // 4 and not struck:
+            struck.append(progress.trained)
+            running.workers[0].kill()
+
+    wanted = plan(NoisyMean(seconds=SECONDS, log=str(log)), bases=BASES, replicates=REPLICATES)
+    measured = measure(wanted, path, executor=running.executor, progress=strike)
+    assert struck
+    assert struck[0] < MODELS
+    assert (measured.trained, measured.failures) == (MODELS, [])
+    assert exported(path) == uninterrupted
+    assert set(noted(log)) == set(wanted.tasks())
+
+
+def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> None:
+    # The scheduler knows that the losses are there, but the only worker that has them is gone.
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    reference = to_csv(measure(plan(bases=1, replicates=3)).only)
+    with cluster(folder, workers=1) as running:
+        for number, delay in enumerate((0.001, 0.002, 0.001, 0.003)):
+            path = tmp_path / f"{number}.db"
+            options = ["--mark", str(tmp_path / str(number)), "--delay", str(delay)]
+            options += ["--bases", "1", "--replicates", "3"]
+            run = runner.start(path, running.executor, *options)
+            try:
+                out, error = run.communicate(timeout=PATIENCE / 2)
+            finally:
+                run.kill()
+                run.communicate()
+            assert run.returncode == 0, error
+            assert out.split()[1:] == ["6", "0"]
+            assert exported(path) == reference
+
+
+# --- no room --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("executor", ["serial", "threads", "processes"])
+def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: str) -> None:
+    path = tmp_path / "store.db"
+    options = [*OPTIONS[:4], "--seconds", "0.0005"]
+    run = runner.start(path, executor, *options, "--largest-file", "60000")
+    _, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1, error
+    assert error.startswith("StoreError: "), error
+    assert "is the disk full? Nothing committed is lost" in error
+    assert error.count("\n") == 1
+    before = kept(path)
+    run = runner.start(path, executor, *options)
+    out, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0, error
+    assert out.split()[1:] == [str(MODELS - before), str(before)]
+    assert exported(path) == uninterrupted
+
+
+@pytest.mark.parametrize("size", [4096, 20_000, 40_000])
+def test_no_room_from_the_beginning(size: int, tmp_path: Path, uninterrupted: str) -> None:
+    path = tmp_path / "store.db"
+    run = runner.start(path, "serial", *OPTIONS[:4], "--largest-file", str(size))
+    _, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1, error
+    assert error.startswith("StoreError: "), error
+    assert error.count("\n") == 1
+    measure(whole(), path)
+    assert exported(path) == uninterrupted
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode != 0:
+        pytest.skip(f"mounting is not permitted ({done.stderr.strip()})")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, uninterrupted: str) -> None:
+    path = small_disk / "store.db"
+    run = runner.start(path, "serial", *OPTIONS[:4])
+    out, error = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1, out
+    assert error.startswith("StoreError: "), error
+    assert "is the disk full?" in error
+    assert error.count("\n") == 1
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    measure(whole(), path)
+    assert exported(path) == uninterrupted
+
+
+def test_the_limit_is_the_childs_alone() -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("executor", ["serial", "threads", "processes", "dask"])
+def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
+    path = tmp_path / "store.db"
+    options = [*OPTIONS[:4], "--seconds", "0.02"]
+    run = runner.start(path, executor, *options, new_session=True)
+    runner.wait_until_ready(run)
+    started: set[psutil.Process] = set()
+    end = time.monotonic() + PATIENCE
+    while kept(path) < 20 and time.monotonic() < end:
+        started.update(descendants(run))
+        time.sleep(0.02)
+    before = kept(path)
+    assert run.poll() is None
+    os.killpg(run.pid, signal.SIGINT)  # a terminal tells every process of the run
+    _, error = run.communicate(timeout=10)
+    assert run.returncode in (130, -signal.SIGINT), error
+    assert error.count("KeyboardInterrupt") >= 1
+    assert left_behind(started) == []
+    after = kept(path)
+    assert before <= after < MODELS
+    with SqliteStore(path, read_only=True) as store:
+        (last,) = store.status().runs
+    # The run ended in good order and kept what it had.
+    assert last["ended"] is not None
+    assert last["trained"] == after
+    measure(whole(), path)
+    assert exported(path) == uninterrupted

@@ -1,0 +1,121 @@
+"""Populations: what is accepted, what is handed out, and that a fingerprint sees every change."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epsilometer.errors import InputError
+from epsilometer.measurement.population import Population, array_fingerprint
+
+
+def test_records_by_index() -> None:
+    features = np.arange(24.0).reshape(4, 3, 2)
+    population = Population(features=features, labels=["a", "b", "c", "d"])
+    dataset = population.take(np.array([3, 0]))
+    assert len(population) == 4
+    assert len(dataset) == 2
+    assert dataset.features.tolist() == features[[3, 0]].tolist()
+    assert dataset.labels is not None
+    assert dataset.labels.tolist() == ["d", "a"]
+    point = population.point(2)
+    assert point.features.tolist() == features[2].tolist()
+    assert point.label == "c"
+
+
+def test_without_labels() -> None:
+    population = Population(features=[1.0, 2.0])
+    assert population.take(np.array([0])).labels is None
+    assert population.point(1).label is None
+
+
+def test_what_is_handed_out_is_the_receivers_own() -> None:
+    given = np.ones((3, 2))
+    population = Population(features=given, labels=[0, 1, 2])
+    given[:] = 5
+    dataset = population.take(np.array([0, 1]))
+    dataset.features[:] = 7
+    assert dataset.labels is not None
+    dataset.labels[:] = 7
+    population.point(0).features[:] = 7
+    assert (population.features == 1).all()
+    assert population.labels is not None
+    assert population.labels.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        population.features[0, 0] = 3
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "words"),
+    [
+        (1.0, None, "at least 2 records"),
+        ([[1.0]], None, "at least 2 records"),
+        ([[1.0], [np.nan]], None, "finite numbers in features"),
+        ([[1.0], [np.inf]], None, "finite numbers in features"),
+        ([["a"], ["b"]], None, "expected numbers in features, got text"),
+        ([1j, 2j], None, "expected numbers"),
+        (np.array([object(), object()]), None, "got object values"),
+        ([1.0, 2.0], [1], "expected 2 labels"),
+        ([1.0, 2.0], [[1], [2]], "expected 2 labels"),
+        ([1.0, 2.0], [1.0, np.nan], "finite numbers in labels"),
+        ([1.0, 2.0], [None, "a"], "in labels, got object values"),
+    ],
+)
+def test_refused(features: Any, labels: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Population(features=features, labels=labels)
+
+
+CHANGES: list[Any] = [
+    np.array([[1.0, 2.0], [3.0, 4.0]]),
+    np.array([[1.0, 2.0], [3.0, 4.5]]),
+    np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32),
+    np.array([[1, 2], [3, 4]]),
+    np.array([[1, 2], [3, 4]], dtype=np.uint64),
+    np.array([[1.0, 2.0, 3.0, 4.0]]),
+    np.array([1.0, 2.0, 3.0, 4.0]),
+    np.array([[1.0, 3.0], [2.0, 4.0]]),
+    np.array([[0.0, 2.0], [3.0, 4.0]]),
+    np.array([[-0.0, 2.0], [3.0, 4.0]]),
+    np.array(1.0),
+    np.zeros((3, 0)),
+    np.zeros((0, 3)),
+]
+
+
+def test_fingerprints_see_values_types_and_shapes() -> None:
+    prints = [array_fingerprint(array) for array in CHANGES]
+    assert len(set(prints)) == len(prints)
+
+
+def test_fingerprints_do_not_see_memory() -> None:
+    array = np.random.default_rng(2).standard_normal((6, 5))
+    for other in (np.asfortranarray(array), array[::-1].copy()[::-1], array.T.copy().T):
+        assert array_fingerprint(other) == array_fingerprint(array)
+
+
+def test_labels_and_features_do_not_mix() -> None:
+    one = Population(features=[0.0, 1.0], labels=[2.0, 3.0]).fingerprint
+    assert one != Population(features=[2.0, 3.0], labels=[0.0, 1.0]).fingerprint
+    assert one != Population(features=[0.0, 1.0]).fingerprint
+
+
+def test_a_copy_in_another_process_is_the_same() -> None:
+    population = Population(features=[[0.0], [1.0]], labels=["x", "y"])
+    assert pickle.loads(pickle.dumps(population)).fingerprint == population.fingerprint
+
+
+def test_padding_bytes_are_not_records() -> None:
+    # An 80-bit float takes 16 bytes, of which six are whatever was there before.
+    rows = [np.ones(2, dtype=np.longdouble) for _ in range(2)]
+    if rows[0].itemsize > 10:
+        rows[1].view(np.uint8).reshape(2, -1)[:, 10:] = 7
+    assert (rows[0] == rows[1]).all()
+    try:
+        prints = {Population(features=row).fingerprint for row in rows}
+    except InputError:
+        return  # refused, which is as good
+    assert len(prints) == 1

@@ -1,0 +1,424 @@
+"""The SQLite store: what only a file can suffer, and several processes at once."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilometer.attacks.losses import Losses
+from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement.bases import ChallengeBase
+from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.engine import measure
+from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.population import Population
+from epsilometer.measurement.sqlite_store import SqliteStore, is_store
+from epsilometer.measurement.store import Failure
+from epsilometer.training.clipped_mean import ClippedMean
+from epsilometer.training.output_perturbation import NoiseLevels
+from tests.measurement import runner
+from tests.measurement.algorithms import NoisyMean, noted, plan
+
+PARTS = 6
+"""Into so many parts the damage is divided, to share it among test processes."""
+
+
+def two_levels() -> Plan:
+    levels = NoiseLevels(algorithm=ClippedMean(noise=0.0, records=10), scales=(0.1, 0.2))
+    return plan(levels, bases=3, replicates=12)
+
+
+def read(path: Path) -> dict[str, Losses]:
+    with SqliteStore(path, read_only=True) as store:
+        sizes = store.sizes()
+        return {variant: store.losses(sizes, variant) for variant in sizes.variants}
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("intact") / "store.db"
+    measure(two_levels(), path)
+    with SqliteStore(path) as store:
+        store.add_failure(Failure(Task(0, 0, 99), 3, "no"))
+    assert not path.with_name("store.db-wal").exists()
+    return path.read_bytes()
+
+
+# --- opened again ---------------------------------------------------------------------------------
+
+
+def test_opened_again_it_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    measured = measure(two_levels(), path)
+    failure = Failure(Task(2, 1, 7), 3, "kept")
+    with SqliteStore(path) as store:
+        store.add_failure(failure)
+    for read_only in (False, True):
+        with SqliteStore(path, read_only=read_only) as store:
+            sizes = store.sizes()
+            assert sizes == two_levels().sizes
+            assert {name: store.losses(sizes, name) for name in sizes.variants} == measured.losses
+            assert store.failures() == [failure]
+            assert store.names() == ["0", "1", "2"]
+
+
+def test_status(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    measure(plan(bases=3, replicates=4), path)
+    with SqliteStore(path) as store:
+        store.prepare(plan(bases=2, replicates=6))
+        status = store.status()
+    assert status.done == {"": [(4, 4), (4, 4)]}
+    assert status.names == ["0", "1"]
+    assert status.identity["seed"] == 1
+    (run,) = status.runs
+    assert (run["executor"], run["trained"]) == ("serial", 24)
+    assert run["started"] <= run["ended"]
+
+
+def test_looking_leaves_no_trace(intact: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(intact)
+    read(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["store.db"]
+    assert path.read_bytes() == intact
+
+
+def test_read_only_refuses_to_write(intact: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(intact)
+    with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError, match="readonly"):
+        store.prepare(two_levels())
+    assert path.read_bytes() == intact
+
+
+def test_a_loss_of_negative_zero(tmp_path: Path) -> None:
+    # What a model says whose parameters are all 0.
+    still = Plan(
+        population=Population(features=[[0.0], [0.0], [1.0]]),
+        algorithm=ClippedMean(noise=0.0, records=10),
+        design=MeasureMIAFast(replicates=3),
+        challenge_bases=[ChallengeBase(dataset=[0, 1], challenge=2)],
+        seed=1,
+    )
+    assert measure(still, tmp_path / "store.db").only == measure(still).only
+
+
+# --- what is not a store --------------------------------------------------------------------------
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "losses.csv"
+    path.write_text("challenge_base,hypothesis,replicate,loss\n" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"losses\.csv: is not a store of losses.*left as it is"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+    assert not is_store(path)
+
+
+def test_another_database(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE mine (x)")
+        db.execute("INSERT INTO mine VALUES (1)")
+        db.commit()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is a database, but not a store of losses"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+    assert is_store(path)
+
+
+def test_an_empty_database_with_the_mark_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA application_id = 77")
+    with pytest.raises(StoreError, match="not a store of losses"):
+        SqliteStore(path)
+
+
+@pytest.mark.parametrize("version", [0, 2, 1_000_000])
+def test_another_format(intact: bytes, tmp_path: Path, version: int) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(intact)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(
+        StoreError, match=f"has format {version}; this version of Epsilometer reads 1"
+    ):
+        SqliteStore(path)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a store of losses, got no such file"):
+        SqliteStore(tmp_path / "absent.db", read_only=True)
+    with pytest.raises(InputError, match="expected its folder to be there"):
+        SqliteStore(tmp_path / "absent" / "store.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_its_place(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        SqliteStore(tmp_path)
+
+
+def test_a_store_without_a_plan(tmp_path: Path) -> None:
+    with (
+        SqliteStore(tmp_path / "store.db") as store,
+        pytest.raises(StoreError, match="holds no plan yet"),
+    ):
+        store.sizes()
+
+
+@pytest.mark.parametrize("name", ["with space.db", "100%.db", "a?mode=ro.db", "#1.db", "é.db"])
+def test_any_file_name(tmp_path: Path, name: str) -> None:
+    measure(plan(), tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that other users can look into, unlike pytest's."""
+    folder = Path(tempfile.mkdtemp(prefix="epsilometer-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("locked", ["file", "folder"])
+def test_a_store_without_permission_to_write(
+    intact: bytes, shared_folder: Path, locked: str
+) -> None:
+    path = shared_folder / "store.db"
+    if locked == "file":
+        path.write_bytes(intact)
+        path.chmod(0o444)
+    shared_folder.chmod(0o777 if locked == "file" else 0o555)
+    code = (
+        "import os, sys; from epsilometer.errors import StoreError\n"
+        "from epsilometer.measurement.plan import Task\n"
+        "from epsilometer.measurement.sqlite_store import SqliteStore\n"
+        "from epsilometer.measurement.store import Failure\n"
+        "failure = Failure(Task(0, 0, 0), 1, 'no')\n"
+        "if os.getuid() == 0: os.setuid(65534)  # permissions do not stop root\n"
+        "try:\n"
+        "    with SqliteStore(sys.argv[1]) as store: store.add_failure(failure)\n"
+        "except StoreError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    shared_folder.chmod(0o755)
+    assert "cannot be opened for writing" in done.stdout, done.stderr
+    if locked == "file":
+        assert path.read_bytes() == intact
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def damaged_places(intact: bytes, part: int) -> list[int]:
+    """Every byte in use and some of the rest, in one part of the file."""
+    size = -(-len(intact) // PARTS)
+    inside = range(part * size, min((part + 1) * size, len(intact)))
+    return [place for place in inside if intact[place] or place % 64 == 0]
+
+
+def damaged(intact: bytes, place: int, rng: np.random.Generator) -> bytes:
+    """One byte changed: one bit of it, or all."""
+    changed = bytearray(intact)
+    changed[place] ^= int(rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 255]))
+    return bytes(changed)
+
+
+def put(path: Path, content: bytes) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    path.write_bytes(content)
+
+
+def shown(wrong: list[str]) -> str:
+    return f"{len(wrong)} wrong: " + "; ".join(wrong[:10])
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_damage_is_noticed_or_harmless(intact: bytes, tmp_path: Path, part: int) -> None:
+    path = tmp_path / "store.db"
+    put(path, intact)
+    reference = read(path)
+    rng = np.random.default_rng(part)
+    wrong = []
+    for place in damaged_places(intact, part):
+        content = damaged(intact, place, rng)
+        put(path, content)
+        try:
+            if read(path) != reference:
+                wrong.append(f"byte {place}: other losses, no error")
+        except StoreError as error:
+            if "\n" in str(error) or "store.db" not in str(error):
+                wrong.append(f"byte {place}: {error}")
+        except Exception as error:  # noqa: BLE001 - any other kind is what is looked for
+            wrong.append(f"byte {place}: {type(error).__name__} {error}")
+        if path.read_bytes() != content:
+            wrong.append(f"byte {place}: the file was changed")
+    assert not wrong, shown(wrong)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_going_on_with_a_damaged_store(intact: bytes, tmp_path: Path, part: int) -> None:
+    path = tmp_path / "store.db"
+    put(path, intact)
+    reference = read(path)
+    rng = np.random.default_rng(100 + part)
+    wrong = []
+    for place in damaged_places(intact, part)[::9]:
+        content = damaged(intact, place, rng)
+        put(path, content)
+        try:
+            if measure(two_levels(), path).losses != reference:
+                wrong.append(f"byte {place}: other losses, no error")
+        except StoreError:
+            if path.read_bytes() != content:
+                wrong.append(f"byte {place}: refused, but changed")
+        except Exception as error:  # noqa: BLE001 - any other kind is what is looked for
+            wrong.append(f"byte {place}: {type(error).__name__} {error}")
+    assert not wrong, shown(wrong)
+
+
+def test_a_page_of_zeros_or_noise(intact: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    put(path, intact)
+    reference = read(path)
+    rng = np.random.default_rng(5)
+    refused = 0
+    for first in range(0, len(intact), 4096):
+        for filling in (bytes(4096), rng.bytes(4096)):
+            put(path, intact[:first] + filling + intact[first + 4096 :])
+            try:
+                assert read(path) == reference, first
+            except StoreError:
+                refused += 1
+    # All pages but those of tables that losses do not need.
+    assert refused >= 2 * (len(intact) // 4096 - 2)
+
+
+def test_a_truncated_store(intact: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    lengths = [2, 15, 16, 50, 99, 100, 101, 512, *range(1000, len(intact) - 4095, 1000)]
+    lengths += range(4096, len(intact), 4096)
+    for length in lengths:
+        for read_only in (False, True):
+            put(path, intact[:length])
+            with pytest.raises(StoreError, match=r"damaged|not a store"):
+                SqliteStore(path, read_only=read_only)
+            assert path.read_bytes() == intact[:length], length
+
+
+def test_an_empty_file_is_a_store_not_yet_begun(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    with pytest.raises(StoreError, match="not a store of losses"):
+        SqliteStore(path, read_only=True)
+    assert path.stat().st_size == 0
+    assert len(measure(plan(), path).only) == 20
+
+
+def test_a_lost_log_loses_losses_but_makes_none_up(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    reference = measure(plan()).only
+    with SqliteStore(path) as store:
+        measure(plan(), store)
+        log = path.with_name("store.db-wal").read_bytes()
+        main = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for place in [*range(0, len(log), 997), *range(32, 56)]:
+        copy = tmp_path / "copy.db"
+        put(copy, main)
+        copy.with_name("copy.db-wal").write_bytes(damaged(log, place, rng))
+        assert measure(plan(), copy).only == reference, place
+
+
+def test_types_are_strict(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    measure(plan(), path)
+    bad = [
+        "INSERT INTO losses VALUES ('x', 0, 0, '', 1.0, 1)",
+        "INSERT INTO losses VALUES (0, 2, 0, '', 1.0, 1)",
+        "INSERT INTO losses VALUES (9, 0, 0, '', 'high', 1)",
+        "INSERT INTO losses VALUES (9, 0, 0, '', NULL, 1)",
+        "INSERT INTO losses VALUES (9, 0, 0, x'00', 1.0, 1)",
+        "INSERT INTO plan VALUES ('k', x'00')",
+        "INSERT INTO bases VALUES ('one', 'name', 'print')",
+        "INSERT INTO failures VALUES (0, 0, 0, 'often', 'no')",
+        "INSERT INTO runs (started, executor, versions, trained) VALUES ('', '', '', 'x')",
+    ]
+    with closing(sqlite3.connect(path)) as db:
+        for statement in bad:
+            with pytest.raises(sqlite3.IntegrityError):
+                db.execute(statement)
+
+
+def test_a_loss_changed_by_hand_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    measure(plan(), path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE losses SET loss = loss + 1e-12 WHERE base = 1 AND replicate = 3")
+        db.commit()
+    with pytest.raises(StoreError, match=r"damaged .*base 1, hypothesis 0, replicate 3"):
+        measure(plan(), path)
+
+
+# --- several processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("_attempt", range(4))
+def test_two_processes_create_and_fill_one_store(tmp_path: Path, _attempt: int) -> None:
+    path, log = tmp_path / "store.db", tmp_path / "log"
+    options = ["--bases", "4", "--replicates", "40", "--seconds", "0.002", "--log", str(log)]
+    runs = [runner.start(path, "serial", "--wait", *options) for _ in range(2)]
+    for run in runs:
+        runner.wait_until_ready(run)
+    answers = []
+    for run in runs:
+        assert run.stdin is not None
+        run.stdin.write("go\n")
+        run.stdin.flush()
+    for run in runs:
+        out, error = run.communicate(timeout=60)
+        assert run.returncode == 0, error
+        answers.append([int(number) for number in out.split()])
+    wanted = plan(NoisyMean(), bases=4, replicates=40)
+    assert read(path)[""] == measure(wanted).only
+    assert [sum(answer) for answer in answers] == [320, 320]
+    # Every model is credited to the process whose loss was kept.
+    assert sum(trained for trained, _ in answers) == 320
+    assert set(noted(log)) == set(wanted.tasks())
+
+
+def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
+    for attempt in range(3):
+        path = tmp_path / f"store-{attempt}.db"
+        runs = [runner.start(path, "serial", "--wait") for _ in range(5)]
+        for run in runs:
+            runner.wait_until_ready(run)
+        for run in runs:
+            assert run.stdin is not None
+            run.stdin.write("go\n")
+            run.stdin.flush()
+        ends = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
+        assert [code for _, code in ends] == [0] * 5, ends
+        assert read(path)[""] == measure(plan()).only

@@ -1,0 +1,98 @@
+"""The Gaussian mechanism against its definition: the divergence of two normals, by mpmath."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import pytest
+
+from epsilometer.errors import InputError
+from epsilometer.model.gaussian_mechanism import gaussian_delta, gaussian_epsilon
+
+
+def divergence(epsilon: float, ratio: float) -> Any:
+    """Integral of max(0, p - exp(epsilon) q), p = N(ratio, 1), q = N(0, 1), to 30 digits."""
+    with mpmath.workdps(30):
+        a = mpmath.mpf(ratio)
+        # p > exp(epsilon) q to the right of this point.
+        edge = mpmath.mpf(epsilon) / a + a / 2
+
+        def excess(x: Any) -> Any:
+            return mpmath.npdf(x, a) - mpmath.exp(epsilon) * mpmath.npdf(x)
+
+        return mpmath.quad(excess, [edge, edge + 1, edge + 4, edge + 10, max(edge, a) + 40])
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0, 20.0])
+def test_delta_is_the_divergence(epsilon: float, ratio: float) -> None:
+    expected = float(divergence(epsilon, ratio))
+    # Two terms near each other are subtracted: their rounding, 1e-16 of each, is what is left.
+    assert gaussian_delta(epsilon, sensitivity=ratio, noise=1.0) == pytest.approx(
+        expected, rel=1e-10, abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3, 0.02])
+def test_epsilon_inverts_the_divergence(delta: float, ratio: float) -> None:
+    epsilon = gaussian_epsilon(delta, sensitivity=2 * ratio, noise=2.0)
+    # Epsilon is right to 1e-10, so delta is to that times its slope, which is below 1.
+    assert float(divergence(epsilon, ratio)) == pytest.approx(delta, rel=1e-5, abs=1e-10)
+
+
+def test_a_wrong_formula_fails_the_same_check() -> None:
+    # The classical bound of Dwork and Roth is no equality.
+    delta, ratio = 1e-3, 1.0
+    classical = ratio * math.sqrt(2 * math.log(1.25 / delta))
+    assert abs(float(divergence(classical, ratio)) - delta) > 1e-5 * delta + 1e-10
+
+
+def test_limits() -> None:
+    assert gaussian_epsilon(0.0, sensitivity=1.0, noise=1.0) == math.inf
+    assert gaussian_epsilon(0.9, sensitivity=1.0, noise=1.0) == 0.0
+    total_variation = gaussian_delta(0.0, sensitivity=1.0, noise=1.0)
+    assert total_variation == pytest.approx(math.erf(1 / math.sqrt(8)), rel=1e-12)
+    assert gaussian_epsilon(total_variation, sensitivity=1.0, noise=1.0) == 0.0
+    assert gaussian_delta(1e6, sensitivity=1.0, noise=1.0) == 0.0
+    assert gaussian_delta(0.0, sensitivity=1e6, noise=1.0) == 1.0
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-6])
+def test_hardly_any_noise(noise: float) -> None:
+    # Epsilon near ratio^2 / 2, where exp(epsilon) is far beyond the largest number.
+    epsilon = gaussian_epsilon(1e-5, sensitivity=1.0, noise=noise)
+    ratio = 1 / noise
+    edge = epsilon / ratio - ratio / 2
+    # Phi(-edge) less a smaller term of the order of delta / ratio.
+    assert 0.5 * math.erfc(edge / math.sqrt(2)) == pytest.approx(1e-5, rel=10 / ratio)
+
+
+def test_it_falls_with_epsilon_and_noise() -> None:
+    deltas = [gaussian_delta(e / 10, sensitivity=1.0, noise=1.0) for e in range(100)]
+    assert deltas == sorted(deltas, reverse=True)
+    epsilons = [gaussian_epsilon(1e-5, sensitivity=1.0, noise=n / 10) for n in range(1, 60)]
+    assert epsilons == sorted(epsilons, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"epsilon": -1.0, "sensitivity": 1.0, "noise": 1.0}, "epsilon"),
+        ({"epsilon": math.inf, "sensitivity": 1.0, "noise": 1.0}, "epsilon"),
+        ({"epsilon": 1.0, "sensitivity": 0.0, "noise": 1.0}, "sensitivity"),
+        ({"epsilon": 1.0, "sensitivity": 1.0, "noise": 0.0}, "noise"),
+        ({"epsilon": 1.0, "sensitivity": 1.0, "noise": math.nan}, "noise"),
+    ],
+)
+def test_out_of_range(arguments: dict[str, float], name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        gaussian_delta(**arguments)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_delta_out_of_range(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        gaussian_epsilon(delta, sensitivity=1.0, noise=1.0)

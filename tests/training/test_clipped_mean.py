@@ -1,0 +1,212 @@
+"""The clipped mean: its privacy is known, so what is measured on it can be checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from epsilometer.errors import InputError
+from epsilometer.measurement.bases import Include, Replace
+from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.engine import measure
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.population import Dataset, Point, Population
+from epsilometer.training.clipped_mean import ClippedMean
+from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
+
+
+def divergence(epsilon: float, *, sensitivity: float, noise: float) -> float:
+    """Hockey-stick divergence of two normals, integrated by mpmath."""
+    with mpmath.workdps(30):
+
+        def excess(x: Any) -> Any:
+            there, here = mpmath.npdf(x, sensitivity, noise), mpmath.npdf(x, 0, noise)
+            return max(mpmath.mpf(0), there - mpmath.exp(epsilon) * here)
+
+        edge = sensitivity / 2 + epsilon * noise**2 / sensitivity
+        return float(mpmath.quad(excess, [edge + k * noise for k in (0, 1, 3, 6, 10, 20, 40)]))
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
+@pytest.mark.parametrize("noise", [0.005, 0.02, 0.1])
+@pytest.mark.parametrize("adjacency", [Include(), Replace()], ids=["include", "replace"])
+def test_epsilon_is_that_of_the_gaussian_mechanism(
+    delta: float, noise: float, adjacency: Include | Replace
+) -> None:
+    algorithm = ClippedMean(noise=noise, records=50, bound=2.0)
+    # One record's share of the mean, bound / records; twice that if another takes its place.
+    sensitivity = 0.04 * (1 if adjacency.name == "include" else 2)
+    epsilon = algorithm.epsilon(delta, adjacency)
+    if epsilon == 0:
+        assert divergence(0.0, sensitivity=sensitivity, noise=noise) <= delta
+        return
+    # Epsilon is right to 1e-10; delta changes by less than that.
+    found = divergence(epsilon, sensitivity=sensitivity, noise=noise)
+    assert found == pytest.approx(delta, rel=1e-5, abs=1e-10)
+    wrong = divergence(epsilon, sensitivity=2 * sensitivity, noise=noise)
+    assert wrong != pytest.approx(delta, rel=1e-5, abs=1e-10)
+
+
+def test_without_noise_there_is_no_privacy() -> None:
+    algorithm = ClippedMean(noise=0.0, records=10)
+    assert algorithm.epsilon(1e-3) == math.inf
+    dataset = Dataset(features=np.array([[3.0, 4.0], [0.3, 0.4]]))
+    released = algorithm.train(dataset, np.random.default_rng(1))
+    # (3, 4) is clipped to length 1; (0.3, 0.4) stays.
+    np.testing.assert_allclose(released, [0.09, 0.12], rtol=1e-15)
+
+
+def test_records_are_clipped_and_zeros_stay() -> None:
+    algorithm = ClippedMean(noise=0.0, records=1, bound=2.0)
+    rng = np.random.default_rng(1)
+    for row, expected in (([0.0, 0.0], [0.0, 0.0]), ([0.0, 1.5], [0.0, 1.5]), ([-9, 0], [-2.0, 0])):
+        features = np.array([row])
+        assert algorithm.train(Dataset(features=features), rng).tolist() == expected
+    assert algorithm.loss(np.ones(2), Point(features=np.zeros(2))) == 0.0
+
+
+def test_images_are_vectors() -> None:
+    algorithm = ClippedMean(noise=0.0, records=2)
+    features = np.random.default_rng(2).standard_normal((3, 2, 2))
+    flat = algorithm.train(Dataset(features=features.reshape(3, 4)), np.random.default_rng(1))
+    image = algorithm.train(Dataset(features=features), np.random.default_rng(1))
+    assert image.tolist() == flat.tolist()
+    assert algorithm.loss(image, Point(features=features[0])) == algorithm.loss(
+        flat, Point(features=features[0].ravel())
+    )
+
+
+def test_noise_has_its_standard_deviation() -> None:
+    algorithm = ClippedMean(noise=0.7, records=5)
+    dataset = Dataset(features=np.zeros((5, 4000)))
+    released = algorithm.train(dataset, np.random.default_rng(3))
+    # The standard error of a standard deviation is sigma / sqrt(2 n); five of them.
+    assert abs(released.std() - 0.7) < 5 * 0.7 / math.sqrt(8000)
+    assert abs(released.mean()) < 5 * 0.7 / math.sqrt(4000)
+
+
+# --- measured against the closed form -------------------------------------------------------------
+
+BASES, REPLICATES, RECORDS, BOUND = 20, 400, 30, 1.5
+
+
+def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[int, int, int]:
+    """False positives and false negatives over all bases, and trials under each hypothesis."""
+    rng = np.random.default_rng(11)
+    rows = rng.standard_normal((60, 8))
+    rows *= BOUND / np.linalg.norm(rows, axis=1, keepdims=True)
+    plan = Plan(
+        population=Population(features=rows),
+        algorithm=ClippedMean(noise=noise, records=RECORDS, bound=BOUND),
+        design=MeasureMIAFast(replicates=REPLICATES),
+        challenge_bases=BASES,
+        dataset_size=RECORDS - 1,
+        adjacency=adjacency,
+        seed=5,
+    )
+    result = plan.design.attack(measure(plan).only).counts(alpha)
+    assert (result.trials_h0 == REPLICATES).all()
+    return (
+        int(result.false_positives.sum()),
+        int(result.false_negatives.sum()),
+        BASES * REPLICATES,
+    )
+
+
+def too_far(found: int, trials: int, rate: float) -> float:
+    """How many standard errors of a binomial count lie between found and expected."""
+    return abs(found - trials * rate) / math.sqrt(trials * rate * (1 - rate))
+
+
+Z = 5.0
+"""A false alarm in 1.7 million for a binomial count.
+
+Cross-feeding fits the attack to 399 shadows, so thresholds miss by about a twentieth of a standard
+deviation, in each base in its own direction; over 20 bases this adds less than a standard error."""
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("ratio", [1.0, 2.0])
+def test_measured_errors_follow_the_closed_form(ratio: float, alpha: float) -> None:
+    sensitivity = BOUND / RECORDS
+    false_positives, false_negatives, trials = counts(sensitivity / ratio, Include(), alpha)
+    miss = float(ndtr(-ndtri(alpha) - ratio))  # 1 - Phi(Phi^-1(alpha) + ratio)
+    assert too_far(false_positives, trials, alpha) < Z
+    assert too_far(false_negatives, trials, miss) < Z
+    # A sensitivity that is off by a factor of two fails the same check, either way.
+    for wrong in (ratio / 2, 2 * ratio):
+        assert too_far(false_negatives, trials, float(ndtr(-ndtri(alpha) - wrong))) > Z
+
+
+def test_replacing_shows_no_more_than_the_loss_can_see() -> None:
+    # The loss sees the direction of z alone; z' adds its own share along it, which differs by base.
+    sensitivity = BOUND / RECORDS
+    _, found, trials = counts(sensitivity, Replace(), 0.1)
+    least = float(ndtr(-ndtri(0.1) - 2.0))  # misses at twice the share, the worst case
+    assert found > trials * least
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"noise": -0.1, "records": 3}, "noise"),
+        ({"noise": math.nan, "records": 3}, "noise"),
+        ({"noise": 0.1, "records": 0}, "records"),
+        ({"noise": 0.1, "records": 2.5}, "records"),
+        ({"noise": 0.1, "records": 3, "bound": 0.0}, "bound"),
+    ],
+)
+def test_out_of_range(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        ClippedMean(**settings)
+
+
+# --- perturbed outputs ----------------------------------------------------------------------------
+
+
+class Bare:
+    """Trains, but shows no parameters."""
+
+    def train(self, dataset: Any, rng: Any) -> None: ...
+
+    def loss(self, model: Any, point: Any) -> float:
+        return 0.0
+
+
+MEAN = ClippedMean(noise=0.0, records=3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: OutputPerturbation(algorithm=Bare(), scale=1.0), "exposes its parameters"),
+        (lambda: OutputPerturbation(algorithm=MEAN, scale=-1.0), "scale"),
+        (
+            lambda: OutputPerturbation(
+                algorithm=NoiseLevels(algorithm=MEAN, scales=(1.0,)), scale=1.0
+            ),
+            "one release",
+        ),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=()), "different noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=(1.0, 1)), "different noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=(math.inf,)), "scale"),
+        (lambda: NoiseLevels(algorithm=Bare(), scales=(1.0,)), "exposes its parameters"),
+    ],
+)
+def test_wrappers_refuse(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_perturbation_adds_its_noise_to_that_of_training() -> None:
+    inner = ClippedMean(noise=0.3, records=3)
+    perturbed = OutputPerturbation(algorithm=inner, scale=0.4)
+    dataset = Dataset(features=np.zeros((3, 4000)))
+    released = perturbed.train(dataset, np.random.default_rng(8))
+    # 0.3 and 0.4 make 0.5; five standard errors.
+    assert abs(released.std() - 0.5) < 5 * 0.5 / math.sqrt(8000)
