@@ -196,7 +196,7 @@ def test_own_algorithm_and_changed_code(config: Path) -> None:
     source.write_text(source.read_text() + "# a remark\n")
     refused = in_shell(*arguments)
     assert refused.returncode == 2
-    assert "algorithm.source is" in refused.stderr
+    assert "algorithm.source file is" in refused.stderr
     assert "--accept-changed-code" in refused.stderr
     accepted = in_shell(*arguments, "--accept-changed-code", "--json", "--allow-unconverged")
     assert json.loads(accepted.stdout)["models_reused"] == 72

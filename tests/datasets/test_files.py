@@ -158,8 +158,8 @@ def test_values_out_of_range_name_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\n1,2\n3,x\n", r"bad\.csv row 3: expected a number in column 'b', got 'x'"),
-        ("a,b\n1,2\n3,\n", r"bad\.csv row 3: expected a number in column 'b', got ''"),
+        ("a,b\n1,2\n3,x\n", r"bad\.csv row 3: expected a finite number in column 'b', got 'x'"),
+        ("a,b\n1,2\n3,\n", r"bad\.csv row 3: expected a finite number in column 'b', got ''"),
         ("a,b\n1,2\n3\n", r"bad\.csv row 3: expected 2 cells, got 1"),
         ("a,b\n1,2\n\n\n3,4,5\n", r"bad\.csv row 5: expected 2 cells, got 3"),
         ("a,a\n1,2\n3,4\n", r"bad\.csv row 1: a column occurs twice"),

@@ -54,14 +54,12 @@ class Recorder(Executor):
         future: Future[Any] = Future()
 
         def run() -> None:
-            try:
-                rows = train_chunk(work, chunk).rows
-            except ValueError as error:
-                future.set_exception(error)
-                return
+            answer = train_chunk(work, chunk)
             with self.lock:
                 self.under_way -= 1
-            future.set_result(Trained(rows, self.seconds * len(chunk.replicates)))
+            if isinstance(answer, Trained):
+                answer = Trained(answer.rows, self.seconds * len(chunk.replicates))
+            future.set_result(answer)
 
         threading.Thread(target=run).start()
         return future
@@ -224,16 +222,17 @@ def test_what_has_come_in_is_kept_when_interrupted(tmp_path: Path) -> None:
     assert measure(plan(replicates=50), path).only == measure(plan(replicates=50)).only
 
 
-def test_user_code_that_exits_in_this_thread_ends_the_run(tmp_path: Path) -> None:
+def test_user_code_that_exits_is_a_failure_like_others(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     algorithm = Faulty(
         faults=tuple((base, h, 4, "exit") for base in (0, 1) for h in (0, 1)),
         log=str(tmp_path / "log"),
     )
-    with pytest.raises(SystemExit):
-        measure(plan(algorithm), path)
+    measured = measure(plan(algorithm), path)
+    assert [failure.task.replicate for failure in measured.failures] == [4] * 4
+    assert all(failure.message.startswith("SystemExit") for failure in measured.failures)
     with SqliteStore(path) as store:
-        assert 1 <= len(store.rows(ALL)) < 20
+        assert len(store.rows(ALL)) == 16
 
 
 class Failing(MemoryStore):
@@ -288,7 +287,7 @@ def test_a_pool_that_breaks_while_a_chunk_is_handed_out(monkeypatch: pytest.Monk
     submit = executors.ProcessesPool.submit
     calls: list[Chunk] = []
 
-    def sometimes(pool: executors.ProcessesPool, chunk: Chunk) -> Future[Trained]:
+    def sometimes(pool: executors.ProcessesPool, chunk: Chunk) -> Future[executors.Answer]:
         calls.append(chunk)
         if len(calls) == 3:
             raise BrokenProcessPool("a worker died")

@@ -361,9 +361,9 @@ def test_types_are_strict(tmp_path: Path) -> None:
         "INSERT INTO losses VALUES (9, 0, 0, '', 'high', 1)",
         "INSERT INTO losses VALUES (9, 0, 0, '', NULL, 1)",
         "INSERT INTO losses VALUES (9, 0, 0, x'00', 1.0, 1)",
-        "INSERT INTO plan VALUES ('k', x'00')",
-        "INSERT INTO bases VALUES ('one', 'name', 'print')",
-        "INSERT INTO failures VALUES (0, 0, 0, 'often', 'no')",
+        "INSERT INTO plan VALUES ('k', x'00', 1)",
+        "INSERT INTO bases VALUES ('one', 'name', 'print', 1)",
+        "INSERT INTO failures VALUES (0, 0, 0, 'often', 'no', 1)",
         "INSERT INTO runs (started, executor, versions, trained) VALUES ('', '', '', 'x')",
     ]
     with closing(sqlite3.connect(path)) as db:

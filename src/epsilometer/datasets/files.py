@@ -6,6 +6,8 @@ row a record, a column a feature, and optionally a column ``label``.
 
 from __future__ import annotations
 
+import math
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from epsilometer.measurement.population import Population
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
+_WHOLE = re.compile(r"-?[0-9]{1,17}")
 
 
 def read(path: Path) -> Population:
@@ -34,7 +37,10 @@ def read(path: Path) -> Population:
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("a single array")
             if "features" not in archive.files:
                 raise InputError(
                     f"{path}: expected an array named features (and optionally labels), "
@@ -52,6 +58,8 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
     header, rows, places = _files.table(
         _files.load(path), ("a column a feature", LABEL), name=path.name
     )
+    if header == [LABEL]:
+        raise InputError(f"{path.name} row 1: expected a column a feature, got only {LABEL}.")
     if len(set(header)) != len(header):
         raise InputError(f"{path.name} row 1: a column occurs twice.")
     features: list[list[float]] = []
@@ -62,22 +70,29 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
             if column == LABEL:
                 labels.append(cell.strip())
                 continue
-            try:
-                numbers.append(float(cell))
-            except ValueError:
-                raise InputError(
-                    f"{place}: expected a number in column {_files.shown(column)}, "
-                    f"got {_files.shown(cell)}."
-                ) from None
+            numbers.append(_number(cell, column, place))
         features.append(numbers)
     return np.array(features), _labels(labels)
+
+
+def _number(cell: str, column: str, place: str) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"{place}: expected a finite number in column {_files.shown(column)}, "
+            f"got {_files.shown(cell)}."
+        )
+    return number
 
 
 def _labels(texts: list[str]) -> Any:
     """Whole numbers if all of them are, otherwise text; None if there is no such column."""
     if not texts:
         return None
-    if all(text.lstrip("-").isdigit() and len(text) < 18 for text in texts):
+    if all(_WHOLE.fullmatch(text) for text in texts):
         return np.array([int(text) for text in texts])
     return np.array(texts)
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from datetime import date, time
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -76,8 +81,9 @@ BATCH = 16
 
 def batch_size_of(algorithm: object) -> int:
     """How many models an algorithm wants to train at once, at least."""
-    usual = BATCH if isinstance(algorithm, TrainsMany) else 1
-    return max(1, int(getattr(algorithm, "batch_size", usual)))
+    if not isinstance(algorithm, TrainsMany):
+        return 1
+    return max(1, int(getattr(algorithm, "batch_size", None) or BATCH))
 
 
 def check(algorithm: Any, *, name: str = "the algorithm") -> None:
@@ -92,62 +98,100 @@ def check(algorithm: Any, *, name: str = "the algorithm") -> None:
             )
 
 
+SOURCE = "source file"
+"""Key under which an identity holds the hash of code; no attribute can have a name with a blank."""
+
+DEEPEST = 30
+
+
 def identity(algorithm: object) -> dict[str, Any]:
     """What an algorithm is, in plain values: equal identities train equal models.
 
-    Its own ``fingerprint`` attribute (text) if it has one; otherwise its class, the source file of its
-    class, and all its attributes.
+    Its own ``fingerprint`` attribute (text) if it has one; otherwise its class, the source files of its
+    class and of its parents, and all its attributes but those its class lists in ``may_grow``.
 
     Raises
     ------
     InputError
         If an attribute has no plain description, so that a change of it could go unseen.
     """
-    described = _described(algorithm, "algorithm")
-    return described if isinstance(described, dict) else {"value": described}
+    return _described_object(algorithm, "algorithm", 0)
 
 
-def _described(value: Any, where: str) -> Any:
+def _described(value: Any, where: str, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise _unclear(value, where)
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, float | Path):
-        return str(value)  # the shortest text that reads back to the same number
     if isinstance(value, list | tuple):
-        return [_described(item, f"{where}[{number}]") for number, item in enumerate(value)]
+        return [
+            _described(item, f"{where}[{number}]", depth + 1) for number, item in enumerate(value)
+        ]
     if isinstance(value, Mapping):
-        return {str(key): _described(item, f"{where}.{key}") for key, item in value.items()}
-    return _described_object(value, where)
+        if all(isinstance(key, str) for key in value):
+            return {
+                key: _described(item, f"{where}.{key}", depth + 1) for key, item in value.items()
+            }
+        pairs = [[key, item] for key, item in value.items()]
+        return {"mapping": _described(pairs, where, depth + 1)}
+    if isinstance(value, bytes | Path | Decimal | Fraction | date | time | re.Pattern | complex):
+        return {type(value).__name__: repr(value)}
+    return _described_object(value, where, depth)
 
 
-def _described_object(value: Any, where: str) -> dict[str, Any]:
+def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
     if isinstance(value, np.ndarray):
         return {"array": array_fingerprint(value)}
     given = getattr(value, "fingerprint", None)
     if isinstance(given, str):
         return {"class": _name(type(value)), "fingerprint": given}
-    if inspect.isclass(value) or inspect.isroutine(value):
+    if isinstance(value, partial):
+        parts = [value.func, value.args, value.keywords]
+        return {"partial": _described(parts, where, depth + 1)}
+    if inspect.isclass(value):
         return {"object": _name(value)} | _source(value)
-    if isinstance(value, np.random.Generator) or not _has_attributes(value):
-        raise InputError(
-            f"{where}: cannot tell whether a {type(value).__name__} has changed between two runs; "
-            "give the algorithm a text attribute `fingerprint` that you change with it."
-        )
-    return {"class": _name(type(value))} | _source(type(value)) | _attributes(value, where)
+    if inspect.isroutine(value):
+        held = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not inspect.ismodule(owner):
+            held.append(owner)
+        holds = {"holds": _described(held, where, depth + 1)} if held else {}
+        return {"object": _name(value)} | _source(value) | holds
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        raise _unclear(value, where)
+    items = _attributes(value)
+    if items is None:
+        raise _unclear(value, where)
+    shown = {name: _described(item, f"{where}.{name}", depth + 1) for name, item in items.items()}
+    described: dict[str, Any] = {"class": _name(type(value))} | _source(type(value))
+    return described | ({"settings": shown} if shown else {})
 
 
-def _has_attributes(value: object) -> bool:
-    return is_dataclass(value) or type(value).__module__ != "builtins"
+def _unclear(value: object, where: str) -> InputError:
+    return InputError(
+        f"{where}: cannot tell whether a {type(value).__name__} has changed between two runs; "
+        "give the algorithm a text attribute `fingerprint` that you change with it."
+    )
 
 
-def _attributes(value: Any, where: str) -> dict[str, Any]:
-    if is_dataclass(value):
-        items = {part.name: getattr(value, part.name) for part in fields(value)}
-    else:
-        items = dict(getattr(value, "__dict__", {}))
-    shown = {name: _described(item, f"{where}.{name}") for name, item in items.items()}
-    return {"settings": shown} if shown else {}
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """All attributes of an object by name; None if it keeps its state elsewhere."""
+    names = list(getattr(value, "__dict__", ()))
+    found = hasattr(value, "__dict__")
+    for parent in type(value).__mro__:
+        slots = parent.__dict__.get("__slots__", ())
+        found = found or "__slots__" in parent.__dict__
+        names += [slots] if isinstance(slots, str) else list(slots)
+    if not found:
+        return None
+    growing = getattr(type(value), "may_grow", ())
+    return {
+        name: getattr(value, name)
+        for name in dict.fromkeys(names)
+        if name not in growing and not name.startswith("__") and hasattr(value, name)
+    }
 
 
 def _name(value: Any) -> str:
@@ -155,15 +199,25 @@ def _name(value: Any) -> str:
 
 
 def _source(value: Any) -> dict[str, str]:
-    """Hash of the file that defines it; installed packages are known by their name alone."""
-    module = str(getattr(value, "__module__", ""))
+    """Hash of the files that define it; installed packages are known by their name alone."""
+    parents = value.__mro__ if inspect.isclass(value) else (value,)
+    digests = [digest for digest in map(_file_digest, parents) if digest is not None]
+    if not digests:
+        return {}
+    whole = "".join(dict.fromkeys(digests))
+    return {SOURCE: hashlib.sha256(whole.encode()).hexdigest()}
+
+
+def _file_digest(value: Any) -> str | None:
+    module = str(getattr(value, "__module__", None) or "")
+    if module.partition(".")[0] in {"epsilometer", "builtins", *sys.stdlib_module_names}:
+        return None
     try:
         file = inspect.getsourcefile(value)
-    except TypeError:
-        return {}
-    if file is None or module.startswith("epsilometer.") or "site-packages" in Path(file).parts:
-        return {}
-    try:
-        return {"source": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
-    except OSError:
-        return {}
+        if file is not None and "site-packages" in Path(file).parts:
+            return None
+        if file is not None and Path(file).is_file():
+            return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        return hashlib.sha256(inspect.getsource(value).encode()).hexdigest()
+    except (OSError, TypeError):
+        return None  # typed in, or compiled

@@ -85,6 +85,9 @@ class ChallengeBase:
                 f"got shape {indices.shape} of {indices.dtype}."
             )
         indices = indices.astype(np.int64)
+        challenge = _validate.whole_number("challenge", challenge, least=0)
+        if replacement is not None:
+            replacement = _validate.whole_number("replacement", replacement, least=0)
         special = [challenge] if replacement is None else [challenge, replacement]
         whole = np.concatenate([indices, special])
         if whole.min() < 0 or len(np.unique(whole)) != len(whole):
@@ -94,8 +97,8 @@ class ChallengeBase:
             )
         indices.flags.writeable = False
         object.__setattr__(self, "dataset", indices)
-        object.__setattr__(self, "challenge", int(challenge))
-        object.__setattr__(self, "replacement", None if replacement is None else int(replacement))
+        object.__setattr__(self, "challenge", challenge)
+        object.__setattr__(self, "replacement", replacement)
         object.__setattr__(self, "name", name)
 
     def records(self, hypothesis: int) -> IntArray:

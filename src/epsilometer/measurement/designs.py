@@ -63,7 +63,8 @@ class MeasureMIAFast:
     replicates: int
 
     def __post_init__(self) -> None:
-        _validate.whole_number("replicates", self.replicates, least=3)
+        number = _validate.whole_number("replicates", self.replicates, least=3)
+        object.__setattr__(self, "replicates", number)
 
     def identity(self) -> dict[str, object]:
         return {"name": "MeasureMIAFast"}
@@ -149,9 +150,9 @@ class MeasureMIA:
     shadows_h1: int
 
     def __post_init__(self) -> None:
-        _validate.whole_number("replicates", self.replicates)
-        _validate.whole_number("shadows_h0", self.shadows_h0, least=2)
-        _validate.whole_number("shadows_h1", self.shadows_h1, least=2)
+        for name, least in (("replicates", 1), ("shadows_h0", 2), ("shadows_h1", 2)):
+            number = _validate.whole_number(name, getattr(self, name), least=least)
+            object.__setattr__(self, name, number)
 
     def identity(self) -> dict[str, object]:
         return {

@@ -27,13 +27,20 @@ from typing import NamedTuple
 
 from epsilometer import _validate
 from epsilometer.attacks.losses import Losses
-from epsilometer.errors import EpsilometerError
+from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import OpenedPool, Pool, open_pool
+from epsilometer.measurement.executors import (
+    Answer,
+    OpenedPool,
+    Pool,
+    ResultLostError,
+    WorkerDiedError,
+    open_pool,
+)
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import Chunk, LossRow, Trained, Work
+from epsilometer.measurement.tasks import Chunk, LossRow, Problem, Trained, Work
 
 RETRIES = 2
 CHUNK_SECONDS = 0.3
@@ -43,7 +50,8 @@ COMMIT_SECONDS = 0.2
 """Losses wait no longer than this before they are committed."""
 
 LARGEST_CHUNK = 1000
-LONGEST_MESSAGE = 500
+MOST_LOST = 10
+"""How often the answer of a model may be lost before that counts as its failure."""
 
 
 class Progress(NamedTuple):
@@ -185,7 +193,10 @@ class _Run:
         """Models of chunks that failed: handed out one by one, so that the guilty one is found."""
         self.suspects: deque[Task] = deque()
         """Models under way when a worker died: trained with nothing else under way."""
-        self.under_way: dict[Future[Trained], Chunk] = {}
+        self.under_way: dict[Future[Answer], Chunk] = {}
+        self.alone: Future[Answer] | None = None
+        """A suspect under way with nothing else."""
+        self.lost: Counter[Task] = Counter()
         self.waiting: list[LossRow] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
@@ -231,7 +242,7 @@ class _Run:
         if self.suspects:
             if not self.under_way:
                 task = self.suspects.popleft()
-                self._submit(pool, Chunk(task.base, task.hypothesis, (task.replicate,)))
+                self.alone = self._submit(pool, _single(task))
             return True
         # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
         # chunk has ended before the next can be handed out.
@@ -243,13 +254,22 @@ class _Run:
             self._submit(pool, chunk)
         return bool(self.under_way)
 
-    def _submit(self, pool: Pool, chunk: Chunk) -> None:
-        self.under_way[pool.submit(chunk)] = chunk
+    def _submit(self, pool: Pool, chunk: Chunk) -> Future[Answer] | None:
+        try:
+            future = pool.submit(chunk)
+        except BrokenExecutor:
+            self._recover([chunk], pool)
+            return None
+        except RuntimeError as error:
+            raise ExecutorError(
+                f"{pool.name}: takes no more work ({error}). Losses that came in are kept."
+            ) from None
+        self.under_way[future] = chunk
+        return future
 
     def _next_chunk(self) -> Chunk | None:
         if self.again:
-            task = self.again.popleft()
-            return Chunk(task.base, task.hypothesis, (task.replicate,))
+            return _single(self.again.popleft())
         while self.groups:
             place = self.order.randrange(len(self.groups))
             group = self.groups[place]
@@ -277,27 +297,46 @@ class _Run:
 
     # --- what comes back ----------------------------------------------------------------------
 
-    def _take_in(self, ready: Iterable[Future[Trained]], pool: Pool) -> None:
+    def _take_in(self, ready: Iterable[Future[Answer]], pool: Pool) -> None:
         broken: list[Chunk] = []
         for future in ready:
             chunk = self.under_way.pop(future)
-            try:
-                error = future.exception()
-            except CancelledError:
+            error = CancelledError() if future.cancelled() else future.exception()
+            if error is None:
+                self._accept(chunk, future.result())
+            elif isinstance(error, BrokenExecutor | CancelledError):
                 broken.append(chunk)
-                continue
-            if isinstance(error, BrokenExecutor):
-                broken.append(chunk)
+            elif isinstance(error, WorkerDiedError):
+                self._suspect(chunk.tasks(), alone=future is self.alone)
+            elif isinstance(error, ResultLostError):
+                self._lost(chunk)
             elif isinstance(error, KeyboardInterrupt):
                 raise error
-            elif error is not None:
-                self._failed(chunk, _message(error))
             else:
-                self._accept(chunk, future.result())
+                self._failed(chunk, f"{type(error).__name__}: {error}")
         if broken:
             self._recover(broken, pool)
 
-    def _accept(self, chunk: Chunk, trained: Trained) -> None:
+    def _suspect(self, tasks: list[Task], *, alone: bool) -> None:
+        """A worker died: whoever was alone did it, otherwise each is to be tried alone."""
+        if alone:
+            self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
+        else:
+            self.suspects += tasks
+
+    def _lost(self, chunk: Chunk) -> None:
+        """Nobody is to blame for an answer that was lost, unless it happens over and over."""
+        for task in chunk.tasks():
+            self.lost[task] += 1
+            if self.lost[task] <= MOST_LOST:
+                self.again.append(task)
+            else:
+                self._count_failure(task, "its result was lost again and again", self.again)
+
+    def _accept(self, chunk: Chunk, trained: Answer) -> None:
+        if isinstance(trained, Problem):
+            self._failed(chunk, trained.message)
+            return
         self._adapt(trained, len(chunk.replicates))
         bad: dict[int, float] = {}
         for row in trained.rows:
@@ -330,10 +369,7 @@ class _Run:
         self.under_way.clear()
         self._commit()
         pool.restart()
-        if len(tasks) == 1:
-            self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
-        else:
-            self.suspects += tasks
+        self._suspect(tasks, alone=len(tasks) == 1)
 
     def _salvage(self) -> None:
         """Take in what has ended well, whatever happens to the rest."""
@@ -370,6 +406,5 @@ class _Run:
         )
 
 
-def _message(error: BaseException) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."
+def _single(task: Task) -> Chunk:
+    return Chunk(task.base, task.hypothesis, (task.replicate,))

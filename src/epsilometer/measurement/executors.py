@@ -9,25 +9,45 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Protocol
 
 from epsilometer import _validate
 from epsilometer.errors import ExecutorError, InputError
-from epsilometer.measurement.tasks import Chunk, Trained, Work, train_chunk
+from epsilometer.measurement.serial_executor import SerialExecutor
+from epsilometer.measurement.tasks import Chunk, Problem, Trained, Work, train_chunk
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 CONNECT_SECONDS = 15
 WORKERS_SECONDS = 60
+
+
+Answer = Trained | Problem
+
+
+class WorkerDiedError(Exception):
+    """The worker that had a chunk died, perhaps because of it."""
+
+
+class ResultLostError(Exception):
+    """A chunk's answer was lost on its way; the chunk is not to blame."""
 
 
 class Pool(Protocol):
@@ -40,29 +60,13 @@ class Pool(Protocol):
         """How many chunks can be trained at the same time."""
         ...
 
-    def submit(self, chunk: Chunk) -> Future[Trained]: ...
+    def submit(self, chunk: Chunk) -> Future[Answer]: ...
 
     def restart(self) -> None:
         """Make it usable again after it broke, or raise :class:`ExecutorError`."""
         ...
 
     def close(self, *, wait: bool = True) -> None: ...
-
-
-class SerialExecutor(Executor):
-    """Runs each call at once in the calling thread."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:
-            # Whatever a call raises belongs to its future; what stops the program goes on doing so.
-            future.set_exception(error)
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-        return future
 
 
 class ExecutorPool:
@@ -76,7 +80,7 @@ class ExecutorPool:
     def slots(self) -> int:
         return self._slots
 
-    def submit(self, chunk: Chunk) -> Future[Trained]:
+    def submit(self, chunk: Chunk) -> Future[Answer]:
         return self._executor.submit(train_chunk, self._work, chunk)
 
     def restart(self) -> None:
@@ -98,21 +102,36 @@ class ProcessesPool:
 
     def __init__(self, work: Work, workers: int) -> None:
         self._work, self._workers = work, workers
+        try:
+            pickle.dumps(work.algorithm)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InputError(
+                f"the algorithm cannot be sent to other processes ({error}); define it at the top "
+                "of a module, or use the executor threads."
+            ) from None
         self._executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
+        executor = ProcessPoolExecutor(
             self._workers,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin_worker,
             initargs=(self._work,),
         )
+        try:
+            executor.submit(_ready).result()
+        except BrokenExecutor:
+            raise ExecutorError(
+                "processes: workers cannot start; the algorithm must be importable in a new "
+                'process, and a script needs `if __name__ == "__main__":`.'
+            ) from None
+        return executor
 
     @property
     def slots(self) -> int:
         return self._workers
 
-    def submit(self, chunk: Chunk) -> Future[Trained]:
+    def submit(self, chunk: Chunk) -> Future[Answer]:
         return self._executor.submit(_train_installed, chunk)
 
     def restart(self) -> None:
@@ -137,6 +156,10 @@ def _begin_worker(work: Work) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
+def _ready() -> None:
+    """Answers as soon as a worker has started."""
+
+
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -144,7 +167,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _train_installed(chunk: Chunk) -> Trained:
+def _train_installed(chunk: Chunk) -> Answer:
     return train_chunk(_installed[0], chunk)
 
 
@@ -171,7 +194,7 @@ class DaskPool:
                 n_workers=workers,
                 threads_per_worker=1,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",
                 silence_logs="ERROR",
             )
         target = self._cluster if address is None else f"tcp://{address}"
@@ -198,42 +221,86 @@ class DaskPool:
             ) from None
         self._payload = _packed(work)
         self._digest = hashlib.sha256(self._payload).hexdigest()
-        self._executor = self._client.get_executor(pure=False)
         self._share()
-        self._counted = (-self._REFRESH, 1)
+        self._counted, self._number = -self._REFRESH, 1
+        self._last_worker = time.monotonic()
 
     def _share(self) -> None:
         self._shared = self._client.scatter(self._payload, broadcast=True, hash=False)
 
     @property
     def slots(self) -> int:
-        then, number = self._counted
         now = time.monotonic()
-        if now - then > self._REFRESH:
-            # Workers come and go.
-            number = max(1, sum(self._client.nthreads().values()))
-            self._counted = (now, number)
-        return number
+        if now - self._counted > self._REFRESH:
+            self._look(now)
+        return self._number
 
-    def submit(self, chunk: Chunk) -> Future[Trained]:
-        future: Future[Trained] = self._executor.submit(
-            _train_packed, self._shared, self._digest, chunk
+    def _look(self, now: float) -> None:
+        """Workers come and go; without any, or without the scheduler, nothing will ever come back."""
+        try:
+            threads = sum(self._client.nthreads().values())
+        except (OSError, TimeoutError):
+            raise self._gone() from None
+        if self._client.status != "running":
+            raise self._gone()
+        self._counted, self._number = now, max(1, threads)
+        if threads:
+            self._last_worker = now
+        elif now - self._last_worker > WORKERS_SECONDS:
+            raise self._deserted()
+
+    def _gone(self) -> ExecutorError:
+        return ExecutorError(
+            f"{self.name}: the scheduler is gone. Losses that came in are kept; run again."
         )
-        return future
+
+    def _deserted(self) -> ExecutorError:
+        return ExecutorError(
+            f"{self.name}: all workers have been gone for {WORKERS_SECONDS} s. Losses that came in "
+            "are kept; start workers and run again."
+        )
+
+    def submit(self, chunk: Chunk) -> Future[Answer]:
+        if self._shared.status != "finished":
+            self._share_anew()
+        inner = self._client.submit(_train_packed, self._shared, self._digest, chunk, pure=False)
+        outer: Future[Answer] = Future()
+        inner.add_done_callback(partial(_hand_over, outer))
+        return outer
+
+    def _share_anew(self) -> None:
+        """Every worker that had the work is gone: wait for others and send it again."""
+        try:
+            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+            self._share()
+        except TimeoutError:
+            raise self._deserted() from None
+        except OSError:
+            raise self._gone() from None
 
     def restart(self) -> None:
-        if self._client.status != "running":
-            raise ExecutorError(
-                f"{self.name}: the scheduler is gone. Losses that came in are kept; run again."
-            )
-        self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
-        self._share()
+        """There is nothing to start: the cluster looks after its workers."""
 
     def close(self, *, wait: bool = True) -> None:
         del wait  # a client leaves at once; what still runs is cancelled with its futures
         self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close(timeout=5)
+
+
+def _hand_over(outer: Future[Answer], inner: Any) -> None:
+    """Pass what became of a Dask future on, and make sure that something is passed on."""
+    # Asking for the result may fail in ways of its own when its worker is gone by now.
+    asked: Future[Any] = SerialExecutor().submit(inner.result, timeout=CONNECT_SECONDS)
+    error = asked.exception()
+    if error is None:
+        outer.set_result(asked.result())
+    elif type(error).__name__ == "KilledWorker":
+        outer.set_exception(WorkerDiedError(str(error)))
+    elif isinstance(error, CancelledError | TimeoutError) or inner.status != "error":
+        outer.set_exception(ResultLostError(str(error)))
+    else:
+        outer.set_exception(error)
 
 
 def _packed(work: Work) -> bytes:
@@ -264,7 +331,7 @@ _unpacked: dict[str, Work] = {}
 _unpacking = threading.Lock()
 
 
-def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Trained:
+def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
     """On a Dask worker: the bytes come from our own client by the cluster's own (pickling) protocol."""
     with _unpacking:
         if digest not in _unpacked:

@@ -99,14 +99,16 @@ class Plan:
 
     def __post_init__(self) -> None:
         algorithms.check(self.algorithm)
-        _validate.whole_number("seed", self.seed, least=0)
+        object.__setattr__(self, "seed", _validate.whole_number("seed", self.seed, least=0))
         names = self.variants
         if not names or len(set(names)) != len(names):
             raise InputError(f"expected variants of different names, got {names!r}.")
-        if isinstance(self.challenge_bases, int):
-            _validate.whole_number("challenge_bases", self.challenge_bases)
+        if not isinstance(self.challenge_bases, Sequence):
             if self.dataset_size is None:
                 raise InputError("expected a dataset_size for bases that are drawn, got none.")
+            for name in ("challenge_bases", "dataset_size"):
+                number = _validate.whole_number(name, getattr(self, name))
+                object.__setattr__(self, name, number)
         else:
             object.__setattr__(self, "challenge_bases", tuple(self.challenge_bases))
             self._check_given(self.challenge_bases)
@@ -213,11 +215,15 @@ def differences(there: Any, here: Any, place: str = "") -> list[str]:
             inner = f"{place}.{key}" if place else key
             found += differences(there.get(key), here.get(key), inner)
         return found
-    if there == here:
-        return []
+    if canonical(there) == canonical(here):
+        return []  # as text: 1 is not 1.0, and 0.0 is not -0.0
     return [f"{place} is {_short(there)} there and {_short(here)} here"]
 
 
 def _short(value: Any) -> str:
     text = "absent" if value is None else canonical(value)
-    return text if len(text) <= 40 else f"{text[:17]}...{text[-8:]}"
+    return text if len(text) <= 40 else f"{text[:20]}... (hash {_hash(text)})"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -105,7 +105,7 @@ def array_fingerprint(array: Array) -> str:
 
 def _frozen(name: str, values: ArrayLike) -> Array:
     array = np.array(values)
-    if array.dtype.kind not in "biufU":
+    if array.dtype.kind not in "biufU" or array.dtype.char == "g":
         raise InputError(
             f"expected numbers (or text as labels) in {name}, got {array.dtype} values."
         )

@@ -1,16 +1,18 @@
 """Losses in one SQLite file that survives being stopped at any moment.
 
 Write-ahead log with full synchronisation: a committed loss outlives a crash and a power cut, and one
-that is half written is not there.  Several processes may use a store at once.  Every loss carries a
-checksum, so damage inside a page is noticed too.  The file is untrusted: it is checked when opened,
-and nothing in it is executed.
+that is half written is not there.  Several processes may use a store at once.  The file is untrusted:
+when it is opened its structure, its tables and the checksum of every row are verified, before anything
+is written, so that damage is noticed wherever it is.
+
+After a crash the newest losses are in the file beside it whose name ends in -wal: copy both.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import struct
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,28 +32,32 @@ APPLICATION = 0x45505349
 FORMAT = 1
 BUSY_SECONDS = 60.0
 
-_TABLES = """
-CREATE TABLE plan (
-  key TEXT PRIMARY KEY, value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE bases (
-  base INTEGER PRIMARY KEY, name TEXT NOT NULL, fingerprint TEXT NOT NULL
-) STRICT;
-CREATE TABLE losses (
+_TABLES = {
+    "plan": """CREATE TABLE plan (
+  key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID""",
+    "bases": """CREATE TABLE bases (
+  base INTEGER PRIMARY KEY, name TEXT NOT NULL, fingerprint TEXT NOT NULL,
+  checksum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID""",
+    "losses": """CREATE TABLE losses (
   base INTEGER NOT NULL, hypothesis INTEGER NOT NULL CHECK (hypothesis IN (0, 1)),
   replicate INTEGER NOT NULL, variant TEXT NOT NULL, loss REAL NOT NULL, checksum INTEGER NOT NULL,
   PRIMARY KEY (base, hypothesis, replicate, variant)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE failures (
+) STRICT, WITHOUT ROWID""",
+    "failures": """CREATE TABLE failures (
   base INTEGER NOT NULL, hypothesis INTEGER NOT NULL, replicate INTEGER NOT NULL,
-  attempts INTEGER NOT NULL, message TEXT NOT NULL,
+  attempts INTEGER NOT NULL, message TEXT NOT NULL, checksum INTEGER NOT NULL,
   PRIMARY KEY (base, hypothesis, replicate)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE runs (
+) STRICT, WITHOUT ROWID""",
+    "runs": """CREATE TABLE runs (
   run INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, executor TEXT NOT NULL,
   trained INTEGER NOT NULL DEFAULT 0, versions TEXT NOT NULL
-) STRICT;
-"""
+) STRICT""",
+}
+
+_KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3}
+"""Tables whose rows carry a checksum, and how many columns their keys have."""
 
 
 class Status(NamedTuple):
@@ -89,10 +95,12 @@ class SqliteStore(Store):
             raise InputError(f"{self.path}: expected a store of losses, got no such file.")
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"{self.path}: expected its folder to be there, got no such folder.")
-        mode = "ro" if read_only else "rwc"
+        mode = "mode=ro" if read_only else "mode=rwc"
+        if read_only and not self.path.with_name(self.path.name + "-wal").exists():
+            mode += "&immutable=1"  # nobody writes: leave no files beside it
         with self._clear_errors():
             self._db = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
+                f"{self.path.absolute().as_uri()}?{mode}",
                 uri=True,
                 isolation_level=None,
                 timeout=BUSY_SECONDS,
@@ -114,25 +122,71 @@ class SqliteStore(Store):
             db.execute("PRAGMA synchronous = FULL")
         found = db.execute("PRAGMA application_id").fetchone()[0]
         if found != APPLICATION:
-            raise StoreError(f"{self.path} is a database, but not a store of losses.")
+            raise StoreError(
+                f"{self.path} is a database, but not a store of losses (or its -wal file is missing)."
+            )
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version != FORMAT:
             raise StoreError(
                 f"{self.path} has format {version}; this version of Epsilometer reads {FORMAT}."
             )
-        answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if answer != "ok":
-            raise sqlite3.DatabaseError(answer)
+        self._verify()
+
+    def _verify(self) -> None:
+        """Raise :class:`sqlite3.DatabaseError` unless everything is as it was written."""
+        with self._reading():
+            answer = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if answer != "ok":
+                raise sqlite3.DatabaseError(answer)
+            tables = self._db.execute(
+                "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+            ).fetchall()
+            if dict(tables) != _TABLES:
+                raise sqlite3.DatabaseError("its tables are not those of a store")
+            for table, keys in _KEYS.items():
+                last: Any = None
+                for row in self._db.execute(f"SELECT * FROM {table}"):
+                    if row[-1] != _checksum(row[:-1]):
+                        what = Task(*row[:3]) if table == "losses" else row[:keys]
+                        raise sqlite3.DatabaseError(f"{table}, {what}: wrong checksum")
+                    if last is not None and not last < row[:keys]:
+                        raise sqlite3.DatabaseError(f"the rows of {table} are out of order")
+                    last = row[:keys]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One state of the store throughout, whatever others write meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def _create(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         with self._transaction():
             if not self._is_empty():
                 return  # another process was first
-            for statement in _TABLES.strip().split(";\n"):
+            for statement in _TABLES.values():
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+        # So that the file by itself is known for a store.
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _write_ahead(self) -> None:
+        """Turn the write-ahead log on; unlike other statements this does not wait for others."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _is_empty(self) -> bool:
         """Whether nothing was ever put in; also if making it was cut off half-way."""
@@ -145,6 +199,9 @@ class SqliteStore(Store):
             yield
         except sqlite3.Error as error:
             raise StoreError(_worded(self.path, error)) from None
+        except UnicodeDecodeError:
+            damage = sqlite3.DatabaseError("text that is none")
+            raise StoreError(_worded(self.path, damage)) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -170,19 +227,19 @@ class SqliteStore(Store):
             check_bases(
                 self.name, [row[0] for row in rows], [base.fingerprint for base in plan.bases]
             )
+            named = enumerate(zip(plan.names, plan.bases, strict=True))
+            entries = [(number, name, base.fingerprint) for number, (name, base) in named]
             self._db.executemany(
-                "INSERT OR IGNORE INTO bases VALUES (?, ?, ?)",
-                [
-                    (number, name, base.fingerprint)
-                    for number, (name, base) in enumerate(zip(plan.names, plan.bases, strict=True))
-                ],
+                "INSERT OR REPLACE INTO bases VALUES (?, ?, ?, ?)",
+                [(*entry, _checksum(entry)) for entry in entries],
             )
             self._keep("identity", plan.identity)
             self._keep("sizes", list(plan.sizes))
             self._keep("hash", plan.content_hash)
 
     def _keep(self, key: str, value: Any) -> None:
-        self._db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?)", (key, canonical(value)))
+        entry = (key, canonical(value))
+        self._db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?)", (*entry, _checksum(entry)))
 
     def _value(self, key: str) -> Any:
         row = self._db.execute("SELECT value FROM plan WHERE key = ?", (key,)).fetchone()
@@ -215,7 +272,9 @@ class SqliteStore(Store):
     # --- losses -------------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LossRow]) -> int:
-        packed = [(*row, _checksum(row)) for row in rows]
+        # SQLite keeps no negative zero.
+        plain = [row._replace(loss=row.loss + 0.0) for row in rows]
+        packed = [(*row, _checksum(row)) for row in plain]
         with self._clear_errors(), self._transaction():
             before = self._db.total_changes
             self._db.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?, ?, ?)", packed)
@@ -263,9 +322,10 @@ class SqliteStore(Store):
 
     def add_failure(self, failure: Failure) -> None:
         with self._clear_errors(), self._transaction():
+            entry = (*failure.task, failure.attempts, failure.message)
             self._db.execute(
-                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)",
-                (*failure.task, failure.attempts, failure.message),
+                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
+                (*entry, _checksum(entry)),
             )
 
     def failures(self) -> list[Failure]:
@@ -339,9 +399,9 @@ def is_store(path: str | PathLike[str]) -> bool:
         return False
 
 
-def _checksum(row: LossRow) -> int:
-    packed = struct.pack("<qqqd", row.base, row.hypothesis, row.replicate, row.loss)
-    return zlib.crc32(packed + row.variant.encode())
+def _checksum(row: Sequence[Any]) -> int:
+    """CRC-32 of a row's values; repr tells types apart and keeps every bit of a number."""
+    return zlib.crc32(repr(tuple(row)).encode("utf-8", "backslashreplace"))
 
 
 def _now() -> str:
@@ -353,7 +413,7 @@ _FULL = ("SQLITE_FULL", "SQLITE_IOERR")
 
 def _worded(path: Path, error: sqlite3.Error) -> str:
     kind = str(getattr(error, "sqlite_errorname", ""))
-    text = str(error)
+    text = " ".join(str(error).split())
     if kind.startswith(_FULL):
         return (
             f"{path}: cannot be written ({text}): is the disk full? Nothing committed is lost; "

@@ -12,11 +12,9 @@ from typing import NamedTuple, Self
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
+from epsilometer.measurement.algorithm import SOURCE
 from epsilometer.measurement.plan import Plan, Sizes, Task, differences
 from epsilometer.measurement.tasks import LossRow
-
-CODE = "source"
-"""Last part of the places in an identity that hash code rather than settings."""
 
 
 class Failure(NamedTuple):
@@ -138,7 +136,7 @@ def check_identity(
 ) -> None:
     """Raise :class:`StoreError` with every difference between two identities."""
     found = differences(there, here)
-    code = [line for line in found if line.split(" is ")[0].split(".")[-1] == CODE]
+    code = [line for line in found if line.split(" is ")[0].endswith(f".{SOURCE}")]
     if accept_changed_code:
         found = [line for line in found if line not in code]
     if not found:
@@ -179,13 +177,13 @@ class MemoryStore(Store):
             )
             check_bases(self.name, self._bases, fingerprints)
         self._identity = plan.identity
-        if len(fingerprints) > len(self._bases):
-            self._bases, self._names = fingerprints, list(plan.names)
+        number = len(fingerprints)
+        self._bases[:number], self._names[:number] = fingerprints, list(plan.names)
 
     def add(self, rows: Iterable[LossRow]) -> int:
         before = len(self._losses)
-        for row in rows:
-            self._losses.setdefault(row[:4], row.loss)
+        for row in list(rows):
+            self._losses.setdefault(row[:4], row.loss + 0.0)
             self._failures.pop(Task(*row[:3]), None)
         return len(self._losses) - before
 

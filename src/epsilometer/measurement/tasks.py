@@ -6,6 +6,7 @@ Runs in whatever thread, process or machine an executor chooses, with no access 
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from epsilometer.measurement.algorithm import Algorithm, Releases, TrainsMany
 from epsilometer.measurement.bases import ChallengeBase
 from epsilometer.measurement.plan import Plan, Task, release_stream, training_stream
 from epsilometer.measurement.population import Population
+from epsilometer.measurement.serial_executor import SerialExecutor
 
 
 class LossRow(NamedTuple):
@@ -43,6 +45,15 @@ class Trained(NamedTuple):
     seconds: float
 
 
+class Problem(NamedTuple):
+    """What a worker answers instead when the user's code raised something: the error in words.
+
+    Errors themselves may not survive the way back from another process.
+    """
+
+    message: str
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Work:
     """What a worker needs to know of a plan."""
@@ -64,11 +75,22 @@ class Work:
         )
 
 
-def train_chunk(work: Work, chunk: Chunk) -> Trained:
-    """Train every model of a chunk and compute its losses; what user code raises goes through."""
+LONGEST_MESSAGE = 500
+
+
+def train_chunk(work: Work, chunk: Chunk) -> Trained | Problem:
+    """Train every model of a chunk and compute its losses."""
+    future: Future[Trained] = SerialExecutor().submit(_train, work, chunk)
+    error = future.exception()
+    if error is None:
+        return future.result()
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return Problem(text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "...")
+
+
+def _train(work: Work, chunk: Chunk) -> Trained:
     start = time.perf_counter()
     base, tasks = work.bases[chunk.base], chunk.tasks()
-    point = work.population.point(base.challenge)
     rows: list[LossRow] = []
     for task, model in zip(tasks, _models(work, base, tasks), strict=True):
         for variant in work.variants:
@@ -76,6 +98,8 @@ def train_chunk(work: Work, chunk: Chunk) -> Trained:
             if isinstance(work.algorithm, Releases):
                 stream = release_stream(work.seed, task, variant)
                 released = work.algorithm.release(model, variant, stream)
+            # A point of its own for each loss: the user's code may change it in place.
+            point = work.population.point(base.challenge)
             rows.append(LossRow(*task, variant, float(work.algorithm.loss(released, point))))
     return Trained(rows, time.perf_counter() - start)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -123,6 +123,7 @@ class NoiseLevels(_Wrapper):
 
     algorithm: Algorithm
     scales: tuple[float, ...]
+    may_grow: ClassVar[tuple[str, ...]] = ("scales",)
 
     def __post_init__(self) -> None:
         self._check_inside()
