@@ -18,27 +18,20 @@ them, and the table says so.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ncx2
 
+from benchmark_report import Report, Row
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import SWEEP, ErrorCurves
-from epsilometer.inference.provenance import versions
 from epsilometer.measurement.designs import cross_feed
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Value = str | int | float
-Row = dict[str, Value]
 
 BASES, MODELS, SEED = 20, 100, 7
 REPEATS = 50
@@ -155,30 +148,6 @@ def side_by_side(losses: Losses, loop_bases: int) -> list[Row]:
     return rows
 
 
-# --- printing -------------------------------------------------------------------------------------
-
-
-def shown(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-def print_table(title: str, rows: Sequence[Row]) -> None:
-    names = list(rows[0])
-    cells = [names, *([shown(row[name]) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}\n")
-    for number, line in enumerate(cells):
-        text = [
-            cell.ljust(width) if isinstance(rows[0][name], str) else cell.rjust(width)
-            for name, cell, width in zip(names, line, widths, strict=True)
-        ]
-        print("  ".join(text).rstrip())
-        if number == 0:
-            print("  ".join("-" * width for width in widths))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed of cross-feeding against the plain loop.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table here")
@@ -192,31 +161,18 @@ def main() -> None:
     if not 1 <= arguments.loop_bases <= BASES:
         parser.error(f"--loop-bases must be from 1 to {BASES}")
 
-    began = time.perf_counter()
-    load = os.getloadavg()[0]
-    setting = {**versions(), "machine": platform.machine(), "processors": os.cpu_count() or 1}
-    for name, value in setting.items():
-        print(f"{name} {value}")
-    print(f"load average before the start: {load:.1f}")
-    sys.stdout.flush()
-
+    report = Report()
     rows = side_by_side(made_up_losses(), arguments.loop_bases)
     part = "" if arguments.loop_bases == BASES else f"; loops on {arguments.loop_bases} bases only"
-    print_table(f"{BASES} bases x 2 x {MODELS} models at {len(LEVELS)} target rates{part}", rows)
-    total = time.perf_counter() - began
-    print(f"\n{total:.0f} s in all")
-    if arguments.json:
-        document = {
-            "setting": setting,
-            "load_before": load,
-            "bases": BASES,
-            "models": MODELS,
-            "levels": len(LEVELS),
-            "loop_bases": arguments.loop_bases,
-            "seconds": total,
-            "tables": {"cross_feeding": rows},
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    title = f"{BASES} bases x 2 x {MODELS} models at {len(LEVELS)} target rates{part}"
+    report.table("cross_feeding", title, rows)
+    report.finish(
+        arguments.json,
+        bases=BASES,
+        models=MODELS,
+        levels=len(LEVELS),
+        loop_bases=arguments.loop_bases,
+    )
 
 
 if __name__ == "__main__":

@@ -18,10 +18,7 @@ memory of a parent over to its children, so the parent must still be small.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import os
-import platform
 import resource
 import sys
 import time
@@ -33,10 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import epsilometer as em
-from epsilometer.inference.provenance import versions
-
-Value = str | int | float
-Row = dict[str, Value]
+from benchmark_report import Report, Row
 
 STRONG = Path(__file__).parent.parent / "examples" / "counts.csv"
 A1_FALSE_POSITIVES = [10, 11, 8, 7, 12, 9, 9, 9, 10, 10, 11, 9, 11, 9, 10, 12, 12, 11, 8, 5]
@@ -273,30 +267,6 @@ def many_bases(most_correlated: int) -> list[Row]:
     return rows
 
 
-# --- printing -------------------------------------------------------------------------------------
-
-
-def shown(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-def print_table(title: str, rows: Sequence[Row]) -> None:
-    names = list(rows[0])
-    cells = [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}\n")
-    for number, line in enumerate(cells):
-        text = [
-            cell.ljust(width) if isinstance(rows[0][name], str) else cell.rjust(width)
-            for name, cell, width in zip(names, line, widths, strict=True)
-        ]
-        print("  ".join(text).rstrip())
-        if number == 0:
-            print("  ".join("-" * width for width in widths))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed and memory of the engines.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables here")
@@ -324,46 +294,22 @@ def main() -> None:
     if arguments.ess_iterations < 100:
         parser.error("--ess-iterations must be at least 100")
 
-    began = time.perf_counter()
-    load = os.getloadavg()[0]
-    setting = {**versions(), "machine": platform.machine(), "processors": os.cpu_count() or 1}
-    for name, value in setting.items():
-        print(f"{name} {value}")
-    print(f"load average before the start: {load:.1f}")
-
+    report = Report()
     many = many_bases(arguments.correlated_bases)
     problems = paper_problems()
-    tables: dict[str, list[Row]] = {}
-
-    def show(key: str, title: str, rows: list[Row]) -> None:
-        tables[key] = rows
-        print_table(title, rows)
-        sys.stdout.flush()
-
-    show(
+    report.table(
         "exact_against_published",
         "1. Exact engine against the published sampler, scaled to all its iterations",
         against_published(problems, arguments.part),
     )
-    show(
+    report.table(
         "effective_draws",
         "2. Effective draws a second (bulk ESS), one thread, warm-up counted",
         effective_draws(problems, arguments.ess_iterations),
     )
-    show("growth", "3. Growth of the exact engine's time, binomial counts", growth())
-    show("many_bases", "4. Many bases, 100 trials each, in a process of its own", many)
-    total = time.perf_counter() - began
-    print(f"\n{total:.0f} s in all")
-    if arguments.json:
-        document = {
-            "setting": setting,
-            "load_before": load,
-            "part": arguments.part,
-            "ess_iterations": arguments.ess_iterations,
-            "seconds": total,
-            "tables": tables,
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    report.table("growth", "3. Growth of the exact engine's time, binomial counts", growth())
+    report.table("many_bases", "4. Many bases, 100 trials each, in a process of its own", many)
+    report.finish(arguments.json, part=arguments.part, ess_iterations=arguments.ess_iterations)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,7 @@ difference to a run of a few models.  Peak memory is that of the coordinating pr
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import os
-import platform
 import resource
 import sys
 import tempfile
@@ -26,14 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from epsilometer.inference.provenance import versions
+from benchmark_report import Report, Row
 from epsilometer.measurement.designs import MeasureMIAFast
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Dataset, Point, Population
-
-Value = str | int | float
-Row = dict[str, Value]
 
 BASES, WORKERS = 10, 2
 RECORDS, DATASET = 2000, 1000
@@ -110,27 +104,6 @@ def overhead(sizes: Sequence[int]) -> list[Row]:
     return rows
 
 
-def shown(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else value
-
-
-def print_table(title: str, rows: Sequence[Row]) -> None:
-    names = list(rows[0])
-    cells = [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}\n")
-    for number, line in enumerate(cells):
-        text = [
-            cell.ljust(width) if isinstance(rows[0][name], str) else cell.rjust(width)
-            for name, cell, width in zip(names, line, widths, strict=True)
-        ]
-        print("  ".join(text).rstrip())
-        if number == 0:
-            print("  ".join("-" * width for width in widths))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="What measuring costs beside training.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table here")
@@ -145,25 +118,10 @@ def main() -> None:
     if min(arguments.models) <= FEW:
         parser.error(f"--models must be above {FEW}")
 
-    began = time.perf_counter()
-    load = os.getloadavg()[0]
-    setting = {**versions(), "machine": platform.machine(), "processors": os.cpu_count() or 1}
-    for name, value in setting.items():
-        print(f"{name} {value}")
-    print(f"load average before the start: {load:.1f}")
+    report = Report()
     rows = overhead(arguments.models)
-    print_table(f"Overhead a model, {WORKERS} workers; aim: below {AIM:g} ms", rows)
-    total = time.perf_counter() - began
-    print(f"\n{total:.0f} s in all")
-    if arguments.json:
-        document = {
-            "setting": setting,
-            "load_before": load,
-            "aim_ms": AIM,
-            "seconds": total,
-            "tables": {"overhead": rows},
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    report.table("overhead", f"Overhead a model, {WORKERS} workers; aim: below {AIM:g} ms", rows)
+    report.finish(arguments.json, aim_ms=AIM)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import typer
 
 from epsilometer import _files, _validate
 from epsilometer.cli import results
+from epsilometer.cli.options import AsJson
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ def attack(
             metavar="FILE", help="Write the counts, JSON if it ends in .json; - prints CSV."
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks.result import target_rate

@@ -14,6 +14,7 @@ import typer
 
 from epsilometer import _validate
 from epsilometer.cli import results
+from epsilometer.cli.options import AllowUnconverged, AsJson
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
@@ -49,12 +50,8 @@ def audit(
             help="Go on with a store although the algorithm's source file has changed.",
         ),
     ] = False,
-    allow_unconverged: Annotated[
-        bool, typer.Option("--allow-unconverged", help="Exit with 0 even if not converged.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    allow_unconverged: AllowUnconverged = False,
+    as_json: AsJson = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -127,10 +124,7 @@ def _conclude(
         "counts": describe(result, target),
         "models_trained": measurement.trained,
         "models_reused": measurement.reused,
-        "models_failed": [
-            {**failure.task._asdict(), "attempts": failure.attempts, "message": failure.message}
-            for failure in measurement.failures
-        ],
+        "models_failed": [failure.described() for failure in measurement.failures],
         "plan": {
             "hash": plan.content_hash,
             "population": plan.population.name,

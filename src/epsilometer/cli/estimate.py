@@ -11,6 +11,7 @@ import typer
 
 from epsilometer import _files, _validate
 from epsilometer.cli import results
+from epsilometer.cli.options import AllowUnconverged, AsJson
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,12 +85,8 @@ def estimate(
         float | None,
         typer.Option(metavar="E", help="Report the probability that epsilon exceeds E."),
     ] = None,
-    allow_unconverged: Annotated[
-        bool, typer.Option("--allow-unconverged", help="Exit with 0 even if not converged.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    allow_unconverged: AllowUnconverged = False,
+    as_json: AsJson = False,
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write summary.json, posterior.nc and figures there."),

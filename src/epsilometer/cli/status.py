@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilometer.cli import results
+from epsilometer.cli.options import AsJson
 
 if TYPE_CHECKING:
     from epsilometer.measurement.sqlite_store import Status
@@ -18,9 +19,7 @@ MOST_ROWS = 40
 
 def status(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store made by `audit`.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show how far the audit of a store has come; safe while it is running."""
     from epsilometer.measurement.sqlite_store import SqliteStore
@@ -51,10 +50,7 @@ def _described(found: Status) -> dict[str, Any]:
             }
             for base, name in enumerate(found.names)
         ],
-        "failures": [
-            {**failure.task._asdict(), "attempts": failure.attempts, "message": failure.message}
-            for failure in found.failures
-        ],
+        "failures": [failure.described() for failure in found.failures],
         "runs": found.runs,
         "plan": found.identity,
     }

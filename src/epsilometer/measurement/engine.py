@@ -31,7 +31,6 @@ from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
     Answer,
-    OpenedPool,
     Pool,
     ResultLostError,
     WorkerDiedError,
@@ -157,8 +156,14 @@ def measure(
     store.prepare(plan, accept_changed_code=accept_changed_code)
     run = _Run(plan, store, retries, progress or (lambda _: None))
     if run.groups:
-        with OpenedPool(open_pool(executor, Work.of(plan), workers=workers)) as pool:
+        pool = open_pool(executor, Work.of(plan), workers=workers)
+        ended_well = False
+        try:
             run.train(pool)
+            ended_well = True
+        finally:
+            # What failed or was interrupted does not wait for models that are under way.
+            pool.close(wait=ended_well)
     return run.result()
 
 
@@ -252,7 +257,7 @@ class _Run:
             if chunk is None:
                 break
             self._submit(pool, chunk)
-        return bool(self.under_way)
+        return bool(self.under_way or self.suspects or self.again)
 
     def _submit(self, pool: Pool, chunk: Chunk) -> Future[Answer] | None:
         try:

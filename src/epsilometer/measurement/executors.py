@@ -25,7 +25,6 @@ from concurrent.futures import (
 )
 from functools import partial
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Protocol
 
 from epsilometer import _validate
@@ -385,21 +384,3 @@ def open_pool(executor: str | Executor, work: Work, *, workers: int | None = Non
     found = _ADDRESS.fullmatch(executor)
     address = f"{found[1]}:{found[2]}" if found else None
     return DaskPool(work, address=address, workers=number)
-
-
-class OpenedPool:
-    """Closes a pool at the end of a ``with`` block, without waiting if the block failed."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    def __enter__(self) -> Pool:
-        return self._pool
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.close(wait=kind is None)

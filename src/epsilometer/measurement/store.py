@@ -24,6 +24,10 @@ class Failure(NamedTuple):
     attempts: int
     message: str
 
+    def described(self) -> dict[str, int | str]:
+        """As plain values for JSON."""
+        return {**self.task._asdict(), "attempts": self.attempts, "message": self.message}
+
 
 class Store(abc.ABC):
     """Losses of one plan."""

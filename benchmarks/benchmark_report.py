@@ -1,0 +1,75 @@
+"""What the benchmarks share: the setting of a run, tables on the terminal, and a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from epsilometer.inference.provenance import versions
+
+Value = str | int | float
+Row = dict[str, Value]
+
+
+class Report:
+    """One run: prints its setting at the start, then tables as they come."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._load = os.getloadavg()[0]
+        self._setting = {
+            **versions(),
+            "machine": platform.machine(),
+            "processors": os.cpu_count() or 1,
+        }
+        self._tables: dict[str, list[Row]] = {}
+        for name, value in self._setting.items():
+            print(f"{name} {value}")
+        print(f"load average before the start: {self._load:.1f}", flush=True)
+
+    def table(self, key: str, title: str, rows: list[Row]) -> None:
+        self._tables[key] = rows
+        print_table(title, rows)
+        sys.stdout.flush()
+
+    def finish(self, target: Path | None, **facts: Value) -> None:
+        """Say how long it took, and write everything to a file if one is wanted."""
+        total = time.perf_counter() - self._began
+        print(f"\n{total:.0f} s in all")
+        if target is not None:
+            document = {
+                "setting": self._setting,
+                "load_before": self._load,
+                **facts,
+                "seconds": total,
+                "tables": self._tables,
+            }
+            target.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def shown(value: Value) -> str:
+    """A value as it stands in a table."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def print_table(title: str, rows: Sequence[Row]) -> None:
+    """Print rows with the names of the first as a header; text to the left, numbers to the right."""
+    names = list(rows[0])
+    cells = [names, *([shown(row.get(name, "")) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    print(f"\n{title}\n")
+    for number, line in enumerate(cells):
+        text = [
+            cell.ljust(width) if isinstance(rows[0][name], str) else cell.rjust(width)
+            for name, cell, width in zip(names, line, widths, strict=True)
+        ]
+        print("  ".join(text).rstrip())
+        if number == 0:
+            print("  ".join("-" * width for width in widths))
