@@ -9,6 +9,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
@@ -33,6 +34,10 @@ def decode(data: bytes, *, name: str) -> str:
     """Text of a file's bytes, or an error that names it."""
     if len(data) > LARGEST_FILE:
         raise InputError(f"{name}: expected at most {LARGEST_FILE} bytes, got more.")
+    if data.startswith((b"SQLite format 3\0", b"PAR1")):
+        raise InputError(
+            f"{name}: expected text, got a store or a Parquet file; `epsilometer attack` reads these."
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -126,5 +131,9 @@ def replace(target: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         os.replace(temporary, target)
+    except OSError as error:
+        # The user knows nothing of the temporary name.
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

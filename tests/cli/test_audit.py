@@ -154,13 +154,11 @@ def test_output_folder_and_losses_both_ways(
         exported = tmp_path / f"exported.{ending}"
         assert run(["losses", "export", str(store), str(exported)]) == 0
         assert em.Losses.read(exported) == em.Losses.read(folder / "losses.csv")
-    # A fresh store of the same plan takes them in and trains nothing.
-    edited(config, "replicates = 12", "replicates = 3")
+    # A fresh store of the same plan takes them in, and then there is nothing to train.
     store.rename(tmp_path / "first.db")
-    audit_json(config, capsys)
-    assert run(["losses", "import", str(tmp_path / "exported.parquet"), str(store)]) == 0
-    assert "54 losses taken in, 18 were there already" in capsys.readouterr().out
-    edited(config, "replicates = 3", "replicates = 12")
+    for target, said in ((config, "72 losses taken in, 0 were"), (store, "0 losses taken in, 72")):
+        assert run(["losses", "import", str(tmp_path / "exported.parquet"), str(target)]) == 0
+        assert said in capsys.readouterr().out
     again = audit_json(config, capsys)
     assert (again["models_trained"], again["models_reused"]) == (0, 72)
     assert run(["losses", "export", str(store), str(tmp_path / "again.csv")]) == 0
@@ -196,7 +194,7 @@ def test_own_algorithm_and_changed_code(config: Path) -> None:
     source.write_text(source.read_text() + "# a remark\n")
     refused = in_shell(*arguments)
     assert refused.returncode == 2
-    assert "algorithm.source file is" in refused.stderr
+    assert "code has changed since it was begun (own_training_a.py)" in refused.stderr
     assert "--accept-changed-code" in refused.stderr
     accepted = in_shell(*arguments, "--accept-changed-code", "--json", "--allow-unconverged")
     assert json.loads(accepted.stdout)["models_reused"] == 72
@@ -216,6 +214,37 @@ def test_failed_models_are_named_and_the_rest_goes_on(config: Path) -> None:
     assert counted == 72 - len(failed)
     shown = in_shell("status", str(config.parent / "audit.db"), "--json")
     assert len(json.loads(shown.stdout)["failures"]) == len(failed)
+
+
+def test_a_changed_helper_is_noticed(config: Path) -> None:
+    own_code(config, "own_training_e", "model + helper_e.SHIFT")
+    source = config.parent / "own_training_e.py"
+    source.write_text("import helper_e\n" + source.read_text())
+    helper = config.parent / "helper_e.py"
+    helper.write_text("SHIFT = 1.0\n")
+    assert in_shell("audit", str(config), "--allow-unconverged").returncode == 0
+    helper.write_text("SHIFT = 2.0\n")
+    refused = in_shell("audit", str(config))
+    assert refused.returncode == 2
+    assert "(helper_e.py)" in refused.stderr
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_what_training_prints_is_not_the_answer(config: Path, executor: str) -> None:
+    own_code(config, f"own_training_{executor}", "print('training!') or model")
+    done = in_shell("audit", str(config), "--json", "--allow-unconverged", "--executor", executor)
+    assert json.loads(done.stdout)["models_trained"] == 72
+    assert "training!" in done.stderr
+
+
+def test_losses_outside_the_plan_are_refused(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit_json(config, capsys)
+    path = tmp_path / "more.csv"
+    path.write_text("challenge_base,hypothesis,replicate,loss\n0,0,99,0.5\n")
+    assert run(["losses", "import", str(path), str(tmp_path / "audit.db")]) == 2
+    assert "expected replicates below 12 under hypothesis 0" in capsys.readouterr().err
 
 
 def test_nothing_can_be_trained(config: Path) -> None:
@@ -242,7 +271,9 @@ def test_interrupted_and_continued(config: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "epsilometer: interrupted.\n"
+    assert err == (
+        "epsilometer: interrupted; losses that came in are kept, the same command goes on.\n"
+    )
     kept = _done(store)
     assert 0 < kept < 72
     done = in_shell("audit", str(config), "--json", "--allow-unconverged")

@@ -16,10 +16,11 @@ from typing import Any
 
 import dask
 import distributed
+import numpy as np
 import pytest
 
 from epsilometer.errors import EpsilometerError, ExecutorError, InputError
-from epsilometer.measurement import executors
+from epsilometer.measurement import engine, executors
 from epsilometer.measurement.engine import Measurement, measure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -347,6 +348,31 @@ def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
     measured = measure(plan(algorithm, replicates=20), executor="processes", workers=2, retries=0)
     assert [(*failure.task, "kill") for failure in measured.failures] == list(faults)
     assert len(measured.only) == 77
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> None:
+    """Every model is accounted for, also when the last ones under way are among the guilty."""
+    chosen = np.random.default_rng(seed).random(20) < 0.15
+    faults = tuple(
+        (*task, "kill")
+        for task, kill in zip(plan(replicates=5).tasks(), chosen, strict=True)
+        if kill
+    )
+    algorithm = Faulty(faults=faults, log=str(tmp_path / "log"))
+    measured = measure(plan(algorithm, replicates=5), executor="processes", workers=2, retries=0)
+    assert [(*failure.task, "kill") for failure in measured.failures] == list(faults)
+    assert measured.trained == 20 - len(faults)
+
+
+def test_workers_that_die_whatever_they_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MOST_DEATHS", 3)
+    faults = tuple((*task, "kill") for task in plan(replicates=5).tasks())
+    algorithm = Faulty(faults=faults, log=str(tmp_path / "log"))
+    with pytest.raises(ExecutorError, match="4 workers in a row died"):
+        measure(plan(algorithm, replicates=5), executor="processes", workers=2)
 
 
 def test_an_executor_of_the_caller_that_breaks(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def test_changed_code_is_refused_with_the_way_out(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = changed_code(make_store, monkeypatch)
-    with pytest.raises(StoreError, match=r"algorithm\.source file is .*--accept-changed-code"):
+    with pytest.raises(StoreError, match=r"code has changed .*--accept-changed-code"):
         store.prepare(plan(Settings(source="a")))
 
 

@@ -216,9 +216,11 @@ def text_of(result: AttackResult, target_alpha: float) -> str:
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)
     width = min(24, max(len("base"), *(len(results.printable(name)) for name in result.names)))
+    plural = "base" if len(checks) == 1 else "bases"
     lines = [
-        f"{len(checks)} challenge bases, statistic {result.statistic}, {result.attack} attack, "
-        f"target rate {target_alpha:g}",
+        f"{len(checks)} challenge {plural}, statistic {result.statistic}, {result.attack} attack",
+        f"target false-positive rate {target_alpha:g}; realised rates below, and whether the scores",
+        "look normal, as the attack takes them to be",
         "",
         f"{'base':<{width}}  {'false positives':>15}  {'false negatives':>15}  {'rate':>6}  normal",
     ]

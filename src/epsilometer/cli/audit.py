@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from epsilometer.cli.audit_config import AuditConfig
     from epsilometer.inference.posterior import Posterior
     from epsilometer.measurement.engine import Measurement, Progress
+    from epsilometer.measurement.store import Failure
 
 NOT_CONVERGED = 4
 SECONDS_BETWEEN_LINES = 30
 MOST_FAILURES = 10
+LONGEST_MESSAGE = 160
 
 
 def audit(
@@ -71,9 +74,11 @@ def audit(
         _validate.whole_number("workers", workers)
     if output is not None:
         results.check_output(output)
-    settings = audit_config.read(config)
+    # What the user's code prints is not the program's answer.
+    with redirect_stdout(sys.stderr):
+        settings = audit_config.read(config)
     execution = settings.file.execution
-    with _progress() as show:
+    with _progress() as show, redirect_stdout(sys.stderr):
         measurement = measure(
             settings.plan,
             settings.store,
@@ -212,13 +217,21 @@ def _finding(summary: dict[str, Any]) -> str:
 
 def _report_failures(measurement: Measurement) -> None:
     failures = measurement.failures
-    for failure in failures[:MOST_FAILURES]:
+    said: dict[str, list[Failure]] = {}
+    for failure in failures:
+        said.setdefault(failure.message, []).append(failure)
+    for message, alike in list(said.items())[:MOST_FAILURES]:
+        first = alike[0]
+        others = f" (and {len(alike) - 1} more alike)" if len(alike) > 1 else ""
         results.warn(
-            f"warning: {failure.task} failed {failure.attempts} times and is left out: "
-            f"{failure.message}"
+            f"warning: {first.task}{others} failed {first.attempts} times and is left out: "
+            f"{textwrap.shorten(message, LONGEST_MESSAGE)}"
         )
-    if len(failures) > MOST_FAILURES:
-        results.warn(f"warning: and {len(failures) - MOST_FAILURES} more; `status` names them all.")
+    if failures:
+        results.warn(
+            f"warning: {len(failures)} models are missing from the counts; if failing depends on the "
+            "challenge point, the estimate is biased. `status` names them all."
+        )
 
 
 # --- progress ---------------------------------------------------------------------------------

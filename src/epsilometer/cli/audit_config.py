@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from epsilometer import _files
 from epsilometer.attacks.rules import ATTACKS, Attack
@@ -61,11 +62,19 @@ class AlgorithmTable(_Table):
 
     object: str
     options: dict[str, Any] = Field(default_factory=dict)
-    output_perturbation: (
-        Annotated[float, Field(ge=0)]
-        | Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=1)]
-        | None
-    ) = None
+    output_perturbation: float | list[float] | None = None
+
+    @field_validator("output_perturbation", mode="wrap")
+    @classmethod
+    def _noise(cls, value: Any, _: Any) -> float | list[float] | None:
+        items = value if isinstance(value, list) else [value]
+        plain = all(
+            isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item < math.inf
+            for item in items
+        )
+        if value is None or (items and plain):
+            return [float(item) for item in items] if isinstance(value, list) else value
+        raise PydanticCustomError("noise", "expected a number >= 0 or a list of such")
 
 
 class AttackTable(_Table):
@@ -208,7 +217,7 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     return OutputPerturbation(algorithm=found, scale=noise)
 
 
-_WORDS = {"a valid integer": "a whole number", "a valid ": "a "}
+_WORDS = {"String should have": "expected", "a valid integer": "a whole number", "a valid ": "a "}
 
 
 def _worded(detail: ErrorDetails) -> str:

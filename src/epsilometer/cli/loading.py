@@ -52,7 +52,9 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     try:
         found: Any = import_module(module_name)
     except _RAISED as error:
-        raise InputError(f"{place}: cannot import {module_name} ({_reason(error)}).") from None
+        raise InputError(
+            f"{place}: cannot import {module_name} with {folder} on the path ({_reason(error)})."
+        ) from None
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(found, part):

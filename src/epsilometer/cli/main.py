@@ -88,8 +88,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # typer leaves this way when the reader of its output has gone.
         code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
-    if message or code == INTERRUPTED:
-        _complain(message or "interrupted.")
+    if code == INTERRUPTED:  # typer turns some interrupts into this code by itself
+        message = "interrupted."
+        if arguments[:1] == ["audit"]:
+            message = "interrupted; losses that came in are kept, the same command goes on."
+    if message:
+        _complain(message)
     if code == INTERRUPTED and argv is None and threading.active_count() > 1:
         # The interpreter would wait for threads that still train; what they make is not wanted.
         os._exit(code)

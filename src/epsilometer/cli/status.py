@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,8 @@ from epsilometer.cli import results
 from epsilometer.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from epsilometer.measurement.sqlite_store import Status
+    from epsilometer.attacks.losses import Losses
+    from epsilometer.measurement.sqlite_store import SqliteStore, Status
 
 MOST_ROWS = 40
 
@@ -81,20 +83,25 @@ def _text(name: str, found: Status) -> str:
     if missing:
         lines += ["", "not complete:"]
         for base_name, h0, h1 in missing[:MOST_ROWS]:
-            lines.append(f"  base {results.printable(base_name)[:40]}: {h0:,} + {h1:,}")
+            lines.append(
+                f"  base {results.printable(base_name)[:40]}: {h0:,} without the challenge point, "
+                f"{h1:,} with it"
+            )
         if len(missing) > MOST_ROWS:
             lines.append(f"  and {len(missing) - MOST_ROWS} more")
     if found.failures:
         lines += ["", "failed:"]
         for failure in found.failures[:MOST_ROWS]:
-            text = f"  {failure.task}, {failure.attempts} times: {failure.message}"
-            lines.append(results.printable(text))
+            text = f"{failure.task}, {failure.attempts} times: {failure.message}"
+            lines += textwrap.wrap(
+                results.printable(text), 80, initial_indent="  ", subsequent_indent="    "
+            )
         if len(found.failures) > MOST_ROWS:
             lines.append(f"  and {len(found.failures) - MOST_ROWS} more (--json has them all)")
     if found.runs:
         last = found.runs[-1]
-        ended = last["ended"] or "not ended, or stopped"
-        lines += ["", f"{len(found.runs)} runs; the last began {last['started']}, {ended}"]
+        ended = f"ended {last['ended']}" if last["ended"] else "has not ended, or was killed"
+        lines += ["", f"runs {len(found.runs)}; the last began {last['started']},", f"  {ended}"]
     return "\n".join(lines) + "\n"
 
 
@@ -111,7 +118,10 @@ Variant = Annotated[
 def export_losses(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="A store made by `audit`.")],
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV, or Parquet if it ends in .parquet.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV, or Parquet if it ends in .parquet; - prints CSV."
+        ),
     ],
     variant: Variant = None,
 ) -> int:
@@ -122,6 +132,11 @@ def export_losses(
     with SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
+    if str(file) == "-":
+        from epsilometer.attacks.losses_files import to_csv
+
+        results.say(to_csv(losses))
+        return 0
     losses.write(file)
     results.say(f"{len(losses):,} losses written to {results.printable(file)}\n")
     return 0
@@ -132,20 +147,51 @@ def import_losses(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Losses of the same plan, CSV or Parquet.")
     ],
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store made by `audit`.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STORE|CONFIG",
+            help="A store made by `audit`, or the TOML of an audit, whose store is made if need be.",
+        ),
+    ],
     variant: Variant = None,
+    accept_changed_code: Annotated[
+        bool, typer.Option("--accept-changed-code", help="As for `audit`.")
+    ] = False,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
     from epsilometer.attacks.losses import Losses
-    from epsilometer.cli.attack import choose_variant
     from epsilometer.errors import InputError
     from epsilometer.measurement.sqlite_store import SqliteStore
 
     losses = Losses.read(file)
-    if not store.is_file():
-        raise InputError(f"{store}: expected a store made by `audit`, got no such file.")
-    with SqliteStore(store) as opened:
-        chosen = choose_variant(opened.sizes().variants, variant)
-        new = opened.add_losses(losses, variant=chosen)
+    if target.suffix.lower() == ".toml":
+        from epsilometer.cli import audit_config
+
+        settings = audit_config.read(target)
+        with SqliteStore(settings.store) as opened:
+            opened.prepare(settings.plan, accept_changed_code=accept_changed_code)
+            return _take_in(file, losses, opened, variant)
+    if not target.is_file():
+        raise InputError(
+            f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."
+        )
+    with SqliteStore(target) as opened:
+        return _take_in(file, losses, opened, variant)
+
+
+def _take_in(file: Path, losses: Losses, store: SqliteStore, variant: str | None) -> int:
+    from epsilometer.cli.attack import choose_variant
+    from epsilometer.errors import InputError
+
+    sizes = store.sizes()
+    for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
+        largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
+        if largest >= most:
+            raise InputError(
+                f"{file}: expected replicates below {most} under hypothesis {hypothesis}, as in the "
+                f"plan of {store.name}, got {largest}."
+            )
+    new = store.add_losses(losses, variant=choose_variant(sizes.variants, variant))
     results.say(f"{new:,} losses taken in, {len(losses) - new:,} were there already\n")
     return 0

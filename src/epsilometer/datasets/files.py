@@ -21,6 +21,7 @@ from epsilometer.measurement.population import Population
 SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
 _WHOLE = re.compile(r"-?[0-9]{1,17}")
+_NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
 def read(path: Path) -> Population:
@@ -60,6 +61,10 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
     )
     if header == [LABEL]:
         raise InputError(f"{path.name} row 1: expected a column a feature, got only {LABEL}.")
+    if all(_NUMBER.fullmatch(name) for name in header):
+        raise InputError(
+            f"{path.name} row 1: expected names of columns, got numbers; put a header row first."
+        )
     if len(set(header)) != len(header):
         raise InputError(f"{path.name} row 1: a column occurs twice.")
     features: list[list[float]] = []

@@ -18,6 +18,7 @@ import numpy as np
 
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point, array_fingerprint
+from epsilometer.measurement.source_files import source_digests
 
 
 class Algorithm(Protocol):
@@ -198,26 +199,24 @@ def _name(value: Any) -> str:
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
 
 
-def _source(value: Any) -> dict[str, str]:
-    """Hash of the files that define it; installed packages are known by their name alone."""
+def _source(value: Any) -> dict[str, Any]:
+    """Hashes of the user's files that define it; installed packages are known by their name alone."""
     parents = value.__mro__ if inspect.isclass(value) else (value,)
-    digests = [digest for digest in map(_file_digest, parents) if digest is not None]
-    if not digests:
-        return {}
-    whole = "".join(dict.fromkeys(digests))
-    return {SOURCE: hashlib.sha256(whole.encode()).hexdigest()}
+    found: dict[str, str] = {}
+    for parent in parents:
+        found |= _digests(parent)
+    return {SOURCE: dict(sorted(found.items()))} if found else {}
 
 
-def _file_digest(value: Any) -> str | None:
+def _digests(value: Any) -> dict[str, str]:
     module = str(getattr(value, "__module__", None) or "")
     if module.partition(".")[0] in {"epsilometer", "builtins", *sys.stdlib_module_names}:
-        return None
+        return {}
     try:
         file = inspect.getsourcefile(value)
-        if file is not None and "site-packages" in Path(file).parts:
-            return None
         if file is not None and Path(file).is_file():
-            return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-        return hashlib.sha256(inspect.getsource(value).encode()).hexdigest()
+            return source_digests(Path(file))
+        text = inspect.getsource(value)
     except (OSError, TypeError):
-        return None  # typed in, or compiled
+        return {}  # typed in, or compiled
+    return {"(typed in)": hashlib.sha256(text.encode()).hexdigest()}

@@ -49,6 +49,9 @@ COMMIT_SECONDS = 0.2
 """Losses wait no longer than this before they are committed."""
 
 LARGEST_CHUNK = 1000
+MOST_DEATHS = 10
+"""So many deaths in a row, with nothing trained in between, are not the fault of single models."""
+
 MOST_LOST = 10
 """How often the answer of a model may be lost before that counts as its failure."""
 
@@ -202,6 +205,8 @@ class _Run:
         self.alone: Future[Answer] | None = None
         """A suspect under way with nothing else."""
         self.lost: Counter[Task] = Counter()
+        self.deaths = 0
+        """Workers that died with a single model under way since one was last trained."""
         self.waiting: list[LossRow] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
@@ -244,6 +249,8 @@ class _Run:
 
     def _hand_out(self, pool: Pool) -> bool:
         """Keep the workers busy; False when nothing is under way or left to do."""
+        if self.alone in self.under_way:
+            return True
         if self.suspects:
             if not self.under_way:
                 task = self.suspects.popleft()
@@ -324,10 +331,17 @@ class _Run:
 
     def _suspect(self, tasks: list[Task], *, alone: bool) -> None:
         """A worker died: whoever was alone did it, otherwise each is to be tried alone."""
-        if alone:
-            self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
-        else:
+        if not alone:
             self.suspects += tasks
+            return
+        self.deaths += 1
+        if self.deaths > MOST_DEATHS:
+            raise ExecutorError(
+                f"{self.deaths} workers in a row died while they trained, whatever the model "
+                f"(last: {tasks[0]}): does it train with the executor serial? Losses that came in "
+                "are kept."
+            )
+        self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Nobody is to blame for an answer that was lost, unless it happens over and over."""
@@ -342,6 +356,7 @@ class _Run:
         if isinstance(trained, Problem):
             self._failed(chunk, trained.message)
             return
+        self.deaths = 0
         self._adapt(trained, len(chunk.replicates))
         bad: dict[int, float] = {}
         for row in trained.rows:
@@ -402,6 +417,12 @@ class _Run:
             reason = self.failed[0] if self.failed else None
             detail = f" ({reason.task}: {reason.message})" if reason else ""
             raise EpsilometerError(f"no model could be trained{detail}.")
+        accounted = self.trained + self.reused + len(self.failed)
+        if accounted != self.sizes.models:
+            raise EpsilometerError(
+                f"{accounted} models are accounted for, but {self.sizes.models} were planned; "
+                "losses that came in are kept, run again."
+            )
         return Measurement(
             plan=self.plan,
             losses={name: self.store.losses(self.sizes, name) for name in self.sizes.variants},

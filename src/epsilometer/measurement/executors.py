@@ -23,6 +23,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
@@ -151,6 +152,8 @@ _installed: list[Work] = []
 def _begin_worker(work: Work) -> None:
     # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What the user's code prints is not the program's answer.
+    sys.stdout = sys.stderr
     _installed[:] = [work]
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -339,7 +342,8 @@ def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
             _unpacked.clear()
             _unpacked[digest] = cloudpickle.loads(payload)
         work = _unpacked[digest]
-    return train_chunk(work, chunk)
+    with redirect_stdout(sys.stderr):
+        return train_chunk(work, chunk)
 
 
 def available_workers() -> int:

@@ -140,14 +140,18 @@ def check_identity(
 ) -> None:
     """Raise :class:`StoreError` with every difference between two identities."""
     found = differences(there, here)
-    code = [line for line in found if line.split(" is ")[0].endswith(f".{SOURCE}")]
+    code = [line for line in found if f".{SOURCE}" in line.split(" is ")[0]]
     if accept_changed_code:
         found = [line for line in found if line not in code]
     if not found:
         return
-    advice = "use another store, or the settings it was made with"
     if found == code:
-        advice = "if the change does not alter training, --accept-changed-code goes on with it"
+        files = ", ".join(line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
+        raise StoreError(
+            f"{name} holds another plan: code has changed since it was begun ({files}). Use another "
+            "store; or, if the change does not alter training, --accept-changed-code goes on with it."
+        )
+    advice = "use another store, or the settings it was made with"
     shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
     raise StoreError(f"{name} holds another plan: {shown}. {advice.capitalize()}.")
 
