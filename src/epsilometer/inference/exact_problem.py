@@ -67,7 +67,7 @@ class Level:
                 tail_tolerance=0.1 * 0.3**index,
                 depth=12.0 + 6 * index,
             ),
-            tensor=TensorAccuracy(points=48 + 12 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
+            tensor=TensorAccuracy(points=36 + 12 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
             nodes=6 + index if correlated else 6 + 2 * index,
             tolerance=1e-3 * 0.3**index if correlated else 10.0 ** (-4 - index),
             negligible=1e-7 * 0.1**index if correlated else 1e-11,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from epsilometer.inference.edges import Family, NormalKernel, thread_pool
 from epsilometer.inference.masses import delta_nodes
 from epsilometer.inference.nuisance import peak_guess
 from epsilometer.model import region
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 FloatArray = NDArray[np.float64]
 
@@ -120,16 +124,17 @@ class TensorMasses:
         cumulative = _cumulative(density)
         # Grid values as columns: (theta, phi) flattened, nuisance nodes along the second axis.
         width = len(parameters)
-        sums = cumulative.transpose(1, 2, 0).reshape(-1, width)
-        slopes = density.transpose(1, 2, 0).reshape(-1, width)
+        values = np.concatenate(
+            [cumulative.transpose(1, 2, 0).reshape(-1, width),
+             density.transpose(1, 2, 0).reshape(-1, width)]
+        )  # fmt: skip
         whole = cumulative[:, :, -1].sum(axis=1)
         for number, d in enumerate(self.delta_nodes):
             low, high = _region_angles(self._t, float(d), theta)
-            below = _hermite_sum(low, phi, sums, slopes)
-            up_to = _hermite_sum(high, phi, sums, slopes)
+            inside = _hermite_matrix(low, high, phi) @ values
+            outside = whole - inside
             area = region.log_area(self._t, float(d))[:, None]
             floor = ROUNDING * whole
-            inside, outside = up_to - below, below + (whole - up_to)
             self._inside[attack, :, number, part] = np.log(np.maximum(inside, floor)) - area
             self._outside[attack, :, number, part] = np.log(np.maximum(outside, floor))
 
@@ -226,26 +231,32 @@ def _region_angles(t: FloatArray, d: float, theta: FloatArray) -> tuple[FloatArr
     return np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))
 
 
-def _hermite_sum(
-    angle: FloatArray, phi: FloatArray, sums: FloatArray, slopes: FloatArray
-) -> FloatArray:
-    """Sum over theta of the cumulative integral at the given angles: (t, nuisance node)."""
+def _hermite_matrix(low: FloatArray, high: FloatArray, phi: FloatArray) -> csr_array:
+    """Sums over theta of integrals between two angles each: from grid values to regions.
+
+    Columns are the cumulative integrals at the grid points, then their slopes.
+    """
     from scipy.sparse import csr_array
 
-    regions, columns = angle.shape
+    regions, columns = low.shape
     points = len(phi)
-    x = np.clip((angle - phi[0]) / (phi[1] - phi[0]), 0.0, points - 1.0)
-    cell = np.minimum(x.astype(np.int64), points - 2)
-    u = x - cell
-    base = np.arange(columns) * points + cell
-    square, cube = u * u, u * u * u
-    ends = np.arange(0, regions * columns * 2 + 1, columns * 2)
-    index = np.stack([base, base + 1], axis=-1).reshape(-1)
-
-    def weights(at: FloatArray, after: FloatArray) -> csr_array:
-        data = np.stack([at, after], axis=-1).reshape(-1)
-        return csr_array((data, index, ends), shape=(regions, columns * points))
-
-    values = weights(1 - 3 * square + 2 * cube, 3 * square - 2 * cube) @ sums
-    values += weights(u - 2 * square + cube, cube - square) @ slopes
-    return np.asarray(values)
+    size = columns * points
+    entries, data = [], []
+    for angle, sign in ((high, 1.0), (low, -1.0)):
+        x = np.clip((angle - phi[0]) / (phi[1] - phi[0]), 0.0, points - 1.0)
+        cell = np.minimum(x.astype(np.int32), points - 2)
+        u = x - cell
+        base = (np.arange(columns, dtype=np.int32) * points) + cell
+        square = u * u
+        cube = square * u
+        rise = 3 * square - 2 * cube
+        entries += [base, base + 1, base + size, base + (size + 1)]
+        data += [
+            sign * (1 - rise),
+            sign * rise,
+            sign * (u - 2 * square + cube),
+            sign * (cube - square),
+        ]
+    ends = np.arange(0, regions * columns * 8 + 1, columns * 8, dtype=np.int32)
+    weights, index = np.stack(data, axis=-1).ravel(), np.stack(entries, axis=-1).ravel()
+    return csr_array((weights, index, ends), shape=(regions, 2 * size))
