@@ -148,6 +148,7 @@ def test_a_missed_target_is_said_on_stderr(
         (["--method", "best"], "expected method to be one of"),
         (["--variant", "0.1"], "--variant is for stores"),
         (["--shadows", "1"], "expected shadows >= 2"),
+        (["--shadows", "3"], "expected replicates in blocks of 7"),
         (["--json", "--output", "-"], "choose one"),
     ],
 )
@@ -159,6 +160,11 @@ def test_wrong_options_are_one_line(
     assert out == ""
     assert expected in err
     assert err.count("\n") == 1
+
+
+def test_a_target_too_small_to_be_seen(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["attack", str(file), "--target-alpha", "0.01"]) == 0
+    assert "less than one false positive in the 30 challenges" in capsys.readouterr().err
 
 
 def test_a_wrong_row_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,12 @@ class AttackResult:
             )
         if self.left_out:
             found.append(f"too few losses to attack: {_listed(list(self.left_out))}.")
+        most = int(self.counts(target_alpha).trials_h0.max())
+        if target_alpha * most < 1:
+            found.append(
+                f"a target false-positive rate of {target_alpha:g} means less than one false positive "
+                f"in the {most} challenges of a base: the counts can hardly tell it from 0."
+            )
         checks = self.checks(target_alpha)
         missed = [check for check in checks if check.missed]
         if missed:

@@ -153,7 +153,12 @@ def _design(losses: Losses, shadows: int | None) -> Design:
     if shadows is None:
         return MeasureMIAFast(replicates=max(most, 3))
     _validate.whole_number("shadows", shadows, least=2)
-    blocks = -(-most // (1 + 2 * shadows))
+    blocks, rest = divmod(most, 1 + 2 * shadows)
+    if rest:
+        raise InputError(
+            f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
+            f"its shadow models), got {most}; without --shadows models are cross-fed."
+        )
     return MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
 
 
