@@ -10,8 +10,10 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from epsilometer.errors import InputError
 
@@ -90,6 +92,31 @@ def check_columns(
     twice = [column for column in columns if list(columns).count(column) > 1]
     if twice:
         raise InputError(f"{where}: column {twice[0]} occurs twice.")
+
+
+def pyarrow() -> Any:
+    """The library for Parquet, which is an extra."""
+    try:
+        return import_module("pyarrow.parquet") and import_module("pyarrow")
+    except ImportError:
+        raise InputError(
+            "Parquet files need pyarrow: pip install 'epsilometer[parquet]', or use CSV."
+        ) from None
+
+
+def read_parquet(path: Path) -> Any:
+    """A Parquet file as an Arrow table, or an error that names it."""
+    arrow = pyarrow()
+    try:
+        footer = arrow.parquet.read_metadata(path)
+        rows = sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+        if rows != footer.num_rows:
+            raise InputError(
+                f"{path}: expected {rows} rows as in its parts, got {footer.num_rows}."
+            )
+        return arrow.parquet.read_table(path, page_checksum_verification=True)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
 
 
 def label(value: object, column: str, place: str) -> str:

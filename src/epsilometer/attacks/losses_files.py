@@ -94,35 +94,10 @@ def write(losses: Losses, target: str | PathLike[str]) -> None:
         _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError(
-            "Parquet files need pyarrow: pip install 'epsilometer[parquet]', or use CSV."
-        ) from None
-    return pyarrow
-
-
-def read_table(path: Path) -> pa.Table:
-    """A Parquet file as an Arrow table, or an error that names it."""
-    arrow = _pyarrow()
-    try:
-        footer = arrow.parquet.read_metadata(path)
-        rows = sum(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
-        if rows != footer.num_rows:
-            raise InputError(
-                f"{path}: expected {rows} rows as in its parts, got {footer.num_rows}."
-            )
-        return arrow.parquet.read_table(path, page_checksum_verification=True)
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
-
-
 def _read_parquet(path: Path) -> Losses:
-    arrow = _pyarrow()
+    arrow = _files.pyarrow()
     try:
-        cells = _cells(arrow, read_table(path), path.name)
+        cells = _cells(arrow, _files.read_parquet(path), path.name)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
     return _losses(cells, path.name)
@@ -153,7 +128,7 @@ def _cells(arrow: Any, table: pa.Table, name: str) -> dict[str, Any]:
 
 
 def _write_parquet(losses: Losses, path: Path) -> None:
-    arrow = _pyarrow()
+    arrow = _files.pyarrow()
     names = arrow.array(list(losses.names), arrow.string())
     table = arrow.table(
         {

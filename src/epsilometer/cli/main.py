@@ -18,7 +18,8 @@ import typer
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.estimate import estimate
-from epsilometer.cli.status import losses_app, status
+from epsilometer.cli.losses import losses_app
+from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError
 
 BAD_INPUT = 2

@@ -103,9 +103,7 @@ def _labels(texts: list[str]) -> Any:
 
 
 def _read_parquet(path: Path) -> tuple[Any, Any]:
-    from epsilometer.attacks.losses_files import read_table
-
-    table = read_table(path)
+    table = _files.read_parquet(path)
     columns = [name for name in table.column_names if name != LABEL]
     if not columns:
         raise InputError(f"{path}: expected a column a feature, got none.")

@@ -81,8 +81,8 @@ def _prior_gauss(
 
     In the variable v = sqrt(1 + (N - 1) tau), the standard deviation of a count over a binomial's,
     the likelihood is smooth down to v = 0, where tau meets its bound.  What the prior has below
-    `NARROWEST` (about 1 %) is put there: no grid could follow counts that hardly spread, and the
-    likelihood hardly changes any more.
+    `NARROWEST` (1.2 % for 100 trials and the default scale) is put there: no grid could follow counts
+    that hardly spread, and the likelihood hardly changes any more.
     """
     from scipy.special import ndtr
 

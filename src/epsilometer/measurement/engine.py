@@ -412,8 +412,7 @@ class _Run:
         self.reused += models - ours
 
     def result(self) -> Measurement:
-        have = self.store.rows(self.sizes)
-        if not have:
+        if not self.trained + self.reused:
             reason = self.failed[0] if self.failed else None
             detail = f" ({reason.task}: {reason.message})" if reason else ""
             raise EpsilometerError(f"no model could be trained{detail}.")

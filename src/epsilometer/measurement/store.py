@@ -85,7 +85,7 @@ class Store(abc.ABC):
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
         names = self.names()
-        rows = [row for row in self.rows(sizes) if row.variant == variant]
+        rows = self.rows(sizes._replace(variants=(variant,)))
         if not rows:
             raise InputError(f"{self.name}: expected at least one loss, got none.")
         return Losses(
