@@ -203,6 +203,8 @@ class DaskPool:
         try:
             self._client: Any = distributed.Client(target, timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError):
+            if self._cluster is not None:
+                self._cluster.close(timeout=5)
             raise ExecutorError(
                 f"no Dask scheduler answers at {address} within {CONNECT_SECONDS} s; "
                 "start one with `dask scheduler`, and workers with `dask worker`."
