@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from epsilometer import _files
 from epsilometer.attacks.rules import ATTACKS, Attack
 from epsilometer.attacks.statistics import Statistic
-from epsilometer.cli import loading
+from epsilometer.cli import loading, results
 from epsilometer.cli.attack import choose_statistic
 from epsilometer.cli.estimate import audit_model
 from epsilometer.errors import InputError
@@ -27,7 +27,10 @@ from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Population
 from epsilometer.model.joint import AuditModel
 
-SHIPPED = {"clipped-mean": "epsilometer.training.clipped_mean:ClippedMean"}
+SHIPPED = {
+    "clipped-mean": "epsilometer.training.clipped_mean:ClippedMean",
+    "network": "epsilometer.training.network:network",
+}
 """Algorithms that have a name."""
 
 LARGEST_SIZE = 10**9
@@ -43,6 +46,7 @@ class PopulationTable(_Table):
     """What D and z are drawn from."""
 
     source: str
+    path: str | None = None
 
 
 class AuditTable(_Table):
@@ -151,8 +155,14 @@ def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
 
     check_name(file.execution.executor)
     statistic = choose_statistic(file.attack.statistic, folder=folder, place="[attack] statistic")
+    table = file.population
     try:
-        population = named.load_population(file.population.source, folder=folder)
+        population = named.load_population(
+            table.source,
+            folder=folder,
+            path=None if table.path is None else Path(table.path),
+            say=results.warn,
+        )
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None
     algorithm = _algorithm(file.algorithm, folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from epsilometer.datasets import files
+from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
@@ -32,21 +33,41 @@ def directions() -> Population:
 
 
 NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": directions}
+"""Populations that ship."""
 
 
-def load_population(source: str, *, folder: Path | None = None) -> Population:
-    """A population that ships, by name, or one in a .npz, .csv or .parquet file.
+def load_population(
+    source: str,
+    *,
+    folder: Path | None = None,
+    path: Path | None = None,
+    say: Say | None = None,
+) -> Population:
+    """A population by name, or one in a .npz, .csv or .parquet file.
 
     Parameters
     ----------
     source
-        A name, or a path; a relative one starts from ``folder``.
+        ``digits`` or ``directions``, which ship; ``mnist``, ``mnist-5k`` or ``fashion-mnist``, which are
+        looked for (see `epsilometer.datasets.images`); or a path to a file.
+    folder
+        Where relative paths start; the working directory unless given.
+    path
+        Where the files of a set of images are, for its name only.
+    say
+        Is told in words before something is downloaded.
     """
+    if path is not None and source not in IMAGE_SETS:
+        raise InputError(f"path is for {', '.join(IMAGE_SETS)}; got source={source!r}.")
+    start = Path() if folder is None else folder
     if source in NAMED:
         return NAMED[source]()
+    if source in IMAGE_SETS:
+        place = None if path is None else start / path
+        return load_images(IMAGE_SETS[source], path=place, say=say)
     if not source.lower().endswith(files.SUFFIXES):
         raise InputError(
-            f"expected a population that ships ({', '.join(NAMED)}) or a path ending in "
+            f"expected a population by name ({', '.join([*NAMED, *IMAGE_SETS])}) or a path ending in "
             f"{', '.join(files.SUFFIXES)}, got source={source!r}."
         )
-    return files.read(Path(source) if folder is None else folder / source)
+    return files.read(start / source)
