@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.result import AttackResult
     from epsilometer.attacks.rules import LikelihoodRatio, Offline, PooledVariance, Threshold
-    from epsilometer.attacks.statistics import CustomStatistic, Logit, Loss
+    from epsilometer.attacks.statistics import CustomStatistic, Logit, Loss, Statistic
+    from epsilometer.cli.audit_config import AuditConfig, read_audit
     from epsilometer.datasets.named import load_population
     from epsilometer.errors import (
         ContradictionError,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from epsilometer.measurement.algorithm import Algorithm
     from epsilometer.measurement.bases import ChallengeBase, Include, Replace
     from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast, cross_feed
-    from epsilometer.measurement.engine import Measurement, measure
+    from epsilometer.measurement.engine import Measurement, Progress, measure
     from epsilometer.measurement.plan import Plan
     from epsilometer.measurement.population import Dataset, Point, Population
     from epsilometer.measurement.sqlite_store import SqliteStore
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from epsilometer.model.joint import AuditModel, log_joint
     from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
     from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+    from epsilometer.report.figures import region_probability
     from epsilometer.training.clipped_mean import ClippedMean
     from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
 
@@ -57,6 +59,7 @@ _HOMES = {
     "Algorithm": "measurement.algorithm",
     "AttackCounts": "model.counts",
     "AttackResult": "attacks.result",
+    "AuditConfig": "cli.audit_config",
     "AuditModel": "model.joint",
     "Beta": "model.priors",
     "ChallengeBase": "measurement.bases",
@@ -93,8 +96,10 @@ _HOMES = {
     "PooledVariance": "attacks.rules",
     "Population": "measurement.population",
     "Posterior": "inference.posterior",
+    "Progress": "measurement.engine",
     "Replace": "measurement.bases",
     "SqliteStore": "measurement.sqlite_store",
+    "Statistic": "attacks.statistics",
     "StoreError": "errors",
     "Threshold": "attacks.rules",
     "Uniform": "model.priors",
@@ -104,12 +109,15 @@ _HOMES = {
     "load_population": "datasets.named",
     "log_joint": "model.joint",
     "measure": "measurement.engine",
+    "read_audit": "cli.audit_config",
+    "region_probability": "report.figures",
 }
 
 __all__ = [
     "Algorithm",
     "AttackCounts",
     "AttackResult",
+    "AuditConfig",
     "AuditModel",
     "Beta",
     "ChallengeBase",
@@ -146,8 +154,10 @@ __all__ = [
     "PooledVariance",
     "Population",
     "Posterior",
+    "Progress",
     "Replace",
     "SqliteStore",
+    "Statistic",
     "StoreError",
     "Threshold",
     "Uniform",
@@ -157,6 +167,8 @@ __all__ = [
     "load_population",
     "log_joint",
     "measure",
+    "read_audit",
+    "region_probability",
 ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.cli import results
 from epsilometer.cli.options import AllowUnconverged, AsJson
 
@@ -32,7 +32,13 @@ LONGEST_MESSAGE = 160
 
 
 def audit(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The audit, as a TOML file.")],
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="The audit, as a TOML file; a network on handwritten digits unless given.",
+        ),
+    ] = None,
     executor: Annotated[
         str | None,
         typer.Option(
@@ -53,6 +59,10 @@ def audit(
             help="Go on with a store although the algorithm's source file has changed.",
         ),
     ] = False,
+    show_config: Annotated[
+        bool,
+        typer.Option("--show-config", help="Print the configuration and audit nothing."),
+    ] = False,
     allow_unconverged: AllowUnconverged = False,
     as_json: AsJson = False,
     output: Annotated[
@@ -68,6 +78,9 @@ def audit(
     from epsilometer.measurement.engine import measure
     from epsilometer.measurement.executors import check_name
 
+    if show_config:
+        results.say(_files.load(config or audit_config.DEFAULT))
+        return 0
     if executor is not None:
         check_name(executor)
     if workers is not None:
@@ -76,7 +89,9 @@ def audit(
         results.check_output(output)
     # What the user's code prints is not the program's answer.
     with redirect_stdout(sys.stderr):
-        settings = audit_config.read(config)
+        settings = audit_config.read_audit(
+            config or audit_config.DEFAULT, folder=None if config else Path.cwd()
+        )
     execution = settings.file.execution
     with _progress() as show, redirect_stdout(sys.stderr):
         measurement = measure(

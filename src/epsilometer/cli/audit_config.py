@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,7 +35,12 @@ SHIPPED = {
 }
 """Algorithms that have a name."""
 
+DEFAULT = Path(__file__).with_name("default_audit.toml")
+"""The audit that ships."""
+
 LARGEST_SIZE = 10**9
+
+Say = Callable[[str], None]
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 
@@ -131,8 +138,21 @@ class AuditConfig:
     model: AuditModel
 
 
-def read(path: Path) -> AuditConfig:
-    """Read and check a configuration; everything wrong with it is named with its place."""
+def read_audit(
+    path: str | PathLike[str], *, folder: Path | None = None, say: Say = results.warn
+) -> AuditConfig:
+    """Read and check a configuration; everything wrong with it is named with its place.
+
+    Parameters
+    ----------
+    path
+        A TOML file; the code that it names is imported.
+    folder
+        Where relative paths and modules start; the folder of the file unless given.
+    say
+        Is told in words before something is downloaded.
+    """
+    path = Path(path)
     name = path.name
     text = _files.load(path)
     try:
@@ -145,12 +165,12 @@ def read(path: Path) -> AuditConfig:
         found = "; ".join(_worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {found}.") from None
     try:
-        return _loaded(file, path.absolute().parent)
+        return _loaded(file, folder or path.absolute().parent, say)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
 
-def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
+def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
     from epsilometer.datasets import named
 
     check_name(file.execution.executor)
@@ -161,7 +181,7 @@ def _loaded(file: AuditFile, folder: Path) -> AuditConfig:
             table.source,
             folder=folder,
             path=None if table.path is None else Path(table.path),
-            say=results.warn,
+            say=say,
         )
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None

@@ -76,7 +76,7 @@ def import_losses(
     if target.suffix.lower() == ".toml":
         from epsilometer.cli import audit_config
 
-        settings = audit_config.read(target)
+        settings = audit_config.read_audit(target)
         with SqliteStore(settings.store) as opened:
             opened.prepare(settings.plan, accept_changed_code=accept_changed_code)
             return _take_in(file, losses, opened, variant)

@@ -19,6 +19,7 @@ from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
+from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError
 
@@ -42,6 +43,7 @@ app.command()(audit)
 app.command()(attack)
 app.command()(estimate)
 app.command()(status)
+app.command()(reproduce)
 app.add_typer(losses_app)
 
 

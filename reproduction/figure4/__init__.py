@@ -1,0 +1,1 @@
+"""Figure 4: error curves and joint posteriors of the four algorithms."""

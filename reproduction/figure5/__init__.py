@@ -1,0 +1,1 @@
+"""Figure 5: the fourth algorithm at three levels of noise."""

@@ -1,0 +1,1 @@
+"""Table 1: credible intervals of epsilon, beside the paper's."""

@@ -1,0 +1,1 @@
+"""The appendix's trace plots."""

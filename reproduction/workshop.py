@@ -1,0 +1,129 @@
+"""What every figure is made with: an engine, the losses, and a folder to put things into."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import epsilometer as em
+
+from .audits import Audit, load_audits
+from .drawing import curves_above_posteriors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENGINES = ("exact", "published")
+"""Quadrature, or the sampler with the settings of the paper's appendix."""
+
+SEED = 1
+
+
+class Workshop:
+    """Makes posteriors once and keeps them: several figures show the same six.
+
+    Parameters
+    ----------
+    output
+        A folder, made if it is not there.
+    engine
+        One of `ENGINES`.
+    losses
+        The folder with the losses of the six audits; those in the tree unless given.
+    say
+        Is told what is being done.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        *,
+        engine: str = "exact",
+        losses: Path | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.output = output
+        self.engine = engine
+        self.say = say
+        self._losses = losses
+        self._audits: dict[str, Audit] | None = None
+        self._posteriors: dict[tuple[str, str, str], em.Posterior] = {}
+        output.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def audits(self) -> dict[str, Audit]:
+        """The six algorithms by name, with the losses of their models."""
+        if self._audits is None:
+            self._audits = load_audits(self._losses)
+        return self._audits
+
+    def config(self, script: str) -> dict[str, Any]:
+        """The settings beside a script."""
+        return tomllib.loads(Path(script).with_name("config.toml").read_text(encoding="utf-8"))
+
+    def estimate(self, counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
+        """The posterior by the engine that was asked for."""
+        if self.engine == "published":
+            return em.estimate(counts, model, em.McmcSettings.published(seed=SEED))
+        return em.estimate(counts, model)
+
+    def posterior(self, name: str, *, statistic: em.Statistic | None = None) -> em.Posterior:
+        """The posterior for one of the six algorithms."""
+        audit = self.audits[name]
+        statistic = statistic or em.Loss()
+        key = (self.engine, name, statistic.name)
+        if key not in self._posteriors:
+            self.say(f"estimating epsilon of {audit.title} from its {statistic.name} statistic")
+            counts = audit.attacked(statistic).counts(audit.target_alpha)
+            self._posteriors[key] = self.estimate(counts, audit.model)
+        return self._posteriors[key]
+
+    def chains(self, name: str) -> em.Posterior:
+        """Draws of a Markov chain: of our sampler, or of the published one if that was asked for."""
+        if self.engine == "published":
+            return self.posterior(name)
+        audit = self.audits[name]
+        key = ("sampler", name, "loss")
+        if key not in self._posteriors:
+            self.say(f"sampling the posterior of {audit.title}")
+            counts = audit.attacked(em.Loss()).counts(audit.target_alpha)
+            self._posteriors[key] = em.estimate(counts, audit.model, em.McmcSettings(seed=SEED))
+        return self._posteriors[key]
+
+    def save(self, figure: Figure, name: str) -> None:
+        """Write a figure as PNG and PDF."""
+        for kind in ("png", "pdf"):
+            metadata = {"Software": None} if kind == "png" else {"CreationDate": None}
+            figure.savefig(self.output / f"{name}.{kind}", dpi=200, metadata=metadata)
+        self.say(f"made {self.output / name}.png and .pdf")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a table or the numbers behind a figure."""
+        (self.output / name).write_text(text, encoding="utf-8")
+        self.say(f"made {self.output / name}")
+
+    def write_numbers(self, name: str, numbers: Any) -> None:
+        """Write the numbers behind a figure as JSON."""
+        self.write(name, json.dumps(numbers, indent=1, allow_nan=False) + "\n")
+
+
+def curves_and_posteriors(workshop: Workshop, name: str, algorithms: list[str]) -> None:
+    """Make a figure with error curves above joint posteriors, and the numbers behind it."""
+    panels, numbers = [], {}
+    for algorithm in algorithms:
+        audit, posterior = workshop.audits[algorithm], workshop.posterior(algorithm)
+        result = audit.attacked(em.Loss())
+        panels.append((audit.title, result, audit.target_alpha, posterior))
+        counts = result.counts(audit.target_alpha)
+        low, high = posterior.credible_interval("epsilon", 0.9)
+        numbers[algorithm] = {
+            "epsilon": [low, posterior.median("epsilon"), high],
+            "mean_strength": posterior.mean("strength"),
+            "false_positives": counts.false_positives.tolist(),
+            "false_negatives": counts.false_negatives.tolist(),
+        }
+    workshop.save(curves_above_posteriors(panels), name)
+    workshop.write_numbers(f"{name}.json", numbers)

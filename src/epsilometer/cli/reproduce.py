@@ -1,0 +1,80 @@
+"""``epsilometer reproduce``: the paper's figures and table, from the scripts in ``reproduction/``.
+
+The scripts are no part of the package proper: they use its public interface as anybody's would.  An
+installed Epsilometer carries them beside itself; in a checkout they are at its top.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from epsilometer import _validate
+from epsilometer.cli import results
+from epsilometer.errors import InputError
+
+NAMES = ("figure2", "figure3", "figure4", "figure5", "figure6", "table1", "traces")
+PACKAGE = "epsilometer_reproduction"
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help=f"{', '.join(NAMES)}; all unless given."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where figures, tables and their numbers go.")
+    ] = Path("reproduced"),
+    engine: Annotated[
+        str,
+        typer.Option(help="exact, or published: the sampler with the paper's settings (slow)."),
+    ] = "exact",
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Train the 8,000 networks on MNIST again instead of using the losses that come with "
+            "this; hours, and goes on where it was stopped.",
+        ),
+    ] = False,
+) -> int:
+    """Make the paper's figures and table from our own runs."""
+    wanted = list(dict.fromkeys(names or NAMES))
+    for name in wanted:
+        _validate.one_of("name", name, NAMES)
+    results.check_output(output)
+    _package()
+    workshop = import_module(f"{PACKAGE}.workshop")
+    audits = import_module(f"{PACKAGE}.audits")
+    _validate.one_of("engine", engine, workshop.ENGINES)
+    losses = None
+    if train:
+        losses = output / "experiment"
+        audits.train(losses, say=results.warn)
+    shop = workshop.Workshop(output, engine=engine, losses=losses, say=results.warn)
+    for name in wanted:
+        import_module(f"{PACKAGE}.{name}.make").make(shop)
+    results.say(f"Made {', '.join(wanted)} in {results.printable(output)}\n")
+    return 0
+
+
+def _package() -> ModuleType:
+    """The scripts as a package: installed, or from the checkout this runs in."""
+    if PACKAGE in sys.modules or importlib.util.find_spec(PACKAGE) is not None:
+        return import_module(PACKAGE)
+    folder = Path(__file__).resolve().parents[3] / "reproduction"
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None or not (folder / "__init__.py").is_file():
+        raise InputError("the scripts of the reproduction are not installed with this Epsilometer.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = module
+    spec.loader.exec_module(module)
+    return module
