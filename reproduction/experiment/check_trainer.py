@@ -65,7 +65,7 @@ def compare(theirs: em.Losses, ours: em.Losses) -> dict[str, Any]:
         logs = [np.log(np.nanmedian(losses, axis=1)) for losses in (a, b)]
         ratio = logs[1] - logs[0]
         found[f"h{hypothesis}"] = {
-            "correlation": float(np.corrcoef(*logs)[0, 1]),
+            "correlation": float(np.corrcoef(logs[0], logs[1])[0, 1]),
             "typical_ratio": float(np.exp(np.median(ratio))),
             "middle_half": [float(q) for q in np.exp(np.quantile(ratio, [0.25, 0.75]))],
         }

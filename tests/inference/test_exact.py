@@ -183,6 +183,63 @@ def test_correlated_against_two_dimensional_sums() -> None:
     np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.04)
 
 
+WEAK = (
+    [14, 10, 4, 9, 12, 10, 11, 12, 13, 14, 24, 6, 13, 9, 9, 9, 13, 12, 13, 10],
+    [91, 76, 84, 71, 84, 87, 85, 85, 91, 89, 91, 89, 89, 83, 87, 87, 87, 88, 89, 86],
+)
+"""Twenty attacks that hardly tell anything, as a private algorithm leaves them."""
+
+
+def test_weak_attacks_are_resolved_where_epsilon_is_about_delta() -> None:
+    """There the region changes its shape; unresolved, quantiles were off by 0.2."""
+    model = AuditModel(delta=0.001, likelihood=CorrelatedNormal())
+    counts = _counts(WEAK[0], 100, WEAK[1], 100)
+    posterior = estimate_exact(counts, model)
+    finer = estimate_exact(counts, model, ExactSettings(tolerance=3e-3))
+    assert posterior.trustworthy
+    assert finer.trustworthy
+    difference = posterior.quantile("epsilon", QUANTILES) - finer.quantile("epsilon", QUANTILES)
+    # Between two modes half of the probability moves a quantile far: five times the tolerance.
+    assert np.abs(difference).max() < 0.05
+
+
+@pytest.mark.parametrize("epsilon", [0.005, 0.02, 0.3])
+def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
+    """tau, rho and strength pinned: the evidence is the mass of the region over its area."""
+    from epsilometer.model import region
+
+    delta, trials = 0.001, 100
+    likelihood = CorrelatedNormal(within_correlation_scale=1e-9)
+    counts = _counts(WEAK[0][:5], trials, WEAK[1][:5], trials)
+    model = AuditModel(
+        delta=delta, epsilon=Fixed(value=epsilon), strength=Fixed(value=0.0), likelihood=likelihood
+    )
+    angle = (np.arange(4000) + 0.5) / 4000 * np.pi / 2
+    alpha, width = np.sin(angle) ** 2, np.sin(2 * angle) * np.pi / 8000
+    # The region is convex: for each alpha an interval of beta, mirrored about (1/2, 1/2).
+    edge = np.maximum(
+        np.exp(-epsilon) * (1 - delta - alpha), 1 - delta - np.exp(epsilon) * alpha
+    ).clip(0, 1)
+    low, high = edge, 1 - edge[::-1]
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    beta = 0.5 * (low + high)[:, None] + 0.5 * (high - low)[:, None] * nodes
+    bound = float(likelihood.cross_correlation_bound(counts, 0.0))
+    r, r_weight = np.polynomial.legendre.leggauss(15)
+    logs = []
+    for each, share in zip(r, r_weight, strict=True):
+        density = np.exp(
+            likelihood.log_density(
+                counts, alpha[:, None, None], beta[:, :, None], 0.0, float(each) * bound
+            )
+        )
+        mass = np.einsum("i,j,ijk->k", width * 0.5 * (high - low), weights, density)
+        logs.append(np.log(0.5 * share) + np.log(mass).sum())
+    expected = np.logaddexp.reduce(logs) - 5 * float(region.log_area(epsilon, delta))
+    found = estimate_exact(counts, model).log_evidence
+    # rho has a rule of few nodes in the engine; a wrong region is off by more than 0.1 here.
+    assert found == pytest.approx(expected, abs=0.02)
+
+
 @pytest.mark.parametrize(
     "prior",
     [

@@ -178,6 +178,10 @@ def _t_breaks(family: Family, delta: float, end: float) -> FloatArray:
         here = breaks[-1]
         # Near a critical level its own width; away from it a third of the distance.
         step = min(max(1.6 * w, 0.35 * abs(here + 0.8 * w - c)) for c, w in levels)
+        if delta > 0:
+            # Where t is about delta the region turns from a band of even width into one that is
+            # thinner at its ends.
+            step = min(step, max(delta, 3.0 * here))
         breaks.append(here + min(step, 3.0))
     breaks[-1] = end
     return np.array(breaks)
