@@ -13,19 +13,37 @@ import pytest
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.training.clipped_mean import ClippedMean
+from epsilometer.training.network import FixedInitialisation, Network
 from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
 
 MEAN = ClippedMean(noise=0.3, records=12)
+SMALL: dict[str, Any] = {"hidden": 5, "classes": 3, "epochs": 4, "batch_size": 5}
+NETWORK = Network(**SMALL)
 ALGORITHMS: dict[str, Any] = {
     "clipped mean": MEAN,
     "output perturbation": OutputPerturbation(algorithm=MEAN, scale=0.2),
     "noise levels": NoiseLevels(algorithm=MEAN, scales=(0.0, 0.2)),
+    "network": NETWORK,
+    "network with a fixed start": Network(**SMALL, initialisation=FixedInitialisation(seed=3)),
+    "dense network": Network(**SMALL, sparse=False),
+    "perturbed network": OutputPerturbation(algorithm=NETWORK, scale=0.2),
+    "noise levels of a network": NoiseLevels(algorithm=NETWORK, scales=(0.0, 0.2)),
 }
-POPULATION = Population(features=np.random.default_rng(4).standard_normal((40, 3)))
+ONE_BY_ONE = {"network", "network with a fixed start", "dense network"}
+"""Those that do not train many at once."""
+
+POPULATION = Population(
+    features=np.random.default_rng(4).standard_normal((40, 3)), labels=np.arange(40) % 3
+)
 
 
 @pytest.fixture(params=ALGORITHMS)
 def algorithm(request: pytest.FixtureRequest) -> Any:
+    return ALGORITHMS[request.param]
+
+
+@pytest.fixture(params=[name for name in ALGORITHMS if name not in ONE_BY_ONE])
+def trains_many(request: pytest.FixtureRequest) -> Any:
     return ALGORITHMS[request.param]
 
 
@@ -43,9 +61,26 @@ def same(one: Any, other: Any) -> bool:
 
 def test_keeps_the_protocol(algorithm: Any) -> None:
     protocols.check(algorithm)
-    assert isinstance(algorithm, protocols.TrainsMany)
     assert isinstance(algorithm, protocols.HasParameters)
     assert protocols.identity(algorithm) == protocols.identity(copy.deepcopy(algorithm))
+
+
+def test_identities_differ() -> None:
+    # All but what may grow: the levels of noise are no part of an identity.
+    identities = [repr(protocols.identity(algorithm)) for algorithm in ALGORITHMS.values()]
+    assert len(set(identities)) == len(ALGORITHMS)
+
+
+def test_only_those_that_say_so_train_one_by_one() -> None:
+    found = {
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if not isinstance(algorithm, protocols.TrainsMany)
+    }
+    assert found == ONE_BY_ONE
+    # The batches of a network are of records, not of models.
+    for name in found:
+        assert protocols.batch_size_of(ALGORITHMS[name]) == 1
 
 
 def test_training_depends_on_data_and_stream_alone(algorithm: Any) -> None:
@@ -57,12 +92,12 @@ def test_training_depends_on_data_and_stream_alone(algorithm: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 7])
-def test_many_at_once_are_what_each_would_be_alone(algorithm: Any, number: int) -> None:
+def test_many_at_once_are_what_each_would_be_alone(trains_many: Any, number: int) -> None:
     datasets = [dataset(first) for first in range(number)]
-    models = algorithm.train_many(datasets, [stream(n) for n in range(number)])
+    models = trains_many.train_many(datasets, [stream(n) for n in range(number)])
     assert len(models) == number
     for first, model in enumerate(models):
-        assert same(model, algorithm.train(dataset(first), stream(first)))
+        assert same(model, trains_many.train(dataset(first), stream(first)))
 
 
 def test_the_data_set_is_not_needed_afterwards(algorithm: Any) -> None:
@@ -77,6 +112,7 @@ def test_training_leaves_the_data_set(algorithm: Any) -> None:
     given = dataset()
     algorithm.train(given, stream())
     assert same(given.features, dataset().features)
+    assert same(given.labels, dataset().labels)
 
 
 def test_losses_are_finite_numbers_that_repeat(algorithm: Any) -> None:
@@ -111,8 +147,9 @@ def test_can_be_sent(algorithm: Any, send: Callable[[bytes], Any]) -> None:
     assert protocols.identity(there) == protocols.identity(algorithm)
 
 
-def test_releases_depend_on_model_and_stream_alone() -> None:
-    levels = ALGORITHMS["noise levels"]
+@pytest.mark.parametrize("name", ["noise levels", "noise levels of a network"])
+def test_releases_depend_on_model_and_stream_alone(name: str) -> None:
+    levels = ALGORITHMS[name]
     model = levels.train(dataset(), stream())
     kept = pickle.dumps(model)
     released = levels.release(model, "0.2", stream(5))
@@ -122,9 +159,9 @@ def test_releases_depend_on_model_and_stream_alone() -> None:
     assert same(levels.release(model, "0.0", stream(5)), model)
 
 
-def test_one_level_is_output_perturbation_in_other_words() -> None:
+@pytest.mark.parametrize("inner", [ClippedMean(noise=0.0, records=12), NETWORK])
+def test_one_level_is_output_perturbation_in_other_words(inner: Any) -> None:
     # The same noise on the same model: a wrapper draws from the stream where training stopped.
-    inner = ClippedMean(noise=0.0, records=12)
     single = OutputPerturbation(algorithm=inner, scale=0.2)
     rng = stream()
     model = inner.train(dataset(), rng)

@@ -1,4 +1,4 @@
-"""MNIST, its 5,000-image subset and Fashion-MNIST: found on this machine or in a package that carries them.
+"""MNIST, its 5,000-image subset and Fashion-MNIST: found on this machine or in a package with them.
 
 None of them ships.  Each is looked for in a path that is given, then in the cache folder, then in a
 package that is downloaded (never installed, never run) and kept in the cache.  Whatever the source, the
@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -146,10 +147,18 @@ def load_images(
     if path is not None:
         found = _from_path(wanted, path)
         if found is None:
-            raise InputError(f"{path}: holds none of the files of {wanted.name}. {_by_hand(wanted)}")
+            raise InputError(
+                f"{path}: holds none of the files of {wanted.name}. {_by_hand(wanted)}"
+            )
         return _population(wanted, *found)
     folder = cache_folder() / wanted.name
-    found = _from_path(wanted, folder) if folder.is_dir() else None
+    try:
+        # Unlike that of pathlib, this is False for a folder that may not be looked into.
+        found = _from_path(wanted, folder) if os.path.isdir(folder) else None
+    except InputError as error:
+        raise InputError(
+            f"{error} This is the copy in the cache: remove it and try again."
+        ) from None
     if found is None:
         found = _from_package(wanted, say)
         _keep(folder, *found)
@@ -181,7 +190,7 @@ def _by_hand(wanted: ImageSet) -> str:
 
 def _from_path(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes] | None:
     """Images and labels from a folder or a file; None if nothing known is there."""
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"{path}: expected a folder or file with {wanted.name}, got no such path.")
     if path.is_file():
         if path.suffix == ".npz":
@@ -214,24 +223,44 @@ def _from_idx(wanted: ImageSet, images: Path, labels: Path) -> tuple[Bytes, Byte
     return _decoded(plain[0], images), _decoded(plain[1], labels)
 
 
+_DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    EOFError,
+    MemoryError,
+    RuntimeError,  # from zipfile: encrypted, or of a kind it does not know
+    SyntaxError,  # from the header of an array
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What NumPy may raise on an npz with any bytes in it changed."""
+
+
 def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     """Arrays ``features`` and ``labels``, or ``x_train`` and ``y_train``."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
-            names = ("features", "labels")
-            if isinstance(archive, np.lib.npyio.NpzFile) and "x_train" in archive.files:
-                names = ("x_train", "y_train")
+            if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
+                raise ValueError("a single array")
+            if any(member.file_size > LARGEST_FILE for member in archive.zip.infolist()):
+                raise ValueError(f"an array of more than {LARGEST_FILE} bytes")
+            names = ("x_train", "y_train") if "x_train" in archive.files else ("features", "labels")
             pixels, labels = (np.asarray(archive[name]) for name in names)
-    except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise InputError(
-            f"{path}: cannot be read as npz with x_train and y_train ({error})."
+            f"{path}: cannot be read as npz with features and labels, or x_train and y_train "
+            f"({error})."
         ) from None
     if pixels.dtype != np.uint8 or pixels.size != wanted.records * SIDE**2:
         raise InputError(
             f"{path}: expected {wanted.records} images of bytes, "
             f"got {pixels.dtype} of shape {pixels.shape}."
         )
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"{path}: expected whole numbers as labels, got {labels.dtype}.")
     pixels = pixels.reshape(-1, SIDE, SIDE)
     labels = labels.astype(np.uint8, casting="unsafe")
     _check(wanted, _encoded(pixels), _encoded(labels), place=str(path))
@@ -241,7 +270,9 @@ def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
 def _from_wheel(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     package = wanted.package
     if package is None or _sha256(_read(path)) != package.checksum:
-        raise InputError(f"{path}: is not the package that carries {wanted.name}.")
+        raise InputError(
+            f"{path}: is not the package that carries {wanted.name}. {_by_hand(wanted)}"
+        )
     with zipfile.ZipFile(path) as archive, archive.open(package.member) as member:
         stream: Any = gzip.open(member) if package.member.endswith(".gz") else member  # noqa: SIM115
         table = np.loadtxt(stream, delimiter=",", dtype=np.uint8, skiprows=package.header_rows)

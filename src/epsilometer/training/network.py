@@ -8,6 +8,7 @@ products for data without zeros.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +59,8 @@ class Network:
     """One hidden layer of rectified linear units, softmax, cross-entropy, descent with momentum.
 
     Records are shuffled anew for each epoch; the last batch of an epoch is smaller where they do not
-    divide.  Weights start uniform as Glorot and Bengio (2010) have it, biases at 0.  The defaults are the
-    setting of section 4.2 of the paper, with random initialisation.
+    divide.  Weights start uniform as Glorot and Bengio (2010) have it, biases at 0.  The defaults are
+    the setting of section 4.2 of the paper, with random initialisation.
 
     Parameters
     ----------
@@ -110,14 +111,16 @@ class Network:
             )
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
-        rows = _rows(dataset.features)
         labels = self._labels(dataset)
+        rows = _rows(dataset.features)
         model = self.initial(rows.shape[1], self.initialisation.stream(rng))
         orders = np.stack([rng.permutation(len(rows)) for _ in range(self.epochs)])
-        if self.sparse:
-            self._train_sparse(model, rows, labels, orders)
-        else:
-            self._train_dense(model, rows, labels, orders)
+        # A training that diverges shows in its loss; nothing need be said on the way.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.sparse:
+                self._train_sparse(model, rows, labels, orders)
+            else:
+                self._train_dense(model, rows, labels, orders)
         return model
 
     def initial(self, inputs: int, rng: np.random.Generator) -> NetworkModel:
@@ -135,21 +138,24 @@ class Network:
         )
 
     def loss(self, model: NetworkModel, point: Point) -> float:
-        """Cross-entropy in nats, in double precision: from 0 up, without a floor or a ceiling."""
-        wide = NetworkModel(*(part.astype(np.float64) for part in model))
-        units = np.maximum(
-            np.ravel(point.features) @ wide.hidden_weights + wide.hidden_biases, 0.0
-        )
-        scores = wide.output_weights @ units + wide.output_biases
-        below = scores - scores[self._label(point.label)]
-        return float(np.logaddexp.reduce(below))
+        """Cross-entropy in nats, in double precision: from 0 up, without a floor or a ceiling.
+
+        NaN or infinite for a model that diverged.
+        """
+        label = self._label(point.label)
+        into, into_biases, out, out_biases = (part.astype(np.float64) for part in model)
+        with np.errstate(over="ignore", invalid="ignore"):
+            units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
+            scores = out @ units + out_biases
+            below = scores - scores[label]
+            return float(np.logaddexp.reduce(below))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])
 
     def with_parameters(self, model: NetworkModel, parameters: Array) -> NetworkModel:
         ends = np.cumsum([part.size for part in model])
-        pieces = np.split(np.asarray(parameters, dtype=np.float32), ends[:-1])
+        pieces = np.split(np.array(parameters, dtype=np.float32), ends[:-1])
         return NetworkModel(
             *(piece.reshape(part.shape) for piece, part in zip(pieces, model, strict=True))
         )
@@ -191,9 +197,9 @@ class Network:
                 batch = order[first : first + self.batch_size]
                 gradients = self.gradients(model, rows[batch], labels[batch])
                 for part, velocity, gradient in zip(model, velocities, gradients, strict=True):
-                    velocity *= momentum
-                    velocity -= rate * gradient
-                    part += velocity
+                    np.multiply(velocity, momentum, out=velocity)
+                    np.subtract(velocity, rate * gradient, out=velocity)
+                    np.add(part, velocity, out=part)
 
     def gradients(self, model: NetworkModel, rows: Array, labels: Array) -> NetworkModel:
         """Gradients of the mean loss of (records, features) with respect to all weights."""
@@ -212,19 +218,27 @@ class Network:
         labels = dataset.labels
         if labels is None or labels.dtype.kind not in "iu":
             raise InputError("a network needs whole numbers as labels; this population has none.")
+        if len(dataset) == 0 or labels.shape != (len(dataset),):
+            raise InputError(
+                f"expected at least one record and a label a record, got {len(dataset)} records "
+                f"and labels of shape {labels.shape}."
+            )
         if labels.min() < 0 or labels.max() >= self.classes:
             wrong = labels.max() if labels.max() >= self.classes else labels.min()
             raise self._no_class(wrong)
         return labels.astype(np.int64)
 
     def _label(self, label: Any) -> int:
-        if not 0 <= label < self.classes:
+        if not isinstance(label, Integral):
+            raise self._no_class(repr(label))
+        if not 0 <= int(label) < self.classes:
             raise self._no_class(label)
         return int(label)
 
     def _no_class(self, label: Any) -> InputError:
         return InputError(
-            f"expected labels from 0 to {self.classes - 1} (classes={self.classes}), got {label}."
+            f"expected whole numbers from 0 to {self.classes - 1} as labels "
+            f"(classes={self.classes}), got {label}."
         )
 
 

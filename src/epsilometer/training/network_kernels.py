@@ -5,10 +5,13 @@ backward passes visit non-zero features only.  Nothing is approximated.  The ker
 models train side by side in threads.
 """
 
+# The loops stay whole so that they stay quick.
+# ruff: noqa: PLR0912, PLR0915
+
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -46,13 +49,15 @@ LINE = 16
 """Numbers of single precision in a cache line."""
 
 
-# Reordering of sums lets scores be added up in vectors.  Infinities and NaN keep their meaning, so that a
-# training that diverges is seen to.
-_compiled: Any = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+# Reordering of sums lets scores be added up in vectors.  Infinities and NaN keep their meaning, so that
+# a training that diverges is seen to.
+_compiled = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 
 
 @_compiled
-def _add_rows(target, matrix, rows, factors, first, last):
+def _add_rows(
+    target: Floats, matrix: Floats, rows: Whole, factors: Floats, first: int, last: int
+) -> None:
     """Add factor times matrix row to the target, for each entry from first up to last.
 
     Eight rows at once: the target is then read and written an eighth as often.
@@ -84,7 +89,13 @@ def _add_rows(target, matrix, rows, factors, first, last):
 
 
 @_compiled
-def _descend(weights, velocity, gradient, learning_rate, momentum):
+def _descend(
+    weights: Floats,
+    velocity: Floats,
+    gradient: Floats,
+    learning_rate: np.float32,
+    momentum: np.float32,
+) -> None:
     """One step of momentum for a row of weights."""
     for j in range(weights.shape[0]):
         change = momentum * velocity[j] - learning_rate * gradient[j]
@@ -93,7 +104,7 @@ def _descend(weights, velocity, gradient, learning_rate, momentum):
 
 
 @_compiled
-def _softmax_minus_label(scores, label, scale):
+def _softmax_minus_label(scores: Floats, label: int, scale: np.float32) -> None:
     """Turn scores into the gradient of the record's loss with respect to them, times scale."""
     top = scores[0]
     for c in range(1, scores.shape[0]):
@@ -109,23 +120,23 @@ def _softmax_minus_label(scores, label, scale):
 
 @_compiled
 def train_sparse(
-    starts,
-    features,
-    values,
-    labels,
-    orders,
-    batch_size,
-    learning_rate,
-    momentum,
-    hidden_weights,
-    hidden_biases,
-    output_weights,
-    output_biases,
-    hidden_velocity,
-    output_velocity,
-    activity,
-    errors,
-):
+    starts: Whole,
+    features: Whole,
+    values: Floats,
+    labels: Whole,
+    orders: Whole,
+    batch_size: int,
+    learning_rate: np.float32,
+    momentum: np.float32,
+    hidden_weights: Floats,
+    hidden_biases: Floats,
+    output_weights: Floats,
+    output_biases: Floats,
+    hidden_velocity: Floats,
+    output_velocity: Floats,
+    activity: Floats,
+    errors: Floats,
+) -> None:
     """Train in place: an epoch a row of ``orders``, each a permutation of the records.
 
     ``hidden_weights`` is (features, hidden) and ``output_weights`` (classes, hidden), so that every
