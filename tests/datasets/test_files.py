@@ -130,7 +130,7 @@ def test_a_single_array_by_another_name_is_refused(tmp_path: Path) -> None:
 def test_arrays_of_other_names(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, x=FEATURES, y=FEATURES)
-    with pytest.raises(InputError, match=r"expected an array named features .*got x, y"):
+    with pytest.raises(InputError, match=r"expected arrays named features .*got x, y"):
         files.read(path)
 
 

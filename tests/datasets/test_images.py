@@ -253,9 +253,9 @@ def test_the_same_images_otherwise_are_another_set(arrays: dict[str, Any], tmp_p
         ({"features": PIXELS[:5], "labels": LABELS[:5]}, r"got uint8 of shape \(5, 28, 28\)"),
         ({"features": PIXELS, "labels": LABELS.astype(str)}, "whole numbers as labels, got <U"),
         ({"features": PIXELS, "labels": LABELS * np.nan}, "whole numbers as labels, got float"),
-        ({"features": PIXELS}, "labels is not a file"),
-        ({"x": PIXELS, "y": LABELS}, "features is not a file"),
-        ({"x_train": PIXELS}, "y_train is not a file"),
+        ({"features": PIXELS}, "features and labels, got features"),
+        ({"x": PIXELS, "y": LABELS}, "expected arrays named x_train and y_train, or .*, got x, y"),
+        ({"x_train": PIXELS}, "y_train, or .*, got x_train"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -392,7 +392,8 @@ def test_an_array_that_claims_to_be_huge(tmp_path: Path) -> None:
     )
     path = tmp_path / "tiny.npz"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("features.npy", header.getvalue() + b"\0" * 100)
+        for name in ("features", "labels"):
+            archive.writestr(f"{name}.npy", header.getvalue() + b"\0" * 100)
     assert "cannot be read as npz" in refused(TINY, path)
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _files
+from epsilometer.datasets.npz import read_arrays
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
+LARGEST_ARRAY = 8 * 1024**3
+"""Bytes; a small file that unpacks to more is refused."""
 _WHOLE = re.compile(r"-?[0-9]{1,17}")
 _NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
@@ -37,22 +39,8 @@ def read(path: Path) -> Population:
 
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("a single array")
-            if "features" not in archive.files:
-                raise InputError(
-                    f"{path}: expected an array named features (and optionally labels), "
-                    f"got {', '.join(archive.files) or 'none'}."
-                )
-            labels = archive["labels"] if "labels" in archive.files else None
-            return archive["features"], labels
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
+    arrays = read_arrays(path, ("features",), optional=("labels",), largest=LARGEST_ARRAY)
+    return arrays["features"], arrays.get("labels")
 
 
 def _read_csv(path: Path) -> tuple[Any, Any]:

@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -27,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _files
+from epsilometer.datasets.npz import read_arrays
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 
@@ -223,37 +223,10 @@ def _from_idx(wanted: ImageSet, images: Path, labels: Path) -> tuple[Bytes, Byte
     return _decoded(plain[0], images), _decoded(plain[1], labels)
 
 
-_DAMAGE = (
-    OSError,
-    ValueError,
-    LookupError,
-    EOFError,
-    MemoryError,
-    RuntimeError,  # from zipfile: encrypted, or of a kind it does not know
-    SyntaxError,  # from the header of an array
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What NumPy may raise on an npz with any bytes in it changed."""
-
-
 def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     """Arrays ``features`` and ``labels``, or ``x_train`` and ``y_train``."""
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
-                raise ValueError("a single array")
-            if any(member.file_size > LARGEST_FILE for member in archive.zip.infolist()):
-                raise ValueError(f"an array of more than {LARGEST_FILE} bytes")
-            names = ("x_train", "y_train") if "x_train" in archive.files else ("features", "labels")
-            pixels, labels = (np.asarray(archive[name]) for name in names)
-    except _DAMAGE as error:
-        raise InputError(
-            f"{path}: cannot be read as npz with features and labels, or x_train and y_train "
-            f"({error})."
-        ) from None
+    arrays = read_arrays(path, ("x_train", "y_train"), ("features", "labels"), largest=LARGEST_FILE)
+    pixels, labels = arrays.values()
     if pixels.dtype != np.uint8 or pixels.size != wanted.records * SIDE**2:
         raise InputError(
             f"{path}: expected {wanted.records} images of bytes, "

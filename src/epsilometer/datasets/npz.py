@@ -1,0 +1,59 @@
+"""Arrays from an npz file that nobody vouches for: never unpickled, and every damage one line."""
+
+from __future__ import annotations
+
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.errors import InputError
+
+DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    EOFError,
+    MemoryError,  # from an array whose header claims to be huge
+    RuntimeError,  # from zipfile: encrypted, or of a kind it does not know
+    SyntaxError,  # from the header of an array
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What NumPy may raise on an npz with any bytes in it changed."""
+
+
+def read_arrays(
+    path: Path, *groups: tuple[str, ...], optional: tuple[str, ...] = (), largest: int
+) -> dict[str, NDArray[Any]]:
+    """The arrays of the first group that is there whole, with those optional ones that are.
+
+    Parameters
+    ----------
+    groups
+        Names of arrays that belong together.
+    largest
+        Bytes that an array may unpack to.
+    """
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
+                raise ValueError("a single array")
+            if any(member.file_size > largest for member in archive.zip.infolist()):
+                raise ValueError(f"an array of more than {largest} bytes")
+            for group in groups:
+                if set(group) <= set(archive.files):
+                    wanted = (*group, *(name for name in optional if name in archive.files))
+                    return {name: np.asarray(archive[name]) for name in wanted}
+            found = ", ".join(archive.files) or "none"
+    except DAMAGE as error:
+        raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
+    expected = ", or ".join(" and ".join(group) for group in groups)
+    also = f" (and optionally {', '.join(optional)})" if optional else ""
+    raise InputError(f"{path}: expected arrays named {expected}{also}, got {found}.")
