@@ -33,6 +33,8 @@ class Workshop:
         One of `ENGINES`.
     losses
         The folder with the losses of the six audits; those in the tree unless given.
+    sampler
+        What chains are drawn with, for the figures that show chains.
     say
         Is told what is being done.
     """
@@ -43,12 +45,14 @@ class Workshop:
         *,
         engine: str = "exact",
         losses: Path | None = None,
+        sampler: em.McmcSettings | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         self.output = output
         self.engine = engine
         self.say = say
         self._losses = losses
+        self._sampler = sampler or em.McmcSettings(seed=SEED)
         self._audits: dict[str, Audit] | None = None
         self._posteriors: dict[tuple[str, str, str], em.Posterior] = {}
         output.mkdir(parents=True, exist_ok=True)
@@ -90,7 +94,7 @@ class Workshop:
         if key not in self._posteriors:
             self.say(f"sampling the posterior of {audit.title}")
             counts = audit.attacked(em.Loss()).counts(audit.target_alpha)
-            self._posteriors[key] = em.estimate(counts, audit.model, em.McmcSettings(seed=SEED))
+            self._posteriors[key] = em.estimate(counts, audit.model, self._sampler)
         return self._posteriors[key]
 
     def save(self, figure: Figure, name: str) -> None:

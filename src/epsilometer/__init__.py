@@ -53,7 +53,11 @@ if TYPE_CHECKING:
     from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
     from epsilometer.report.figures import region_probability
     from epsilometer.training.clipped_mean import ClippedMean
+    from epsilometer.training.dp_sgd import DpSgd
+    from epsilometer.training.network import FixedInitialisation, Network, RandomInitialisation
     from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
+    from epsilometer.training.pytorch import PyTorch
+    from epsilometer.training.scikit_learn import ScikitLearn
 
 _HOMES = {
     "Algorithm": "measurement.algorithm",
@@ -68,11 +72,13 @@ _HOMES = {
     "CorrelatedNormal": "model.likelihoods",
     "CustomStatistic": "attacks.statistics",
     "Dataset": "measurement.population",
+    "DpSgd": "training.dp_sgd",
     "EpsilometerError": "errors",
     "ExactSettings": "inference.exact",
     "ExecutorError": "errors",
     "Exponential": "model.priors",
     "Fixed": "model.priors",
+    "FixedInitialisation": "training.network",
     "HalfNormal": "model.priors",
     "Include": "measurement.bases",
     "IndependentBinomial": "model.likelihoods",
@@ -87,6 +93,7 @@ _HOMES = {
     "MeasureMIAFast": "measurement.designs",
     "Measurement": "measurement.engine",
     "MemoryStore": "measurement.store",
+    "Network": "training.network",
     "NoiseLevels": "training.output_perturbation",
     "NotConvergedError": "errors",
     "Offline": "attacks.rules",
@@ -97,7 +104,10 @@ _HOMES = {
     "Population": "measurement.population",
     "Posterior": "inference.posterior",
     "Progress": "measurement.engine",
+    "PyTorch": "training.pytorch",
+    "RandomInitialisation": "training.network",
     "Replace": "measurement.bases",
+    "ScikitLearn": "training.scikit_learn",
     "SqliteStore": "measurement.sqlite_store",
     "Statistic": "attacks.statistics",
     "StoreError": "errors",
@@ -126,11 +136,13 @@ __all__ = [
     "CorrelatedNormal",
     "CustomStatistic",
     "Dataset",
+    "DpSgd",
     "EpsilometerError",
     "ExactSettings",
     "ExecutorError",
     "Exponential",
     "Fixed",
+    "FixedInitialisation",
     "HalfNormal",
     "Include",
     "IndependentBinomial",
@@ -145,6 +157,7 @@ __all__ = [
     "MeasureMIAFast",
     "Measurement",
     "MemoryStore",
+    "Network",
     "NoiseLevels",
     "NotConvergedError",
     "Offline",
@@ -155,7 +168,10 @@ __all__ = [
     "Population",
     "Posterior",
     "Progress",
+    "PyTorch",
+    "RandomInitialisation",
     "Replace",
+    "ScikitLearn",
     "SqliteStore",
     "Statistic",
     "StoreError",

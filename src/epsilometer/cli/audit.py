@@ -138,7 +138,12 @@ def _conclude(
     counts = result.counts(target)
     settings.model.likelihood.check(counts)
     posterior = results.run_engine(counts, settings.model, None)
-    summary = summarise(posterior, level=wanted.level, claim=wanted.claim)
+    claim = settings.claim
+    summary = summarise(
+        posterior, level=wanted.level, claim=None if claim is None else claim.epsilon
+    )
+    if claim is not None:
+        summary["claim"]["source"] = claim.source
     plan = settings.plan
     summary |= {
         "counts": describe(result, target),
@@ -223,8 +228,10 @@ def _finding(summary: dict[str, Any]) -> str:
     )
     if "claim" in summary:
         claim = summary["claim"]
+        own = claim["source"] == "algorithm"
+        whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
         text += (
-            f";\nit exceeds the claimed {claim['epsilon']:g} with probability "
+            f";\nit exceeds {whose.format(claim['epsilon'])} with probability "
             f"{claim['probability_above']:.3f}"
         )
     return text + "."

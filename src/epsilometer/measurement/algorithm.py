@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import random
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,11 @@ class TrainsMany(Protocol):
 
 @runtime_checkable
 class HasParameters(Protocol):
-    """Exposes a model's parameters as one vector, so that wrappers can perturb what is released."""
+    """Exposes a model's parameters as one vector, so that wrappers can perturb what is released.
+
+    An adapter that has these methods for some of its models only says why not in a text attribute
+    ``no_parameters``, empty or absent otherwise: so a wrapper can refuse before anything is trained.
+    """
 
     def parameters(self, model: Any) -> Array: ...
 
@@ -65,6 +70,19 @@ class Releases(Protocol):
     def variants(self) -> tuple[str, ...]: ...
 
     def release(self, model: Any, variant: str, rng: np.random.Generator) -> Any: ...
+
+
+@runtime_checkable
+class Claims(Protocol):
+    """Promises a privacy of its own, which an audit that states no claim is held against."""
+
+    def claimed_epsilon(self, delta: float) -> float:
+        """The promised epsilon at a delta, for data sets that differ by one record more or less.
+
+        Infinite where nothing is promised.  A record in place of another is two such steps, so this is
+        no promise for audits that replace records.
+        """
+        ...
 
 
 ONLY = ""
@@ -104,6 +122,12 @@ SOURCE = "source file"
 
 DEEPEST = 30
 
+_PLAIN = (bytes, Path, Decimal, Fraction, date, time, re.Pattern, complex, slice, range, np.dtype)
+"""What its own text tells apart."""
+
+_STREAMS = (np.random.Generator, np.random.RandomState, random.Random)
+"""What moves on while it is used, so that no description of it lasts."""
+
 
 def identity(algorithm: object) -> dict[str, Any]:
     """What an algorithm is, in plain values: equal identities train equal models.
@@ -137,14 +161,14 @@ def _described(value: Any, where: str, depth: int) -> Any:
             }
         pairs = [[key, item] for key, item in value.items()]
         return {"mapping": _described(pairs, where, depth + 1)}
-    if isinstance(value, bytes | Path | Decimal | Fraction | date | time | re.Pattern | complex):
+    if isinstance(value, _PLAIN):
         return {type(value).__name__: repr(value)}
     return _described_object(value, where, depth)
 
 
 def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
-    if isinstance(value, np.ndarray):
-        return {"array": array_fingerprint(value)}
+    if (found := _described_array(value)) is not None:
+        return found
     given = getattr(value, "fingerprint", None)
     if isinstance(given, str):
         return {"class": _name(type(value)), "fingerprint": given}
@@ -158,9 +182,13 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
         owner = getattr(value, "__self__", None)
         if owner is not None and not inspect.ismodule(owner):
             held.append(owner)
+        source = _source(value)
+        if source:  # the user's own; defaults of installed functions are known by the name
+            held += [*(getattr(value, "__defaults__", None) or ())]
+            held += [*(getattr(value, "__kwdefaults__", None) or {}).values()]
         holds = {"holds": _described(held, where, depth + 1)} if held else {}
-        return {"object": _name(value)} | _source(value) | holds
-    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return {"object": _name(value)} | source | holds
+    if isinstance(value, _STREAMS):
         raise _unclear(value, where)
     items = _attributes(value)
     if items is None:
@@ -168,6 +196,19 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
     shown = {name: _described(item, f"{where}.{name}", depth + 1) for name, item in items.items()}
     described: dict[str, Any] = {"class": _name(type(value))} | _source(type(value))
     return described | ({"settings": shown} if shown else {})
+
+
+def _described_array(value: Any) -> dict[str, Any] | None:
+    """Arrays and tensors, which keep their numbers where no attribute shows them; None for the rest."""
+    if isinstance(value, np.ndarray):
+        return {"array": array_fingerprint(value)}
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None  # nothing is a tensor before somebody has loaded it
+    if isinstance(value, torch.Tensor):
+        raw = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+        return {"tensor": [str(value.dtype), list(value.shape), array_fingerprint(raw)]}
+    return {"torch": repr(value)} if isinstance(value, torch.device | torch.dtype) else None
 
 
 def _unclear(value: object, where: str) -> InputError:

@@ -196,10 +196,11 @@ def summary_text(summary: dict[str, Any]) -> str:
     ]
     if "claim" in summary:
         claim = summary["claim"]
+        whose = ", the algorithm's own claim," if claim.get("source") == "algorithm" else ""
         facts.append(
             (
                 "claim",
-                f"epsilon exceeds {claim['epsilon']:g} with probability "
+                f"epsilon exceeds {claim['epsilon']:g}{whose} with probability "
                 f"{_probability(claim['probability_above'])}",
             )
         )

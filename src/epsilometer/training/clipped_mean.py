@@ -85,3 +85,7 @@ class ClippedMean:
         if self.noise == 0:
             return float("inf")
         return gaussian_epsilon(delta, sensitivity=sensitivity, noise=self.noise)
+
+    def claimed_epsilon(self, delta: float) -> float:
+        """The true epsilon for one record more or less: what it promises is exactly what it keeps."""
+        return self.epsilon(delta)

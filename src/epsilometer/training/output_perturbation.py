@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import (
     Algorithm,
+    Claims,
     HasParameters,
     Releases,
     TrainsMany,
@@ -28,7 +30,11 @@ def _perturbed(algorithm: Any, model: Any, scale: float, rng: np.random.Generato
 
 
 class _Wrapper:
-    """What both wrappers hand on to the algorithm inside."""
+    """What both wrappers hand on to the algorithm inside.
+
+    Also its claim: noise on what has been released is post-processing, which keeps any promise.  That
+    the noise may allow a better one is not counted.
+    """
 
     algorithm: Algorithm
 
@@ -40,6 +46,11 @@ class _Wrapper:
 
     def with_parameters(self, model: Any, parameters: Array) -> Any:
         return self.algorithm.with_parameters(model, parameters)  # type: ignore[attr-defined]
+
+    def claimed_epsilon(self, delta: float) -> float:
+        """What the algorithm inside promises; infinite, which is nothing, if it does not."""
+        inside = self.algorithm
+        return inside.claimed_epsilon(delta) if isinstance(inside, Claims) else math.inf
 
     def _train_inside(
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
@@ -62,6 +73,9 @@ class _Wrapper:
                 "expected an algorithm that exposes its parameters (parameters and "
                 f"with_parameters), got {type(self.algorithm).__name__}."
             )
+        reason = getattr(self.algorithm, "no_parameters", "")
+        if reason:
+            raise InputError(str(reason))
         if isinstance(self.algorithm, Releases):
             raise InputError("expected an algorithm with one release, got one with several.")
 
