@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -188,8 +189,22 @@ def first_breaks(problem: Problem) -> tuple[FloatArray, FloatArray]:
         keep = np.append(True, np.diff(points) > 0.3 * reach)
         points = points[keep]
         points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]
+        points = np.concatenate([_near_zero(problem, points[0] if len(points) else end), points])
         result.append(np.concatenate([[lowest], points, [end]]))
     return result[0], result[1]
+
+
+def _near_zero(problem: Problem, before: float) -> FloatArray:
+    """Breaks from the smallest epsilon up, each four times the one before.
+
+    After weak attacks half of the posterior may be a spike there, too thin to be found by halving
+    panels.
+    """
+    smallest = problem.smallest_epsilon
+    if smallest <= 0:
+        return np.empty(0)
+    count = max(0, math.ceil(math.log(before / smallest, 4.0)) - 1)
+    return np.asarray(smallest * 4.0 ** np.arange(1, count + 1), dtype=np.float64)
 
 
 def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
