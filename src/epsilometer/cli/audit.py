@@ -218,23 +218,38 @@ def _print(
     results.say(text)
 
 
+SURE = 0.95
+"""Probability from which the finding takes sides."""
+
+
 def _finding(summary: dict[str, Any]) -> str:
     """What was found, in one sentence."""
     epsilon = summary["epsilon"]
     low, high = epsilon["interval"]
     text = (
-        f"At delta = {summary['delta']:g}, epsilon is {low:.2f} to {high:.2f} with probability "
+        f"at delta = {summary['delta']:g}, epsilon is {low:.2f} to {high:.2f} with probability "
         f"{epsilon['level']:g} (median {epsilon['median']:.2f})"
     )
-    if "claim" in summary:
-        claim = summary["claim"]
-        own = claim["source"] == "algorithm"
-        whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
-        text += (
-            f";\nit exceeds {whose.format(claim['epsilon'])} with probability "
-            f"{claim['probability_above']:.3f}"
-        )
-    return text + "."
+    if "claim" not in summary:
+        return f"{text[0].upper()}{text[1:]}."
+    claim = summary["claim"]
+    above = claim["probability_above"]
+    own = claim["source"] == "algorithm"
+    whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
+    return (
+        f"{_verdict(above)}: {text};\nit exceeds {whose.format(claim['epsilon'])} with probability "
+        f"{above:.3f}."
+    )
+
+
+def _verdict(above: float) -> str:
+    """What the probability of exceeding a claim says of the claim."""
+    if above >= SURE:
+        return "The claim does not hold"
+    if above <= 1 - SURE:
+        # Never more than that: stronger attacks might still refute it.
+        return "Nothing speaks against the claim"
+    return "The claim is in doubt" if above > 0.5 else "The claim is not refuted"
 
 
 def _report_failures(measurement: Measurement) -> None:

@@ -1,0 +1,101 @@
+"""Any PyTorch module with any training loop, as an algorithm that can be audited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer.errors import InputError
+from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.training import torch_modules
+from epsilometer.training.torch_modules import Module
+
+
+@dataclass(frozen=True, kw_only=True)
+class PyTorch:
+    """Train a module of one's own with a loop of one's own.
+
+    ``fit`` may draw from PyTorch's, NumPy's and `random`'s global generators as training code usually
+    does: they are seeded from the model's stream before the module is made, and put back afterwards.
+    Only generators that the code seeds by itself escape this.  The price is that the executor
+    ``threads`` trains one model at a time; ``processes`` trains side by side.
+
+    For ``processes``, functions must be defined at the top of a module that can be imported.
+
+    Parameters
+    ----------
+    module
+        A class or function without arguments that makes a ``torch.nn.Module``.
+    fit
+        ``fit(module, dataset)`` trains the module in place.  The data set holds NumPy arrays,
+        ``dataset.features`` and ``dataset.labels``.
+    loss
+        ``loss(module, point)``, a finite number for one record.  Cross-entropy unless given: the module
+        then takes features of its parameters' type, a record a row, and answers a score for each class.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import torch
+    >>> def fit(module, dataset):
+    ...     features = torch.tensor(dataset.features, dtype=torch.float32)
+    ...     descent = torch.optim.SGD(module.parameters(), lr=1.0)
+    ...     for _ in range(100):
+    ...         descent.zero_grad()
+    ...         scores = module(features)
+    ...         torch.nn.functional.cross_entropy(scores, torch.tensor(dataset.labels)).backward()
+    ...         descent.step()
+    >>> algorithm = PyTorch(module=partial(torch.nn.Linear, 2, 2), fit=fit)
+    >>> data = Dataset(features=np.eye(2), labels=np.array([0, 1]))
+    >>> model = algorithm.train(data, np.random.default_rng(1))
+    >>> algorithm.loss(model, Point(features=np.eye(2)[1], label=1)) < 0.1
+    True
+    """
+
+    module: Callable[[], Any]
+    fit: Callable[[Any, Dataset], Any]
+    loss_function: Callable[[Any, Point], float] | None
+
+    def __init__(
+        self,
+        *,
+        module: Callable[[], Any],
+        fit: Callable[[Any, Dataset], Any],
+        loss: Callable[[Any, Point], float] | None = None,
+    ) -> None:
+        torch_modules.check_factory(module)
+        for name, function in (("fit", fit), ("loss", loss)):
+            if not callable(function) and (name, function) != ("loss", None):
+                raise InputError(f"expected {name} to be a function, got {name}={function!r}.")
+        object.__setattr__(self, "module", module)
+        object.__setattr__(self, "fit", fit)
+        object.__setattr__(self, "loss_function", loss)
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
+        with torch_modules.seeded(rng):
+            module = torch_modules.made(self.module)
+            answer = self.fit(module.train(), dataset)
+        if answer is not None and answer is not module:
+            raise InputError(
+                "expected fit to train the module that it is given and to return nothing, "
+                f"got a {type(answer).__name__} back."
+            )
+        return torch_modules.finished(module)
+
+    def loss(self, model: Module, point: Point) -> float:
+        """The loss of one record, with dropout and the like switched off."""
+        # A module may draw even then.  It must not draw from what another thread trains with, and a loss
+        # must repeat: so the same seed for every loss.
+        with torch_modules.seeded(np.random.default_rng(0)):
+            if self.loss_function is not None:
+                return float(self.loss_function(model.eval(), point))
+            return torch_modules.cross_entropy(model.eval(), point)
+
+    def parameters(self, model: Module) -> Array:
+        return torch_modules.parameters_of(model)
+
+    def with_parameters(self, model: Module, parameters: Array) -> Module:
+        return torch_modules.with_parameters(model, parameters)

@@ -1,0 +1,72 @@
+"""The audit that ships: what `epsilometer audit` does when it is given nothing."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.audit_config import DEFAULT
+from epsilometer.cli.main import run
+
+
+def test_it_can_be_shown_and_used_as_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", "--show-config"]) == 0
+    text = capsys.readouterr().out
+    assert tomllib.loads(text) == tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
+    copy = tmp_path / "audit.toml"
+    copy.write_text(text, encoding="utf-8")
+    config = em.read_audit(copy)
+    assert config.store == tmp_path / "digits-audit.db"
+    assert config.plan.identity == em.read_audit(DEFAULT, folder=tmp_path).plan.identity
+
+
+def test_a_config_of_ones_own_can_be_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("# mine\n", encoding="utf-8")
+    assert run(["audit", str(own), "--show-config"]) == 0
+    assert capsys.readouterr().out == "# mine\n"
+
+
+def test_its_models_tell_members_from_others(tmp_path: Path) -> None:
+    """A small part of it: without noise, points that were trained on have lower losses."""
+    config = em.read_audit(DEFAULT, folder=tmp_path)
+    plan = replace(config.plan, challenge_bases=6, design=em.MeasureMIAFast(replicates=4))
+    without, trained_on = em.measure(plan, executor="threads").only.by_hypothesis()
+    assert without.shape == trained_on.shape == (6, 4)
+    # Easy points are learnt without being seen; on average over six it is a factor of five here.
+    assert (np.log(without) - np.log(trained_on)).mean() > 0.7
+
+
+def test_without_a_file_the_store_is_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole command, on the shipped file made small."""
+    small = tmp_path / "shipped" / "default.toml"
+    small.parent.mkdir()
+    text = DEFAULT.read_text(encoding="utf-8")
+    for large, less in (
+        ("challenge_bases = 20", "challenge_bases = 2"),
+        ("replicates = 100", "replicates = 12"),
+        ("epochs = 100", "epochs = 5"),
+    ):
+        assert large in text
+        text = text.replace(large, less)
+    small.write_text(text, encoding="utf-8")
+    monkeypatch.setattr("epsilometer.cli.audit_config.DEFAULT", small)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert run(["audit", "--allow-unconverged"]) == 0
+    assert (here / "digits-audit.db").is_file()
+    out = capsys.readouterr().out
+    assert "48 models trained now" in out
+    assert "At delta = 0.001, epsilon is" in out
