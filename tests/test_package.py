@@ -65,6 +65,17 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_algorithms_can_be_named_without_the_libraries_they_train_with() -> None:
+    heavy = ("torch", "opacus", "sklearn")
+    names = [f"epsilometer.training.{path.stem}" for path in (SOURCE / "training").glob("*.py")]
+    assert "epsilometer.training.dp_sgd" in names
+    lines = [f"import {name}" for name in names if not name.endswith("__init__")]
+    lines.append(f"import sys; print([m for m in {heavy} if m in sys.modules])")
+    code = "\n".join(lines)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_readme_python_runs(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -17,6 +17,7 @@ import epsilometer as em
 from epsilometer.cli.audit import progress_text
 from epsilometer.cli.main import run
 from epsilometer.measurement.engine import Progress
+from epsilometer.measurement.plan import Task, training_stream
 from tests.cli.test_estimate import PROGRAM, in_shell
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -260,7 +261,7 @@ def test_interrupted_and_continued(config: Path) -> None:
     own_code(config, "own_training_d", "os.getpid() * 0 + model")
     source = config.parent / "own_training_d.py"
     source.write_text(
-        source.read_text().replace("return rng", "import time; time.sleep(0.05); return rng")
+        source.read_text().replace("return rng", "import time; time.sleep(0.15); return rng")
     )
     arguments = [sys.executable, "-c", PROGRAM, "audit", str(config), "--executor", "threads"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -283,6 +284,110 @@ def test_interrupted_and_continued(config: Path) -> None:
 def _done(store: Path) -> int:
     shown = in_shell("status", str(store), "--json")
     return int(json.loads(shown.stdout)["models_done"]) if shown.returncode == 0 else 0
+
+
+# --- whose claim ------------------------------------------------------------------------------
+
+EXACT = em.ClippedMean(noise=0.02, records=20).epsilon(0.1)
+
+
+@pytest.fixture
+def quick(config: Path) -> Path:
+    """With the likelihood that takes no time: what is claimed does not depend on it."""
+    return edited(config, "delta = 0.1", 'likelihood = "binomial"\ndelta = 0.1')
+
+
+def printed(config: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    capsys.readouterr()
+    assert run(["audit", str(config), "--allow-unconverged"]) == 0
+    out, err = capsys.readouterr()
+    return " ".join(out.split()), err
+
+
+def test_the_algorithm_brings_its_claim(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = audit_json(quick, capsys)["claim"]
+    assert claim["epsilon"] == EXACT
+    assert claim["source"] == "algorithm"
+    assert 0 < claim["probability_above"] < 1
+    out, err = printed(quick, capsys)
+    assert f"it exceeds the {EXACT:g} that the algorithm itself claims with probability" in out
+    assert f"epsilon exceeds {EXACT:g}, the algorithm's own claim, with probability" in out
+    assert err == ""
+
+
+def test_a_stated_claim_goes_before(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited(quick, "delta = 0.1", "delta = 0.1\nclaim = 3.0")
+    claim = audit_json(quick, capsys)["claim"]
+    assert (claim["epsilon"], claim["source"]) == (3.0, "configuration")
+    out, _ = printed(quick, capsys)
+    assert "it exceeds the claimed 3 with probability" in out
+    assert "epsilon exceeds 3 with probability" in out
+    assert "itself" not in out
+
+
+def test_perturbed_outputs_keep_the_claim(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited(quick, "[estimate]", "output_perturbation = [0.02, 0.05]\n[estimate]")
+    for found in audit_json(quick, capsys)["variants"]:
+        assert (found["claim"]["epsilon"], found["claim"]["source"]) == (EXACT, "algorithm")
+
+
+def test_nothing_promised_is_no_claim(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited(quick, "noise = 0.02", "noise = 0.0")
+    assert "claim" not in audit_json(quick, capsys)
+
+
+def test_a_promise_about_other_neighbours_is_left_aside(
+    quick: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(quick, "seed = 1", 'seed = 1\nadjacency = "replace"')
+    assert "claim" not in audit_json(quick, capsys)
+    out, err = printed(quick, capsys)
+    assert "exceeds" not in out
+    assert "replaces records, so the promise is left aside" in err
+    assert err.count("\n") == 1
+    edited(quick, "delta = 0.1", "delta = 0.1\nclaim = 3.0")
+    assert audit_json(quick, capsys)["claim"]["source"] == "configuration"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("-0.5", "claimed_epsilon: expected a number >= 0, got -0.5"),
+        ("float('nan')", "claimed_epsilon: expected a number >= 0, got nan"),
+        ("'2'", "claimed_epsilon: expected a number >= 0, got '2'"),
+        ("None", "claimed_epsilon: expected a number >= 0, got None"),
+        ("1 / 0", "claimed_epsilon: cannot be called with delta (ZeroDivisionError"),
+    ],
+)
+def test_claims_that_are_none(config: Path, answer: str, expected: str) -> None:
+    own_code(config, "own_training_f", "model")
+    source = config.parent / "own_training_f.py"
+    text = f"    def claimed_epsilon(self, delta):\n        return {answer}\nalgorithm"
+    source.write_text(source.read_text().replace("algorithm", text, 1))
+    done = in_shell("audit", str(config))
+    assert done.returncode == 2
+    assert done.stderr.startswith("epsilometer: audit.toml: [algorithm] ")
+    assert expected in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
+    correct, broken = (
+        em.read_audit(EXAMPLES / "dp-sgd" / f"{name}.toml") for name in ("correct", "broken")
+    )
+    # 1.1 by the accountant; the slip is not in what it is told.
+    assert correct.claim == broken.claim
+    assert correct.claim is not None
+    assert correct.claim.source == "algorithm"
+    assert correct.claim.epsilon == pytest.approx(1.115, abs=0.01)
+    assert correct.store != broken.store
+    for found in (correct, broken):
+        plan = found.plan
+        model = plan.algorithm.train(
+            plan.bases[0].train_on(plan.population, 1), training_stream(1, Task(0, 1, 0))
+        )
+        loss = plan.algorithm.loss(model, plan.population.point(plan.bases[0].challenge))
+        assert 0 < loss < 10
 
 
 # --- what is wrong is named -------------------------------------------------------------------

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import functools
 import importlib.util
+import random
 import re
 import subprocess
 import sys
@@ -63,6 +64,17 @@ def closed_over(value: int) -> Callable[[], int]:
     return lambda: value
 
 
+def with_default(value: int) -> Callable[..., int]:
+    return lambda x=value: x
+
+
+def with_named_default(value: int) -> Callable[..., int]:
+    def named(*, x: int = value) -> int:
+        return x
+
+    return named
+
+
 class Extended(ClippedMean):
     """A dataclass of ours, and an attribute beside its fields."""
 
@@ -100,6 +112,12 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "sets": ({1}, {2}),
     "bytes": (b"a", b"b"),
     "generators": (np.random.default_rng(1), np.random.default_rng(2)),
+    "slices": (slice(0, 2), slice(0, 3)),
+    "ranges": (range(2), range(3)),
+    "types of numbers": (np.dtype("f4"), np.dtype("f8")),
+    "defaults": (with_default(1), with_default(2)),
+    "defaults by name": (with_named_default(1), with_named_default(2)),
+    "plain generators": (random.Random(1), random.Random(2)),
     "old generators": (np.random.RandomState(1), np.random.RandomState(2)),
 }
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from epsilometer.errors import InputError
+from epsilometer.measurement.algorithm import Claims
 from epsilometer.measurement.bases import Include, Replace
 from epsilometer.measurement.designs import MeasureMIAFast
 from epsilometer.measurement.engine import measure
@@ -59,6 +60,14 @@ def test_without_noise_there_is_no_privacy() -> None:
     released = algorithm.train(dataset, np.random.default_rng(1))
     # (3, 4) is clipped to length 1; (0.3, 0.4) stays.
     np.testing.assert_allclose(released, [0.09, 0.12], rtol=1e-15)
+
+
+def test_it_claims_its_epsilon_for_one_record_more_or_less() -> None:
+    algorithm = ClippedMean(noise=0.02, records=50)
+    assert isinstance(algorithm, Claims)
+    assert algorithm.claimed_epsilon(1e-3) == algorithm.epsilon(1e-3, Include())
+    assert algorithm.claimed_epsilon(1e-3) < algorithm.epsilon(1e-3, Replace())
+    assert ClippedMean(noise=0.0, records=10).claimed_epsilon(1e-3) == math.inf
 
 
 def test_records_are_clipped_and_zeros_stay() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,11 +115,12 @@ class DpSgd:
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         torch = torch_modules.loaded()
         opacus = torch_modules.loaded("opacus")
-        labels = torch.tensor(torch_modules.labels_of(dataset))
+        whole = torch_modules.labels_of(dataset)
         with torch_modules.seeded(rng):
             module = torch_modules.made(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves marks on what it trains
             features = torch_modules.features_for(module, dataset.features)
+            labels = torch.tensor(whole, device=features.device)
             # Summed, so that a batch without records has a loss: 0.
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
             trained = [part for part in module.parameters() if part.requires_grad]
@@ -136,7 +137,7 @@ class DpSgd:
         untouched.load_state_dict(module.state_dict())
         return torch_modules.finished(untouched)
 
-    def optimizer(self, parameters: Iterable[Any], seed: int) -> Any:
+    def optimizer(self, parameters: list[Any], seed: int) -> Any:
         """What clips, adds noise and steps: a ``DPOptimizer`` whose noise comes from this seed.
 
         The place for variants of the algorithm: it is handed parameters that have in ``grad_sample``
@@ -150,7 +151,7 @@ class DpSgd:
             noise_multiplier=self.noise_multiplier,
             max_grad_norm=self.max_grad_norm,
             expected_batch_size=self.batch_size,
-            generator=torch.Generator().manual_seed(seed),
+            generator=torch.Generator(parameters[0].device).manual_seed(seed),
         )
 
     def loss(self, model: Module, point: Point) -> float:

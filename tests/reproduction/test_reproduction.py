@@ -1,0 +1,160 @@
+"""Every figure and the table are made from the losses in the tree, by the public interface alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli import reproduce
+from epsilometer.cli.main import run
+from tests.golden import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "reproduction").rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything but the figures of chains, by the exact engine."""
+    output = tmp_path_factory.mktemp("made")
+    names = [name for name in reproduce.NAMES if name not in ("figure6", "traces")]
+    assert run(["reproduce", *names, "--output", str(output)]) == 0
+    return output
+
+
+def _numbers(folder: Path, name: str) -> Any:
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def test_scripts_use_the_public_interface_only() -> None:
+    assert len(SCRIPTS) > 10
+    for path in SCRIPTS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert str(node.module).partition(".")[0] != "epsilometer", path
+            if isinstance(node, ast.Import):
+                assert all(not alias.name.startswith("epsilometer.") for alias in node.names), path
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "em"
+            ):
+                assert node.attr in em.__all__, (path, node.attr)
+
+
+def test_figure_2_has_the_reference_intervals(made: Path) -> None:
+    numbers = _numbers(made, "figure2.json")
+    found = {row["strength"]: row for row in numbers["by_strength"]}
+    compared = 0
+    for (trials, errors, strength), expected in reference.FIXED_STRENGTH.items():
+        if (trials, errors) == (500, 200):
+            row = found[strength]
+            # The reference has four digits.
+            np.testing.assert_allclose(
+                [row["low"], row["median"], row["high"]], expected, atol=3e-4
+            )
+            compared += 1
+    assert compared >= 5
+
+
+def test_figure_3_has_the_reference_posterior_of_strong_attacks(made: Path) -> None:
+    found = _numbers(made, "figure3.json")["strong"]
+    # Values of a brute-force grid (tests/inference/test_exact.py), good to 0.0005.
+    np.testing.assert_allclose(found["epsilon"], [2.695, 2.926, 3.525], atol=2e-3)
+    np.testing.assert_allclose(found["strength"], [0.568, 0.710, 0.795], atol=2e-3)
+
+
+def test_figures_are_pictures(made: Path) -> None:
+    from matplotlib.image import imread
+
+    for number in (2, 3, 4, 5):
+        picture = imread(made / f"figure{number}.png")
+        assert min(picture.shape[:2]) > 400
+        # Ink: neither blank nor a block.
+        assert 0.02 < np.mean(picture[..., :3] < 0.9) < 0.6
+        assert (made / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_randomness_and_noise_lower_epsilon(made: Path) -> None:
+    """The order of the paper's table, by medians, for both statistics."""
+    for statistic in ("loss", "logit"):
+        median = {
+            row["algorithm"]: row["median"]
+            for row in _numbers(made, "table1.json")
+            if row["statistic"] == statistic
+        }
+        assert median["A1"] > median["A3"]
+        assert median["A2"] > median["A4-0.05"] > median["A4"]
+        assert median["A4-0.01"] > median["A4-0.05"]
+
+
+def test_every_estimate_can_be_quoted(made: Path) -> None:
+    assert all(row["trustworthy"] for row in _numbers(made, "table1.json"))
+
+
+def test_the_written_comparison_has_the_table_that_is_made(made: Path) -> None:
+    text = (ROOT / "reproduction" / "README.md").read_text(encoding="utf-8")
+    for line in (made / "table1.md").read_text(encoding="utf-8").splitlines():
+        assert line in text
+
+
+def test_the_losses_are_those_of_the_plan() -> None:
+    """Complete, and under the hash of the audit files beside them."""
+    folder = ROOT / "reproduction" / "experiment"
+    audits = import_module(f"{reproduce.package().__name__}.audits")
+    plans = json.loads((folder / "losses" / "plan.json").read_text(encoding="utf-8"))
+    for name, audit in audits.load_audits().items():
+        h0, h1 = audit.losses.by_hypothesis()
+        assert h0.shape == h1.shape == (20, 100), name
+        assert np.isfinite(h0).all()
+        assert np.isfinite(h1).all()
+    for config in ("fixed", "random"):
+        identity = plans[config]["identity"]
+        text = (folder / f"{config}.toml").read_text(encoding="utf-8")
+        import tomllib
+
+        table = tomllib.loads(text)
+        assert identity["seed"] == table["audit"]["seed"]
+        assert identity["bases"]["dataset_size"] == table["audit"]["dataset_size"]
+        inside = identity["algorithm"]["settings"]["algorithm"]["settings"]
+        for name, value in table["algorithm"]["options"].items():
+            if name != "initialisation":
+                assert inside[name] == value
+
+
+def test_chains_make_their_figures(tmp_path: Path) -> None:
+    workshop = import_module(f"{reproduce.package().__name__}.workshop")
+    shop = workshop.Workshop(
+        tmp_path,
+        sampler=em.McmcSettings(num_iterations=1200, num_warmup=300, num_chains=2, seed=1),
+        say=lambda _: None,
+    )
+    for name in ("figure6", "traces"):
+        import_module(f"{reproduce.PACKAGE}.{name}.make").make(shop)
+        assert (tmp_path / f"{name}.png").stat().st_size > 20_000
+
+
+def test_autocorrelations_of_a_chain_that_is_known() -> None:
+    """An autoregressive chain forgets by a constant factor each step."""
+    drawing = import_module(f"{reproduce.package().__name__}.drawing")
+    rng = np.random.default_rng(1)
+    chain, factor = np.zeros(200_000), 0.8
+    for step, noise in enumerate(rng.standard_normal(len(chain) - 1)):
+        chain[step + 1] = factor * chain[step] + noise
+    found = drawing.autocorrelations(chain, 10)
+    # Standard error of each is below 0.006 for 200,000 steps; five of them.
+    np.testing.assert_allclose(found, factor ** np.arange(11), atol=0.03)
+
+
+def test_names_and_engines_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "figure7", "--output", str(tmp_path)]) == 2
+    assert "figure2" in capsys.readouterr().err
+    assert run(["reproduce", "figure2", "--engine", "guess", "--output", str(tmp_path)]) == 2
+    assert "published" in capsys.readouterr().err
