@@ -34,7 +34,7 @@ class SparseRecords(NamedTuple):
         where, features = np.nonzero(rows)
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.bincount(where, minlength=len(rows)), out=starts[1:])
-        return SparseRecords(starts, features.astype(np.int64), rows[where, features])
+        return SparseRecords(starts, features.astype(np.uint32), rows[where, features])
 
 
 def aligned_zeros(*shape: int) -> Floats:
@@ -149,13 +149,15 @@ def train_sparse(
     scores = np.empty(classes, np.float32)
     gradient = np.empty(hidden, np.float32)
     hidden_bias_gradient = np.empty(hidden, np.float32)
-    output_gradient = np.empty((classes, hidden), np.float32)
+    score_columns = np.empty((classes, batch_size), np.float32)
+    everything = np.arange(max(batch_size, classes)).astype(np.uint32)
+    ones = np.ones(batch_size, np.float32)
     output_bias_gradient = np.empty(classes, np.float32)
     hidden_bias_velocity = np.zeros_like(hidden_biases)
     output_bias_velocity = np.zeros_like(output_biases)
     # The batch's entries once more, feature by feature: ends[i] is where those of feature i end.
-    ends = np.empty(inputs + 1, np.int64)
-    slots = np.empty(features.shape[0], np.int64)
+    ends = np.empty(inputs + 1, np.int32)
+    slots = np.empty(features.shape[0], np.uint32)
     slot_values = np.empty(features.shape[0], np.float32)
     # A feature that is 0 in all records has no gradient, ever.
     used = np.zeros(inputs, np.bool_)
@@ -166,7 +168,6 @@ def train_sparse(
         for first in range(0, records, batch_size):
             size = min(batch_size, records - first)
             scale = np.float32(1.0) / np.float32(size)
-            output_gradient[:] = 0.0
             output_bias_gradient[:] = 0.0
             hidden_bias_gradient[:] = 0.0
             ends[:] = 0
@@ -188,13 +189,11 @@ def train_sparse(
                 error[:] = 0.0
                 for c in range(classes):
                     output_bias_gradient[c] += scores[c]
-                    for j in range(hidden):
-                        error[j] += scores[c] * output_weights[c, j]
-                        output_gradient[c, j] += scores[c] * units[j]
+                    score_columns[c, slot] = scores[c]
+                _add_rows(error, output_weights, everything, scores, 0, classes)
                 for j in range(hidden):
                     if units[j] <= np.float32(0.0):
                         error[j] = np.float32(0.0)
-                    hidden_bias_gradient[j] += error[j]
                 for t in range(starts[record], starts[record + 1]):
                     ends[features[t] + 1] += 1
             for i in range(inputs):
@@ -206,6 +205,7 @@ def train_sparse(
                     ends[features[t]] = place + 1
                     slots[place] = slot
                     slot_values[place] = values[t]
+            _add_rows(hidden_bias_gradient, errors, everything, ones, 0, size)
             begin = 0
             for i in range(inputs):
                 if used[i]:
@@ -219,10 +219,12 @@ def train_sparse(
                 hidden_biases, hidden_bias_velocity, hidden_bias_gradient, learning_rate, momentum
             )
             for c in range(classes):
+                gradient[:] = 0.0
+                _add_rows(gradient, activity, everything, score_columns[c], 0, size)
                 _descend(
                     output_weights[c],
                     output_velocity[c],
-                    output_gradient[c],
+                    gradient,
                     learning_rate,
                     momentum,
                 )
