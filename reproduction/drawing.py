@@ -79,8 +79,10 @@ def joint_posterior(axes: Axes, posterior: em.Posterior) -> None:
         draws["epsilon"], draws["strength"], bins=BINS, range=((0, largest_epsilon), (0, 1))
     )
     shades = LinearSegmentedColormap.from_list("posterior", SHADES)
-    # The root keeps flat parts of the posterior visible beside its peak.
-    axes.pcolormesh(epsilon, strength, np.sqrt(density.T), cmap=shades, rasterized=True)
+    # Flat parts of the posterior stay visible beside its peak: roots, and no darker than most bins.
+    shade = np.sqrt(density.T)
+    darkest = float(np.quantile(shade[shade > 0], 0.985))
+    axes.pcolormesh(epsilon, strength, shade, cmap=shades, vmax=darkest, rasterized=True)
     low, high = posterior.credible_interval("epsilon", 0.9)
     for end in (low, high):
         axes.axvline(end, color=ORANGE, linewidth=0.9, linestyle="--")

@@ -101,8 +101,19 @@ def test_every_estimate_can_be_quoted(made: Path) -> None:
 
 def test_the_written_comparison_has_the_table_that_is_made(made: Path) -> None:
     text = (ROOT / "reproduction" / "README.md").read_text(encoding="utf-8")
-    for line in (made / "table1.md").read_text(encoding="utf-8").splitlines():
-        assert line in text
+    for name in ("table1.md", "table1-modes.md"):
+        for line in (made / name).read_text(encoding="utf-8").splitlines():
+            assert line in text
+
+
+def test_the_written_agreement_is_what_was_measured() -> None:
+    folder = ROOT / "reproduction"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    for found in _numbers(folder / "experiment", "agreement.json").values():
+        h0, h1 = found["h0"], found["h1"]
+        assert f"| {h0['correlation']:.2f}, {h1['correlation']:.2f} |" in text
+        assert f"| {h0['typical_ratio']:.2f}, {h1['typical_ratio']:.2f} |" in text
+        assert f"| {found['epsilon'][0]:.2f} to {found['epsilon'][2]:.2f} |" in text
 
 
 def test_the_losses_are_those_of_the_plan() -> None:

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
+Places = NDArray[np.uint32]  # unsigned: an index below 0 need not be looked for
 
 
 class SparseRecords(NamedTuple):
     """Records one after the other: record i has the entries from ``starts[i]`` to ``starts[i + 1]``."""
 
     starts: Whole
-    features: Whole
+    features: Places
     values: Floats
 
     @staticmethod
@@ -56,7 +57,7 @@ _compiled = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}
 
 @_compiled
 def _add_rows(
-    target: Floats, matrix: Floats, rows: Whole, factors: Floats, first: int, last: int
+    target: Floats, matrix: Floats, rows: Places, factors: Floats, first: int, last: int
 ) -> None:
     """Add factor times matrix row to the target, for each entry from first up to last.
 
@@ -121,7 +122,7 @@ def _softmax_minus_label(scores: Floats, label: int, scale: np.float32) -> None:
 @_compiled
 def train_sparse(
     starts: Whole,
-    features: Whole,
+    features: Places,
     values: Floats,
     labels: Whole,
     orders: Whole,
