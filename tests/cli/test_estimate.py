@@ -353,3 +353,23 @@ def test_interrupt(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.strip() == "epsilometer: interrupted."
+
+
+def test_correlated_counts_at_their_ends_are_doubted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten perfect attacks: the normal density has no bound there, and epsilon runs away."""
+    header = "false_positives,trials_h0,false_negatives,trials_h1\n"
+    perfect, mixed = tmp_path / "perfect.csv", tmp_path / "mixed.csv"
+    rows = [f"{x},50,0,50\n" for x in (5, 4, 6, 5, 7)]
+    perfect.write_text(header + "".join(rows), encoding="utf-8")
+    mixed.write_text(header + "".join([*rows[:2], "5,50,9,50\n", "4,50,20,50\n"]), encoding="utf-8")
+    common = ["--delta", "0.001", "--likelihood", "correlated"]
+    run(["estimate", str(perfect), *common])
+    error = capsys.readouterr().err
+    assert "5 of 5 bases have an error count of 0 or of all challenges" in error
+    assert "With independent counts (likelihood binomial) epsilon is" in error
+    run(["estimate", str(mixed), *common])
+    assert "or of all challenges" not in capsys.readouterr().err
+    run(["estimate", str(perfect), "--delta", "0.001"])
+    assert "or of all challenges" not in capsys.readouterr().err

@@ -124,3 +124,36 @@ def distrust(posterior: Posterior, summary: dict[str, Any]) -> None:
 
     if not posterior.trustworthy:
         warn(f"do not quote this result: {engine_sentence(summary)}.")
+    _doubt_counts_at_their_ends(posterior, summary["epsilon"]["level"])
+
+
+def _doubt_counts_at_their_ends(posterior: Posterior, level: float) -> None:
+    """Set the binomial answer beside a correlated one that rests on counts of 0 or N.
+
+    The density of the normal approximation has no bound where a rate meets 0 or 1.  A few such counts do
+    no harm; where most bases have one, they can pull epsilon up without limit.
+    """
+    from dataclasses import replace
+
+    from epsilometer.inference.estimate import estimate
+    from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+
+    counts, model = posterior.counts, posterior.model
+    if not isinstance(model.likelihood, CorrelatedNormal) or "epsilon" not in posterior.parameters:
+        return
+    at_ends = max(
+        int(((errors == 0) | (errors == trials)).sum())
+        for errors, trials in (
+            (counts.false_positives, counts.trials_h0),
+            (counts.false_negatives, counts.trials_h1),
+        )
+    )
+    if 2 * at_ends <= len(counts):
+        return
+    binomial = estimate(counts, replace(model, likelihood=IndependentBinomial()))
+    low, high = binomial.credible_interval("epsilon", level)
+    warn(
+        f"warning: {at_ends} of {len(counts)} bases have an error count of 0 or of all challenges, "
+        "where the correlated likelihood has no bound and can put epsilon too high. With independent "
+        f"counts (likelihood binomial) epsilon is {low:.2f} to {high:.2f} with probability {level:g}."
+    )
