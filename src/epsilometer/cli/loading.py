@@ -88,6 +88,10 @@ def _send_code_from(folder: Path) -> None:
     home = folder.resolve()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and Path(file).resolve().parent.is_relative_to(home):
-            if "site-packages" not in Path(file).parts and not name.startswith("epsilometer"):
+        # PyTorch has modules whose file is a bare name that is nowhere.
+        if not file or not Path(file).is_file():
+            continue
+        path = Path(file).resolve()
+        if path.parent.is_relative_to(home) and "site-packages" not in path.parts:
+            if not name.startswith("epsilometer"):
                 send_code_of(name)

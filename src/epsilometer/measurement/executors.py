@@ -311,15 +311,18 @@ def _packed(work: Work) -> bytes:
     """The work as bytes, with the code of modules that are not installed packages."""
     import cloudpickle
 
-    chosen = [
-        module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _sent
-    ]
-    for module in chosen:
+    # By the name that a module has of itself: some are there under several.
+    chosen = {
+        module.__name__: module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in _sent and module.__name__ in sys.modules
+    }
+    for module in chosen.values():
         cloudpickle.register_pickle_by_value(module)
     try:
         return bytes(cloudpickle.dumps(work))
     finally:
-        for module in chosen:
+        for module in chosen.values():
             cloudpickle.unregister_pickle_by_value(module)
 
 
