@@ -35,7 +35,7 @@ def audit(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CONFIG]",
+            metavar="CONFIG",
             help="The audit, as a TOML file; a network on handwritten digits unless given.",
         ),
     ] = None,

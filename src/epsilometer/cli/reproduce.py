@@ -26,7 +26,7 @@ PACKAGE = "epsilometer_reproduction"
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help=f"{', '.join(NAMES)}; all unless given."),
+        typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}; all unless given."),
     ] = None,
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="Where figures, tables and their numbers go.")
