@@ -237,7 +237,7 @@ def _finding(summary: dict[str, Any]) -> str:
     own = claim["source"] == "algorithm"
     whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
     return (
-        f"{_verdict(above)}: {text};\nit exceeds {whose.format(claim['epsilon'])} with probability "
+        f"{_verdict(above)}:\n{text};\nit exceeds {whose.format(claim['epsilon'])} with probability "
         f"{above:.3f}."
     )
 
