@@ -358,7 +358,7 @@ def test_interrupt(
 def test_correlated_counts_at_their_ends_are_doubted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ten perfect attacks: the normal density has no bound there, and epsilon runs away."""
+    """Five perfect attacks: the normal density has no bound there, and epsilon runs away."""
     header = "false_positives,trials_h0,false_negatives,trials_h1\n"
     perfect, mixed = tmp_path / "perfect.csv", tmp_path / "mixed.csv"
     rows = [f"{x},50,0,50\n" for x in (5, 4, 6, 5, 7)]

@@ -221,7 +221,7 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
         logs.append(np.log(0.5 * share) + np.log(mass).sum())
     expected = np.logaddexp.reduce(logs) - 5 * float(region.log_area(epsilon, delta))
     found = estimate_exact(counts, model).log_evidence
-    # rho has a rule of few nodes in the engine; a wrong region is off by more than 0.1 here.
+    # rho has a rule of few nodes in the engine.
     assert found == pytest.approx(expected, abs=0.02)
 
 
