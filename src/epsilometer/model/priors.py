@@ -1,6 +1,7 @@
 """Priors for epsilon and for the strength: small frozen classes, or a value held fixed.
 
-Each distribution answers ``log_density``, ``quantile`` and ``sample``; every scale is a standard
+Each distribution answers ``log_density``, ``quantile`` and ``sample``, those of epsilon also
+``probability_above`` and ``rescaled``; every scale is a standard
 deviation or a mean, never a variance (the paper's half-normal "variance 10" is ``scale=10**0.5``).
 """
 
@@ -47,6 +48,10 @@ class Fixed:
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", _validate.non_negative("value", self.value))
 
+    def probability_above(self, value: float) -> float:
+        """Whether the known value is above, as a probability."""
+        return float(self.value > value)
+
 
 class _Positive:
     """What the priors for epsilon share: -inf below zero, sampling by inversion."""
@@ -63,6 +68,13 @@ class _Positive:
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
         raise AssertionError("every prior defines its own quantile")
+
+    def probability_above(self, value: float) -> float:
+        """P(epsilon > value) before any data."""
+        return 1.0 if value < 0 else self._probability_above(float(value))
+
+    def _probability_above(self, value: float) -> float:
+        raise AssertionError("every prior defines its own tail")
 
     def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw values by inversion."""
@@ -92,6 +104,13 @@ class HalfNormal(_Positive):
 
         return np.asarray(-self.scale * ndtri(0.5 * np.asarray(probability, dtype=float)))
 
+    def _probability_above(self, value: float) -> float:
+        return math.erfc(value / self.scale / math.sqrt(2))
+
+    def rescaled(self, factor: float) -> HalfNormal:
+        """The prior of ``factor`` times epsilon."""
+        return HalfNormal(scale=factor * self.scale)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential(_Positive):
@@ -110,6 +129,13 @@ class Exponential(_Positive):
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
         return np.asarray(-self.mean * np.log(np.asarray(probability, dtype=float)))
+
+    def _probability_above(self, value: float) -> float:
+        return math.exp(-value / self.mean)
+
+    def rescaled(self, factor: float) -> Exponential:
+        """The prior of ``factor`` times epsilon."""
+        return Exponential(mean=factor * self.mean)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +171,16 @@ class LogNormal(_Positive):
             self.median * np.exp(-self.log_scale * ndtri(np.asarray(probability, dtype=float)))
         )
 
+    def _probability_above(self, value: float) -> float:
+        if value == 0:
+            return 1.0
+        z = math.log(value / self.median) / self.log_scale
+        return 0.5 * math.erfc(z / math.sqrt(2))
+
+    def rescaled(self, factor: float) -> LogNormal:
+        """The prior of ``factor`` times epsilon."""
+        return LogNormal(median=factor * self.median, log_scale=self.log_scale)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(_Positive):
@@ -163,6 +199,13 @@ class Uniform(_Positive):
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
         return np.asarray(self.upper * (1 - np.asarray(probability, dtype=float)))
+
+    def _probability_above(self, value: float) -> float:
+        return max(0.0, 1 - value / self.upper)
+
+    def rescaled(self, factor: float) -> Uniform:
+        """The prior of ``factor`` times epsilon."""
+        return Uniform(upper=factor * self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,57 @@
+"""Reasons to doubt a result that the engine itself cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from epsilometer.inference.exact import estimate_exact
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsAtTheirEnds:
+    """A correlated answer that rests on counts of 0 or N, and the one for independent counts."""
+
+    bases: int
+    of: int
+    level: float
+    binomial_interval: tuple[float, float]
+
+    @property
+    def sentence(self) -> str:
+        """What to know, in two sentences."""
+        low, high = self.binomial_interval
+        return (
+            f"{self.bases} of {self.of} bases have an error count of 0 or of all challenges, "
+            "where the correlated likelihood has no bound and can put epsilon too high. With "
+            f"independent counts (likelihood binomial) epsilon is {low:.2f} to {high:.2f} with "
+            f"probability {self.level:g}."
+        )
+
+
+def counts_at_their_ends(posterior: Posterior, *, level: float) -> CountsAtTheirEnds | None:
+    """Set the binomial answer beside a correlated one that rests on counts of 0 or N.
+
+    The density of the normal approximation has no bound where a rate meets 0 or 1.  A few such counts
+    do no harm; where most bases have one, they can pull epsilon up without limit.
+    """
+    counts, model = posterior.counts, posterior.model
+    if not isinstance(model.likelihood, CorrelatedNormal) or "epsilon" not in posterior.parameters:
+        return None
+    at_ends = max(
+        int(((errors == 0) | (errors == trials)).sum())
+        for errors, trials in (
+            (counts.false_positives, counts.trials_h0),
+            (counts.false_negatives, counts.trials_h1),
+        )
+    )
+    if 2 * at_ends <= len(counts):
+        return None
+    binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))
+    return CountsAtTheirEnds(
+        bases=at_ends,
+        of=len(counts),
+        level=level,
+        binomial_interval=binomial.credible_interval("epsilon", level),
+    )
