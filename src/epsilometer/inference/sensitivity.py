@@ -21,6 +21,11 @@ FACTORS = (0.5, 2.0)
 NEGLIGIBLE = 1e-6
 """Probability in an outermost panel from which the grid may be too short for another prior."""
 
+MOST_AMPLIFIED = 10.0
+"""How many times its old mass, on average, a panel's new mass may be: its errors grow as much."""
+
+ROUNDING = 1e-16
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OtherPrior:
@@ -66,7 +71,7 @@ def _other(posterior: Posterior, factor: float, report: Callable[[str], None] | 
     density = None
     # A uniform prior ends abruptly, inside or outside the grid: reweighting cannot follow it.
     if isinstance(posterior, GridPosterior) and not isinstance(prior, Uniform):
-        density = _reweighted(posterior.marginals["epsilon"], posterior.model, model)
+        density = _reweighted(posterior, model)
     if density is None:
         if report:
             report(f"prior scale x {factor:g}")
@@ -74,8 +79,9 @@ def _other(posterior: Posterior, factor: float, report: Callable[[str], None] | 
     return OtherPrior(factor=factor, model=model, epsilon=density)
 
 
-def _reweighted(density: PanelDensity, old: AuditModel, new: AuditModel) -> PanelDensity | None:
-    """The density times the ratio of the priors; None if it then reaches the grid's end."""
+def _reweighted(posterior: GridPosterior, new: AuditModel) -> PanelDensity | None:
+    """The density times the ratio of the priors; None if the grid was not made for that."""
+    old, density = posterior.model, posterior.marginals["epsilon"]
     assert not isinstance(old.epsilon, Fixed)
     assert not isinstance(new.epsilon, Fixed)
     nodes = density.nodes
@@ -85,5 +91,11 @@ def _reweighted(density: PanelDensity, old: AuditModel, new: AuditModel) -> Pane
         return None
     result = PanelDensity(breaks=density.breaks, values=values)
     ends = result.cdf([result.breaks[1], result.breaks[-2]])
-    cut_below = ends[0] > NEGLIGIBLE and density.breaks[0] > 0
-    return None if cut_below or 1 - ends[1] > NEGLIGIBLE else result
+    smallest = new.likelihood.smallest_epsilon(posterior.counts)
+    cut_below = ends[0] > NEGLIGIBLE and density.breaks[0] > smallest
+    if cut_below or 1 - ends[1] > NEGLIGIBLE:
+        return None
+    # Panels were refined for the old posterior; where that is nearly 0, they hold little but errors.
+    before, after = (np.diff(each.cdf(each.breaks)) for each in (density, result))
+    amplified = float(np.sum(after**2 / np.maximum(before, ROUNDING)))
+    return result if amplified <= MOST_AMPLIFIED else None
