@@ -139,6 +139,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def printable(text: object) -> str:
+    """Text from a file or an argument as a person may see it: nothing in it moves or hides text."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in str(text)
+    )
+
+
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """CSV text that `table` reads back; numbers in the shortest form that keeps their value."""
     out = io.StringIO()

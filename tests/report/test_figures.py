@@ -1,65 +1,60 @@
-"""Figures must show the posterior's own numbers, and draw for every odd case."""
+"""Figures must show the posterior's own numbers, on paper and in the page, for every odd case."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.diagnostics import diagnose
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model.region import critical_epsilon
-from epsilometer.report import figures
+from epsilometer.report.evidence import CHART_NAMES, Origin, chain_charts, gather, posterior_charts
+from epsilometer.report.figures import style
+from epsilometer.report.figures.chains import (
+    AutocorrelationChart,
+    EffectiveSizeChart,
+    RankChart,
+    TraceChart,
+    autocorrelation,
+    rank_counts,
+)
+from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
+from epsilometer.report.figures.curves import MOST_LINES, CurvesChart
+from epsilometer.report.figures.exceedance import ExceedanceChart
+from epsilometer.report.figures.influence import InfluenceChart
+from epsilometer.report.figures.joint import LEVELS, JointChart, joint_density
+from epsilometer.report.figures.marginals import MarginalsChart, prior_density
+from epsilometer.report.figures.predictive import PredictiveChart
+from epsilometer.report.figures.prior import PriorChart
+from epsilometer.report.figures.region import RegionChart, region_boundary, region_probability
+from tests.report.posteriors import TWO, counts, curves, exact, sampled
+
+SEVEN_DIGITS = 1e-6
+"""The page's numbers are rounded to seven significant digits."""
 
 
-def counts(positives: object, negatives: object, trials: int) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=positives,  # type: ignore[arg-type]
-        trials_h0=trials,
-        false_negatives=negatives,  # type: ignore[arg-type]
-        trials_h1=trials,
-    )
+def traces(chart: Chart, panel: int = 0) -> dict[str, dict[str, Any]]:
+    """The traces of one plot of the page by name."""
+    return {str(trace.get("name")): trace for trace in chart.panels()[panel]["data"]}
 
 
-TWO = counts([10, 30], [20, 30], 100)
+def lines(chart: Chart, axes: int = 0) -> dict[str, Any]:
+    return {str(line.get_label()): line for line in chart.draw().axes[axes].lines}
 
 
-def exact(observed: em.AttackCounts = TWO, **model: object) -> Posterior:
-    return em.estimate(observed, em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
-
-
-def sampled(
-    observed: em.AttackCounts = TWO,
-    *,
-    chains: int = 3,
-    scale: float = 1.0,
-    centre: float = 0.5,
-    **model: object,
-) -> SamplePosterior:
-    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
-    rng = np.random.default_rng(1)
-    samples = {
-        name: np.clip(centre + scale * (rng.random((chains, 400)) - 0.5), 0, 1)
-        for name in audit.parameters
-    }
-    return SamplePosterior(
-        counts=observed,
-        model=audit,
-        provenance=Provenance.now(engine="mcmc", settings={}, seconds=1.0, seed=7),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=0.25),
-    )
+# --- region -----------------------------------------------------------------------------------
 
 
 def test_shading_is_the_probability_of_holding_the_point() -> None:
     posterior = exact()
     points = np.linspace(0.01, 0.99, 23)
-    shade = figures.region_probability(posterior, points[None, :], points[:, None])
+    shade = region_probability(posterior, points[None, :], points[:, None])
     critical = critical_epsilon(points[None, :], points[:, None], 0.01)
     expected = np.vectorize(lambda e: posterior.probability_above("epsilon", e))(critical)
     # Linear interpolation between a thousand quantiles.
@@ -68,41 +63,93 @@ def test_shading_is_the_probability_of_holding_the_point() -> None:
 
 def test_boundary_points_have_the_stated_epsilon() -> None:
     for epsilon in (0.1, 1.0, 8.0):
-        x, y = figures.region_boundary(epsilon, 0.05)
+        x, y = region_boundary(epsilon, 0.05)
         assert critical_epsilon(x[1], y[1], 0.05) == pytest.approx(epsilon, rel=1e-12)
         middle = critical_epsilon((x[0] + x[1]) / 2, (y[0] + y[1]) / 2, 0.05)
         assert middle == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_region_figure_shows_attacks_and_quantiles() -> None:
+def test_region_on_paper_shows_attacks_and_quantiles() -> None:
     posterior = exact()
-    axes = figures.region_figure(posterior, level=0.8).axes[0]
-    lines = {line.get_label(): line for line in axes.lines}
-    dots = lines["attacks (2)"]
+    chart = RegionChart.of(posterior, level=0.8)
+    shown = lines(chart)
+    dots = shown["attacks (2)"]
     np.testing.assert_array_equal(dots.get_xdata(), TWO.false_positive_rates)
     np.testing.assert_array_equal(dots.get_ydata(), TWO.false_negative_rates)
-    median = next(line for label, line in lines.items() if str(label).startswith("median"))
-    corner = critical_epsilon(median.get_xdata()[1], median.get_ydata()[1], 0.01)  # type: ignore[index]
+    median = next(line for label, line in shown.items() if label.startswith("median"))
+    corner = critical_epsilon(median.get_xdata()[1], median.get_ydata()[1], 0.01)
     assert float(corner) == pytest.approx(posterior.median("epsilon"), rel=1e-9)
+    axes = chart.draw().axes[0]
     assert axes.get_xlabel() == "false-positive rate"
     assert axes.get_ylabel() == "false-negative rate"
-    assert any("80 % interval" in str(label) for label in lines)
+    assert any("80 % interval" in label for label in shown)
 
 
-def test_marginals_figure_shows_density_interval_and_prior() -> None:
+def test_region_in_the_page_shows_attacks_shade_and_quantiles() -> None:
     posterior = exact()
-    figure = figures.marginals_figure(posterior, level=0.9)
-    for axes, name in zip(figure.axes, ("epsilon", "strength"), strict=True):
-        lines = {line.get_label(): line for line in axes.lines}
-        x = np.asarray(lines["posterior"].get_xdata(), dtype=float)
-        shown = np.asarray(lines["posterior"].get_ydata(), dtype=float)
-        np.testing.assert_allclose(shown, posterior.density(name, x))
+    chart = RegionChart.of(posterior, level=0.8)
+    shown = traces(chart)
+    dots = shown["attacks (2)"]
+    np.testing.assert_allclose(dots["x"], TWO.false_positive_rates, rtol=SEVEN_DIGITS)
+    np.testing.assert_allclose(dots["y"], TWO.false_negative_rates, rtol=SEVEN_DIGITS)
+    assert dots["customdata"][1] == ["1", "30 of 100 (0.3)", "30 of 100 (0.3)"]
+    heat = chart.panels()[0]["data"][0]
+    x, y = np.array(heat["x"]), np.array(heat["y"])
+    expected = region_probability(posterior, x[None, :], y[:, None])
+    np.testing.assert_allclose(np.array(heat["z"]), expected, atol=1e-3)  # rounded to 4 digits
+    median = next(trace for name, trace in shown.items() if name.startswith("median"))
+    corner = float(critical_epsilon(median["x"][1], median["y"][1], 0.01))
+    # The corner's own coordinates are small differences of rounded numbers.
+    assert corner == pytest.approx(posterior.median("epsilon"), rel=1e-5)
+
+
+def test_the_corner_is_enlarged_for_a_large_epsilon_only() -> None:
+    strong = exact(counts([3, 0, 150], [4, 2, 148], 150))
+    chart = RegionChart.of(strong, level=0.9)
+    assert len(chart.panels()) == 2
+    dots = chart.panels()[1]["data"][-1]
+    # (150, 148) of 150 is worse than guessing: reflected to (0, 2); none stands at a third.
+    np.testing.assert_allclose(dots["x"], [3 / 150, 1 / 450, 1 / 450], rtol=SEVEN_DIGITS)
+    np.testing.assert_allclose(dots["y"], [4 / 150, 2 / 150, 2 / 150], rtol=SEVEN_DIGITS)
+    assert len(RegionChart.of(exact(counts([45], [45], 100)), level=0.9).panels()) == 1
+
+
+# --- marginals and joint ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exact", "sampled"])
+def test_marginals_show_density_interval_and_prior(kind: str) -> None:
+    posterior = exact() if kind == "exact" else sampled()
+    chart = MarginalsChart.of(posterior, level=0.9)
+    for number, name in enumerate(("epsilon", "strength")):
+        shown, page = lines(chart, number), traces(chart, number)
+        x = np.asarray(shown["posterior"].get_xdata(), dtype=float)
+        np.testing.assert_allclose(shown["posterior"].get_ydata(), posterior.density(name, x))
         prior = getattr(posterior.model, name)
-        shown = np.asarray(lines["prior"].get_ydata(), dtype=float)
-        np.testing.assert_allclose(shown, np.exp(prior.log_density(x)))
+        np.testing.assert_allclose(shown["prior"].get_ydata(), np.exp(prior.log_density(x)))
         low, high = posterior.credible_interval(name, 0.9)
         assert low in x
         assert high in x
+        np.testing.assert_allclose(page["posterior"]["x"], x, rtol=SEVEN_DIGITS)
+        np.testing.assert_allclose(
+            page["posterior"]["y"], posterior.density(name, x), rtol=SEVEN_DIGITS
+        )
+        inside = page["90 % interval"]["x"]
+        np.testing.assert_allclose([inside[0], inside[-1]], [low, high], rtol=SEVEN_DIGITS)
+        assert page["median"]["x"][0] == posterior.median(name)
+
+
+def test_a_spike_is_cut_and_the_caption_says_so() -> None:
+    ordinary = MarginalsChart.of(exact(), level=0.9)
+    assert not any(marginal.cut for marginal in ordinary.marginals)
+    assert "cut off" not in ordinary.caption
+    first = ordinary.marginals[0]
+    density = np.where(first.x < first.x[20], 60.0, first.density)
+    spiked = replace(ordinary, marginals=(replace(first, density=density),))
+    assert spiked.marginals[0].cut
+    assert "The peak of epsilon is cut off" in spiked.caption
+    assert spiked.panels()[0]["layout"]["yaxis"]["range"][1] < 60
+    assert spiked.draw().axes[0].get_ylim()[1] < 60
 
 
 def test_priors_of_the_correlations_integrate_to_one() -> None:
@@ -112,20 +159,182 @@ def test_priors_of_the_correlations_integrate_to_one() -> None:
         ("cross_correlation", -0.12, 0.12),
     ):
         x = np.linspace(low, high, 20_001)
-        total = np.trapezoid(figures.prior_density(posterior, name, x), x)
+        total = np.trapezoid(prior_density(posterior, name, x), x)
         # The prior of tau jumps at its lower end, the average over tau has 2000 terms.
         assert total == pytest.approx(1.0, abs=2e-3)
 
 
 def test_joint_density_has_the_posteriors_means() -> None:
     posterior = exact()
-    epsilon, strength, density = figures.joint_density(posterior)
+    epsilon, strength, density = joint_density(posterior)
     area = np.diff(epsilon)[:, None] * np.diff(strength)
     assert float((density * area).sum()) == pytest.approx(1.0)
     middle = 0.5 * (strength[1:] + strength[:-1])
     mean = float((density * area * middle).sum())
     # The figure leaves out half a per cent in the tails.
     assert mean == pytest.approx(posterior.mean("strength"), abs=0.02)
+
+
+def test_joint_regions_hold_what_they_say() -> None:
+    posterior = exact()
+    chart = JointChart.of(posterior)
+    held = np.array(chart.panels()[0]["data"][0]["z"]).T
+    drawn = posterior.draws(20_000, rng=np.random.default_rng(5))
+    row = np.abs(chart.epsilon[:, None] - drawn["epsilon"]).argmin(axis=0)
+    column = np.abs(chart.strength[:, None] - drawn["strength"]).argmin(axis=0)
+    for level in LEVELS:
+        share = float(np.mean(held[row, column] <= level))
+        # Smoothing widens every region a little; 20,000 draws have an error of .0035 at most.
+        assert share == pytest.approx(level, abs=0.025)
+    medians = traces(chart)["medians"]
+    assert medians["x"] == [posterior.median("epsilon")]
+    assert medians["y"] == [posterior.median("strength")]
+
+
+# --- claims, priors, curves -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exact", "sampled"])
+def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
+    posterior = exact() if kind == "exact" else sampled()
+    verdict = em.judge(posterior, claim=0.7)
+    chart = ExceedanceChart.of(posterior, verdict=verdict, thresholds=verdict.thresholds)
+    for x, y in (
+        (lines(chart)["posterior"].get_xdata(), lines(chart)["posterior"].get_ydata()),
+        (traces(chart)["posterior"]["x"], traces(chart)["posterior"]["y"]),
+    ):
+        expected = [posterior.probability_above("epsilon", float(value)) for value in x]
+        # A step of the draws' distribution may fall on either side of a rounded value.
+        tolerance = 1e-6 if kind == "exact" else 1.1 / 1200
+        np.testing.assert_allclose(y, expected, atol=tolerance)
+    prior = traces(chart)["prior"]
+    expected = [posterior.model.epsilon.probability_above(value) for value in prior["x"]]
+    np.testing.assert_allclose(prior["y"], expected, atol=1e-6)
+    claim = traces(chart)["claim 0.7"]
+    assert (claim["x"], claim["y"]) == ([0.7], [verdict.probability_above])
+    assert [shape["y0"] for shape in chart.panels()[0]["layout"]["shapes"][:2]] == [0.05, 0.95]
+
+
+def test_priors_chart_shows_every_prior_and_its_interval() -> None:
+    posterior = exact()
+    others = em.prior_sensitivity(posterior)
+    chart = PriorChart.of(posterior, others, level=0.8)
+    assert [version.factor for version in chart.versions] == [0.5, 1.0, 2.0]
+    densities, intervals = chart.panels()
+    x = np.array(densities["data"][2]["x"])
+    np.testing.assert_allclose(
+        densities["data"][2]["y"], posterior.density("epsilon", x), rtol=1e-4, atol=1e-5
+    )  # x itself is rounded
+    np.testing.assert_allclose(
+        densities["data"][4]["y"], others[1].epsilon.density(x), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        densities["data"][5]["y"],
+        np.exp(em.HalfNormal(scale=2 * 10**0.5).log_density(x)),
+        rtol=1e-5,
+    )
+    for trace, interval in zip(
+        intervals["data"],
+        (
+            others[0].credible_interval(0.8),
+            posterior.credible_interval("epsilon", 0.8),
+            others[1].credible_interval(0.8),
+        ),
+        strict=True,
+    ):
+        error = trace["error_x"]
+        shown = (trace["x"][0] - error["arrayminus"][0], trace["x"][0] + error["array"][0])
+        assert shown == pytest.approx(interval, rel=1e-9)
+    assert style.pair_text(*others[0].credible_interval(0.8)) in chart.caption
+
+
+def test_curves_are_the_attacks_own() -> None:
+    swept, used = curves()
+    chart = CurvesChart.of(swept, used, target_alpha=0.1)
+    errors, rates = chart.panels()
+    second = errors["data"][1]
+    assert second["name"] == swept.names[1]
+    np.testing.assert_allclose(
+        second["x"][1:-1], swept.false_positives[:, 1] / swept.trials_h0[1], rtol=1e-4
+    )  # five digits
+    np.testing.assert_allclose(
+        second["y"][1:-1], swept.false_negatives[:, 1] / swept.trials_h1[1], rtol=1e-4
+    )
+    np.testing.assert_allclose(errors["data"][-1]["x"], used.false_positive_rates)
+    realised = next(trace for trace in rates["data"] if trace.get("name") == swept.names[1])
+    np.testing.assert_allclose(realised["x"], swept.target_alpha)
+    np.testing.assert_allclose(realised["y"], second["x"][1:-1])
+    assert rates["layout"]["shapes"][0]["x0"] == 0.1
+    low, high = chart.band()
+    from scipy.stats import binom
+
+    trials = int(used.trials_h0.min())
+    outside = binom.cdf(low * trials - 1, trials, swept.target_alpha) + binom.sf(
+        high * trials, trials, swept.target_alpha
+    )
+    assert float(outside.max()) <= 0.01 + 1e-12
+
+
+def test_of_many_bases_some_curves_are_drawn() -> None:
+    swept, used = curves()
+    bases = 200
+    many = type(swept)(
+        names=tuple(map(str, range(bases))),
+        target_alpha=swept.target_alpha,
+        false_positives=np.tile(swept.false_positives, bases // 4),
+        trials_h0=np.tile(swept.trials_h0, bases // 4),
+        false_negatives=np.tile(swept.false_negatives, bases // 4),
+        trials_h1=np.tile(swept.trials_h1, bases // 4),
+    )
+    tiled = em.AttackCounts(
+        **{name: np.tile(getattr(used, name), bases // 4) for name in em.model.counts.COLUMNS}  # type: ignore[attr-defined]
+    )
+    chart = CurvesChart.of(many, tiled, target_alpha=None)
+    assert len(chart.chosen) == MOST_LINES
+    assert f"Drawn are {MOST_LINES} of 200 bases" in chart.caption
+    band = next(trace for trace in chart.panels()[1]["data"] if "middle" in str(trace["name"]))
+    rates = many.false_positives / many.trials_h0
+    np.testing.assert_allclose(band["y"][:99], np.quantile(rates, 0.95, axis=1), rtol=1e-4)
+
+
+# --- influence and prediction -----------------------------------------------------------------
+
+
+def test_influence_shows_each_base_left_out() -> None:
+    posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
+    influence = em.leave_one_out(posterior, level=0.8)
+    chart = InfluenceChart.of(posterior, influence)
+    trace = chart.panels()[0]["data"][0]
+    order = chart.shown
+    np.testing.assert_allclose(trace["x"], influence.median[order], rtol=SEVEN_DIGITS)
+    ends = np.array(trace["x"]) + np.array(trace["error_x"]["array"])
+    np.testing.assert_allclose(ends, influence.high[order], rtol=1e-5)
+    ends = np.array(trace["x"]) - np.array(trace["error_x"]["arrayminus"])
+    np.testing.assert_allclose(ends, influence.low[order], rtol=1e-5)
+    band = chart.panels()[0]["layout"]["shapes"][0]
+    assert (band["x0"], band["x1"]) == posterior.credible_interval("epsilon", 0.8)
+    moved = np.abs(influence.median - posterior.median("epsilon"))
+    names = chart.panels()[0]["layout"]["yaxis"]["ticktext"]
+    assert names == [influence.names[base] for base in order]
+    # The strongest attack holds epsilon up: without it the answer changes most.
+    assert names[0] == "2"
+    assert moved[2] > 0.1
+
+
+def test_predictions_show_the_check() -> None:
+    posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
+    check = em.check_predictions(posterior, rng=np.random.default_rng(2), replicates=300)
+    chart = PredictiveChart(counts=posterior.counts, check=check)
+    for panel, quantity in zip(chart.panels(), check.quantities, strict=True):
+        band, seen = panel["data"]
+        np.testing.assert_allclose(seen["y"], quantity.observed, rtol=SEVEN_DIGITS)
+        np.testing.assert_allclose(band["y"][:3], quantity.high, rtol=SEVEN_DIGITS)
+        np.testing.assert_allclose(band["y"][:2:-1], quantity.low, rtol=SEVEN_DIGITS)
+        named = [row[0] for row in seen["customdata"]]
+        assert named == [posterior.counts.names[base] for base in quantity.order]
+
+
+# --- chains -----------------------------------------------------------------------------------
 
 
 def test_autocorrelation_against_its_definition() -> None:
@@ -135,62 +344,164 @@ def test_autocorrelation_against_its_definition() -> None:
     slow = [
         float(centred[: len(chain) - lag] @ centred[lag:] / (centred @ centred)) for lag in range(6)
     ]
-    np.testing.assert_allclose(figures.autocorrelation(chain, 5), slow, atol=1e-12)
-    assert figures.autocorrelation(np.ones(50), 3).tolist() == [1, 0, 0, 0]
+    np.testing.assert_allclose(autocorrelation(chain, 5), slow, atol=1e-12)
+    assert autocorrelation(np.ones(50), 3).tolist() == [1, 0, 0, 0]
 
 
 def test_traces_show_every_chain() -> None:
     posterior = sampled(chains=3)
-    axes = figures.trace_figure(posterior).axes[0]
+    chart = TraceChart(posterior=posterior)
+    axes = chart.draw().axes[0]
     assert len(axes.lines) == 3
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), posterior.samples["epsilon"][1])
+    trace = chart.panels()[0]["data"][1]
+    np.testing.assert_allclose(trace["y"], posterior.samples["epsilon"][1], rtol=1e-5)
 
 
-BOTH = {"region.png", "joint.png", "marginals.png"}
-CHAINS = {"traces.png", "autocorrelations.png"}
+def test_ranks_against_their_definition_and_a_chain_that_leans() -> None:
+    draws = np.array([[0.1, 0.4, 0.5, 0.8], [0.2, 0.3, 0.6, 0.7]])
+    assert rank_counts(draws, bins=2).tolist() == [[2, 2], [2, 2]]
+    assert rank_counts(np.array([[1.0, 2.0], [3.0, 4.0]]), bins=2).tolist() == [[2, 0], [0, 2]]
+    posterior = sampled(chains=2)
+    shares = np.array([trace["y"] for trace in RankChart(posterior=posterior).panels()[0]["data"]])
+    np.testing.assert_allclose(shares.mean(), 1.0)
+
+
+def test_effective_draws_end_at_the_diagnostics() -> None:
+    posterior = sampled(chains=4)
+    bulk, tail = EffectiveSizeChart(posterior=posterior).panels()[0]["data"]
+    figures = posterior.diagnostics.parameters["epsilon"]
+    assert bulk["y"][-1] == pytest.approx(figures.bulk_effective_size, rel=SEVEN_DIGITS)
+    assert tail["y"][-1] == pytest.approx(figures.tail_effective_size, rel=SEVEN_DIGITS)
+    assert bulk["x"][-1] == 1600
+
+
+def test_autocorrelations_in_the_page() -> None:
+    posterior = sampled(chains=2)
+    trace = AutocorrelationChart(posterior=posterior).panels()[1]["data"][1]
+    expected = autocorrelation(posterior.samples["strength"][1], 200)
+    np.testing.assert_allclose(trace["y"], expected, rtol=1e-5, atol=1e-9)
+
+
+# --- every figure, every case -----------------------------------------------------------------
+
+ALWAYS = {"exceedance", "region", "marginals", "joint"}
+CHAINS = {"traces", "ranks", "effective-draws", "autocorrelations"}
 MANY = counts(np.arange(10_000) % 40, np.arange(10_000) % 37, 100)
 
+CASES: list[Any] = [
+    pytest.param(lambda: exact(counts([200], [200], 500)), ALWAYS, id="one base"),
+    pytest.param(lambda: exact(counts([10, 0, 12], [0, 0, 1], 100)), ALWAYS, id="large epsilon"),
+    pytest.param(
+        lambda: sampled(chains=2, centre=2e-4, scale=1e-4), ALWAYS | CHAINS, id="tiny epsilon"
+    ),
+    pytest.param(
+        lambda: exact(strength=em.Fixed(value=0.5)), ALWAYS - {"joint"}, id="fixed strength"
+    ),
+    pytest.param(
+        lambda: exact(epsilon=em.Fixed(value=2.0)), {"region", "marginals"}, id="fixed epsilon"
+    ),
+    pytest.param(lambda: sampled(MANY), ALWAYS | CHAINS, id="10,000 bases"),
+    pytest.param(
+        lambda: sampled(chains=1, likelihood=em.CorrelatedNormal()), ALWAYS | CHAINS, id="four"
+    ),
+    pytest.param(lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS, id="narrow"),
+    pytest.param(lambda: sampled(scale=0.0), ALWAYS | CHAINS, id="chains that never moved"),
+    pytest.param(lambda: sampled(centre=0.0, scale=1e-12), ALWAYS | CHAINS, id="at zero"),
+]
 
-@pytest.mark.parametrize(
-    ("posterior", "expected"),
-    [
-        pytest.param(lambda: exact(counts([200], [200], 500)), BOTH, id="one base"),
-        pytest.param(lambda: exact(counts([10, 0, 12], [0, 0, 1], 100)), BOTH, id="large epsilon"),
-        pytest.param(
-            lambda: sampled(chains=2, centre=2e-4, scale=1e-4), BOTH | CHAINS, id="tiny epsilon"
-        ),
-        pytest.param(
-            lambda: exact(strength=em.Fixed(value=0.5)),
-            {"region.png", "marginals.png"},
-            id="fixed strength",
-        ),
-        pytest.param(
-            lambda: exact(epsilon=em.Fixed(value=2.0)),
-            {"region.png", "marginals.png"},
-            id="fixed epsilon",
-        ),
-        pytest.param(lambda: sampled(MANY), BOTH | CHAINS, id="10,000 bases"),
-        pytest.param(
-            lambda: sampled(chains=1, likelihood=em.CorrelatedNormal()), BOTH | CHAINS, id="four"
-        ),
-        pytest.param(lambda: sampled(scale=1e-9, chains=8), BOTH | CHAINS, id="narrow"),
-        pytest.param(lambda: sampled(scale=0.0), BOTH | CHAINS, id="chains that never moved"),
-        pytest.param(lambda: sampled(centre=0.0, scale=1e-12), BOTH | CHAINS, id="at zero"),
-    ],
-)
-def test_every_figure_draws(posterior: object, expected: set[str], tmp_path: Path) -> None:
-    made = figures.figures(posterior())  # type: ignore[operator]
-    assert set(made) == expected
-    assert set(figures.FIGURE_NAMES) >= expected
-    for name, figure in made.items():
-        figures.save_figure(figure, tmp_path / name)
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+@pytest.mark.parametrize(("posterior", "expected"), CASES)
+def test_every_figure_draws(
+    posterior: Callable[[], Posterior], expected: set[str], tmp_path: Path
+) -> None:
+    made = posterior()
+    charts = [*posterior_charts(made, level=0.9), *chain_charts(made)]
+    assert {chart.name for chart in charts} == expected
+    assert set(CHART_NAMES) >= expected
+    for chart in charts:
+        figure = chart.draw()
+        save_figure(figure, tmp_path / chart.name)
+        assert (tmp_path / chart.name).read_bytes().startswith(b"\x89PNG")
         assert figure.get_suptitle() or figure.axes[0].get_title()
+        check_panels(chart)
 
 
-def test_same_posterior_same_picture() -> None:
+def check_panels(chart: Chart) -> None:
+    """Plotly itself checks every name and value; colours by name are the page's own."""
+    import plotly.graph_objects as go
+
+    def coloured(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: coloured(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [coloured(item) for item in value]
+        if isinstance(value, str) and value.startswith("@"):
+            assert value[1:] in {*style.PAGE_COLOURS, "paper"}
+            return "#000000"
+        return value
+
+    panels = chart.panels()
+    assert panels
+    for panel in panels:
+        go.Figure(data=coloured(panel["data"]), layout=coloured(panel["layout"]))
+        assert isinstance(panel["square"], bool)
+
+
+def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) -> None:
+    swept, used = curves()
+    posterior = em.estimate(used, em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal()))
+    evidence = gather(posterior, claim=1.0, origin=Origin(curves=swept))
+    names = set()
+    for chart in evidence.charts():
+        check_panels(chart)
+        assert chart.caption.endswith(".")
+        figure = chart.draw()
+        for form in FORMATS:
+            path = tmp_path / f"{chart.name}.{form}"
+            save_figure(figure, path, form=form)
+            names.add(path.name)
+    assert len(names) == 3 * 8
+    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+    assert b"<svg" in (tmp_path / "prior.svg").read_bytes()[:600]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_same_posterior_same_bytes(form: str) -> None:
     posterior = exact()
     first, second = (io.BytesIO(), io.BytesIO())
     for target in (first, second):
-        figures.joint_figure(posterior).savefig(target, format="png", metadata={"Software": None})
+        save_figure(RegionChart.of(posterior, level=0.9).draw(), target, form=form)
     assert first.getvalue() == second.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$x^2$",
+        "$\\frac{",
+        "<script>",
+        "\u202eabc",
+        "日本",
+        "🙂",
+        "%{x}",
+        "@blue",
+        "x" * 200,
+        "a\nb",
+    ],
+)
+def test_odd_names_are_drawn_literally(name: str) -> None:
+    observed = em.AttackCounts(
+        false_positives=[10, 30],
+        trials_h0=100,
+        false_negatives=[20, 30],
+        trials_h1=100,
+        names=[name, "other"],
+    )
+    posterior = exact(observed)
+    chart = InfluenceChart.of(posterior, em.leave_one_out(posterior))
+    save_figure(chart.draw(), io.BytesIO())
+    check_panels(chart)
+    shown = chart.panels()[0]["layout"]["yaxis"]["ticktext"]
+    assert not any("<" in text for text in shown)
+    assert not any("\u202e" in text or "\n" in text for text in shown)

@@ -49,7 +49,9 @@ def test_numbers_are_the_posteriors() -> None:
     assert summary["claim"] == {
         "epsilon": 1.5,
         "probability_above": posterior.probability_above("epsilon", 1.5),
+        "prior_probability_above": posterior.model.epsilon.probability_above(1.5),
     }
+    assert summary["verdict"]["outcome"] == em.judge(posterior, claim=1.5).outcome
     assert summary["num_challenge_bases"] == 2
     assert summary["delta"] == 0.01
     assert summary["engine"] == "exact"
@@ -111,7 +113,7 @@ def test_text_fits_the_terminal(level: float) -> None:
         assert max(map(len, text.splitlines())) <= 80
         assert text.isascii()
         assert f"{100 * level:g} % interval" in text
-        assert "epsilon exceeds 2 with probability" in text
+        assert "exceeds the claimed 2 with probability" in " ".join(text.split())
 
 
 def test_narrow_intervals_keep_their_digits() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from epsilometer import _validate
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.verdict import Thresholds, judge
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
@@ -25,7 +26,12 @@ WIDTH = 80
 
 
 def summarise(
-    posterior: Posterior, *, level: float = 0.9, claim: float | None = None
+    posterior: Posterior,
+    *,
+    level: float = 0.9,
+    claim: float | None = None,
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
 ) -> dict[str, Any]:
     """Everything worth quoting, as plain Python values ready for JSON; never NaN or infinity.
 
@@ -34,7 +40,12 @@ def summarise(
     level
         Probability of the central credible intervals, in (0, 1).
     claim
-        An epsilon somebody claims; adds the posterior probability that the true one is above it.
+        An epsilon somebody claims; adds the posterior probability that the true one is above it, and
+        the verdict.
+    thresholds
+        Where the verdict takes sides.
+    accept_untrusted
+        Let the verdict take sides even if the engine did not reach its accuracy.
     """
     level = _validate.level(level)
     estimated = [
@@ -62,9 +73,20 @@ def summarise(
     else:
         result["diagnostics"] = posterior.diagnostics.to_dict()  # type: ignore[attr-defined]
     if claim is not None:
-        claim = _validate.non_negative("claim", claim)
-        above = posterior.probability_above("epsilon", claim)
-        result["claim"] = {"epsilon": claim, "probability_above": above}
+        verdict = judge(
+            posterior, claim=claim, thresholds=thresholds, accept_untrusted=accept_untrusted
+        )
+        result["claim"] = {
+            "epsilon": verdict.claim,
+            "probability_above": verdict.probability_above,
+            "prior_probability_above": verdict.prior_probability_above,
+        }
+        result["verdict"] = {
+            "outcome": str(verdict.outcome),
+            "meaning": verdict.meaning,
+            "pass_at_most": verdict.thresholds.pass_at_most,
+            "fail_at_least": verdict.thresholds.fail_at_least,
+        }
     result["assumptions"] = {
         "delta": posterior.model.delta,
         "likelihood": _described(posterior.model.likelihood),
@@ -159,17 +181,63 @@ def _strength_sentence(model: AuditModel) -> str:
     return f"Before the data, the attack strength is Beta({prior.a:g}, {prior.b:g})."
 
 
+def finding(summary: dict[str, Any]) -> str:
+    """What was found, in one sentence; with a claim the verdict comes first."""
+    epsilon = summary["epsilon"]
+    low, high = epsilon["interval"]
+    at = f"at delta = {summary['delta']:g}, epsilon"
+    if summary["assumptions"]["priors"]["epsilon"]["name"] == "Fixed":
+        found = f"is held at {epsilon['median']:g}"
+    else:
+        digits = max(_decimals(low, high) - 1, 2)
+        found = (
+            f"is {low:.{digits}f} to {high:.{digits}f} with probability {epsilon['level']:g} "
+            f"(median {epsilon['median']:.{digits}f})"
+        )
+    if "claim" not in summary:
+        return f"A{at[1:]} {found}."
+    claim, verdict = summary["claim"], summary["verdict"]
+    own = claim.get("source") == "algorithm"
+    whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
+    return (
+        f"{verdict['outcome']}: {verdict['meaning']}; {at} exceeds "
+        f"{whose.format(claim['epsilon'])} with probability "
+        f"{probability_text(claim['probability_above'])} "
+        f"({probability_text(claim['prior_probability_above'])} before the data) and {found}."
+    )
+
+
 # --- for the terminal -------------------------------------------------------------------------
 
 
 def summary_text(summary: dict[str, Any]) -> str:
-    """The summary for reading, at most 80 columns wide, in plain ASCII."""
-    epsilon = summary["epsilon"]
-    level = f"{100 * epsilon['level']:.10g} %"
+    """The summary for reading, at most 80 columns wide, in plain ASCII; what was found comes first."""
+    rows = rows_of_parameters(summary)
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [*_wrapped(finding(summary), first="", rest=""), ""]
+    lines += ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
+    lines.append("")
+    bases = summary["num_challenge_bases"]
+    facts = [
+        ("challenge bases", f"{bases:,}"),
+        ("delta", f"{summary['delta']:g}"),
+        ("engine", engine_sentence(summary)),
+        ("time", f"{summary['seconds']:.2f} s"),
+    ]
+    for label, text in facts:
+        lines += _wrapped(text, first=f"{label:<17}", rest=" " * 17)
+    lines += ["", "Assumed:"]
+    for sentence in summary["assumptions"]["sentences"]:
+        lines += _wrapped(sentence, first="- ", rest="  ")
+    return "\n".join(lines) + "\n"
+
+
+def rows_of_parameters(summary: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """A table of the parameters: label, median, interval, mean; the first row is the heading."""
+    level = f"{100 * summary['epsilon']['level']:.10g} %"
     held = summary["assumptions"]["priors"]
-    names = [name for name in LABELS if name in summary]
     rows = [("", "median", f"{level} interval", "mean")]
-    for name in names:
+    for name in (name for name in LABELS if name in summary):
         item = summary[name]
         if held.get(name, {}).get("name") == "Fixed":
             rows.append((LABELS[name], f"{item['median']:.6g}", "(fixed)", ""))
@@ -184,32 +252,7 @@ def summary_text(summary: dict[str, Any]) -> str:
                 _number(item["mean"], digits),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
-    lines.append("")
-    bases = summary["num_challenge_bases"]
-    facts = [
-        ("challenge bases", f"{bases:,}"),
-        ("delta", f"{summary['delta']:g}"),
-        ("engine", engine_sentence(summary)),
-        ("time", f"{summary['seconds']:.2f} s"),
-    ]
-    if "claim" in summary:
-        claim = summary["claim"]
-        whose = ", the algorithm's own claim," if claim.get("source") == "algorithm" else ""
-        facts.append(
-            (
-                "claim",
-                f"epsilon exceeds {claim['epsilon']:g}{whose} with probability "
-                f"{_probability(claim['probability_above'])}",
-            )
-        )
-    for label, text in facts:
-        lines += _wrapped(text, first=f"{label:<17}", rest=" " * 17)
-    lines += ["", "Assumed:"]
-    for sentence in summary["assumptions"]["sentences"]:
-        lines += _wrapped(sentence, first="- ", rest="  ")
-    return "\n".join(lines) + "\n"
+    return rows
 
 
 def engine_sentence(summary: dict[str, Any]) -> str:
@@ -254,7 +297,7 @@ def _number(value: float, decimals: int) -> str:
     return f"{value:.4g}" if abs(value) >= 1e6 else f"{value:.{decimals}f}"
 
 
-def _probability(value: float) -> str:
+def probability_text(value: float) -> str:
     """A probability that is never rounded to certainty."""
     if value < 1e-4:
         return f"{value:.1e}" if value > 0 else "0 (to machine precision)"

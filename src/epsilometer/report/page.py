@@ -1,0 +1,261 @@
+"""A report as one HTML file that needs nothing else: no network, no server, no other file.
+
+Names in it are untrusted.  Jinja2 escapes all text; the numbers of the plots are JSON in which no
+``<`` can occur; names in plots are escaped once more, as Plotly reads tags in text; and the page's own
+security policy lets no script run but the two that are part of it, and nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from epsilometer import _files
+from epsilometer.attacks import curves_files
+from epsilometer.errors import InputError
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.report import data, wording
+from epsilometer.report.evidence import Evidence, Origin, gather
+from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
+from epsilometer.report.figures.style import PAGE_COLOURS
+from epsilometer.report.summary import LABELS, probability_text, rows_of_parameters
+
+TEMPLATE = Path(__file__).with_name("page.html.jinja")
+SCRIPT = Path(__file__).with_name("page.js")
+STYLE = Path(__file__).with_name("page.css")
+
+LARGEST_SVG = 400_000
+"""Bytes from which the printed form of a figure goes into the page as PNG instead."""
+
+MOST_OPEN_ROWS = 60
+"""Up to so many bases the table of all bases is open, and goes to paper too."""
+
+
+def check_extras() -> None:
+    """Refuse to begin what could not be written in the end."""
+    for module in ("jinja2", "plotly"):
+        if find_spec(module) is None:
+            raise InputError(f"the HTML report needs {module}: pip install 'epsilometer[report]'.")
+
+
+def render(evidence: Evidence) -> str:
+    """The whole page."""
+    check_extras()
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    # What a browser hashes has its line ends normalised.
+    plotly = _script(get_plotlyjs())
+    own = _script(SCRIPT.read_text(encoding="utf-8"))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    verdict = evidence.verdict
+    return template.render(
+        policy=_policy(plotly, own),
+        plotly=Markup(plotly),
+        script=Markup(own),
+        style=Markup(STYLE.read_text(encoding="utf-8")),
+        colours=PAGE_COLOURS,
+        title=_title(evidence),
+        badge="ESTIMATE" if verdict is None else str(verdict.outcome),
+        headline=wording.headline(evidence),
+        after=wording.after_verdict(evidence),
+        verdict=verdict,
+        thresholds=evidence.thresholds,
+        meaning=wording.meaning_of_epsilon(evidence),
+        parameters=rows_of_parameters(evidence.summary),
+        warnings=[_files.printable(text) for text in evidence.warnings],
+        charts=[_chart(chart) for chart in evidence.charts()],
+        statistics=evidence.predictive.statistics,
+        diagnostics=_diagnostics(evidence),
+        assumptions=wording.assumptions(evidence),
+        facts=[(label, _files.printable(text)) for label, text in wording.facts(evidence)],
+        bases=_bases(evidence),
+        level=f"{100 * evidence.level:g} %",
+        open_table=len(evidence.posterior.counts) <= MOST_OPEN_ROWS,
+        downloads=_downloads(evidence),
+        probability=probability_text,
+    )
+
+
+def _script(text: str) -> str:
+    """A script as it may stand in a page.
+
+    ``</script`` would end it and ``<!--`` begin a comment; in strings and regular expressions, the only
+    places where they can occur, the escaped form means the same.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"<(/script|!--)", r"<\\\1", text, flags=re.IGNORECASE)
+
+
+def _policy(*scripts: str) -> str:
+    """What the page may do: run the scripts that it came with, and show what it holds."""
+    hashes = " ".join(
+        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+        for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _title(evidence: Evidence) -> str:
+    origin = evidence.origin
+    number = len(evidence.posterior.counts)
+    bases = "1 challenge base" if number == 1 else f"{number:,} challenge bases"
+    title = f"Privacy audit: {bases}"
+    if "population" in origin.plan:
+        title += f" from {_files.printable(origin.plan['population'])}"
+    if origin.variant is not None:
+        title += f", variant {_files.printable(origin.variant)}"
+    return title
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    image, kind = _image(chart)
+    return {
+        "name": chart.name,
+        "title": chart.title,
+        "caption": chart.caption,
+        "panels": chart.panels(),
+        "image": f"data:{kind};base64,{base64.b64encode(image).decode()}",
+    }
+
+
+def _image(chart: Chart) -> tuple[bytes, str]:
+    """The printed form: drawn where scripts do not run, and on paper."""
+    figure = chart.draw()
+    for form, kind in (("svg", "image/svg+xml"), ("png", "image/png")):
+        buffer = io.BytesIO()
+        save_figure(figure, buffer, form=form)
+        if form == "png" or buffer.tell() <= LARGEST_SVG:
+            return buffer.getvalue(), kind
+    raise AssertionError("a PNG is always taken")
+
+
+def _diagnostics(evidence: Evidence) -> list[dict[str, Any]]:
+    """R-hat and effective draws of each parameter, for chains."""
+    found = evidence.summary.get("diagnostics")
+    if not found:
+        return []
+    return [
+        {
+            "label": LABELS[name],
+            "r_hat": "infinite" if item["r_hat"] is None else f"{item['r_hat']:.4f}",
+            "bulk": f"{item['bulk_effective_size']:,.0f}",
+            "tail": f"{item['tail_effective_size']:,.0f}",
+        }
+        for name, item in found["parameters"].items()
+    ]
+
+
+def _bases(evidence: Evidence) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": _files.printable(row["challenge_base"]),
+            "positives": f"{row['false_positives']:,} of {row['trials_h0']:,}",
+            "positive_rate": f"{row['false_positive_rate']:.4f}",
+            "negatives": f"{row['false_negatives']:,} of {row['trials_h1']:,}",
+            "negative_rate": f"{row['false_negative_rate']:.4f}",
+            "without": _without(row),
+        }
+        for row in data.base_rows(evidence)
+    ]
+
+
+def _without(row: dict[str, Any]) -> str:
+    found = row.get("epsilon_without")
+    if found is None:
+        return ""
+    text = wording.interval_text(found["interval"])
+    return text if found["reliable"] else f"about {text}"
+
+
+def _downloads(evidence: Evidence) -> list[tuple[str, str, str]]:
+    """Files in the page: name, what it is, address."""
+    whole = json.dumps(data.report_data(evidence), indent=1, allow_nan=False)
+    found = [
+        ("report.json", "every number of this page", _address("application/json", whole)),
+        ("counts.csv", "the counts of every base", _address("text/csv", data.bases_csv(evidence))),
+    ]
+    if evidence.origin.curves is not None:
+        text = curves_files.to_csv(evidence.origin.curves)
+        found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
+    return found
+
+
+def _address(kind: str, text: str) -> str:
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def write_report(
+    posterior: Posterior,
+    path: str | PathLike[str],
+    *,
+    claim: float | None = None,
+    level: float = 0.9,
+    thresholds: Thresholds | None = None,
+    origin: Origin | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Verdict | None:
+    """Write a report on a posterior as one HTML file, and return its verdict.
+
+    Parameters
+    ----------
+    path
+        Where the page goes; a file of that name is replaced.
+    claim
+        An epsilon to hold the posterior against; without one the page has no verdict.
+    level
+        Probability of the credible intervals.
+    thresholds
+        Where the verdict takes sides.
+    origin
+        What is known of how the counts came about: plan, attack, error curves.
+    report
+        Called with a line of text now and then, for a progress display.
+
+    Raises
+    ------
+    InputError
+        If Jinja2 or Plotly are not installed; they are the extra ``report``.
+    """
+    check_extras()
+    evidence = gather(
+        posterior, level=level, claim=claim, thresholds=thresholds, origin=origin, report=report
+    )
+    write_page(evidence, Path(path))
+    return evidence.verdict
+
+
+def write_page(evidence: Evidence, path: Path) -> None:
+    """Write the page; the file is whole or not there."""
+    text = render(evidence)
+    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
+    """Write every figure for print, as PNG, SVG and PDF."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for chart in evidence.charts():
+        figure = chart.draw()
+        for form in FORMATS:
+            path = folder / f"{chart.name}.{form}"
+            _files.replace(path, partial(save_figure, figure, form=form))
+            written.append(path)
+    return written

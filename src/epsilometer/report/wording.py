@@ -1,0 +1,204 @@
+"""The sentences of a report, for a reader who has not read the paper."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from epsilometer.inference.outlook import MoreData
+from epsilometer.inference.verdict import Outcome
+from epsilometer.report.evidence import Evidence
+from epsilometer.report.figures.style import pair_text
+from epsilometer.report.summary import finding, probability_text
+
+FALSE_ALARMS = 0.01
+"""The false-positive rate at which epsilon is put into words."""
+
+
+def headline(evidence: Evidence) -> str:
+    """The verdict in one sentence, without the word that stands beside it."""
+    text = finding(evidence.summary)
+    if evidence.verdict is not None:
+        text = text.partition(": ")[2]
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def after_verdict(evidence: Evidence) -> list[str]:
+    """What to make of the verdict, and what would settle it."""
+    verdict = evidence.verdict
+    if verdict is None:
+        return []
+    if not verdict.trustworthy:
+        return ["Estimate again, with more levels, more draws or more chains, before judging."]
+    if verdict.outcome is Outcome.FAIL:
+        return [
+            "The attacks did better than the claim allows, whatever their strength was: look for a "
+            "mistake in the algorithm, in its accounting, or in what the claim was said of."
+        ]
+    if verdict.outcome is Outcome.PASS:
+        return [
+            "That is not a proof of privacy. The posterior allows for attacks that were not the best "
+            "possible, but it cannot know of attacks that nobody tried."
+        ]
+    return outlook_sentences(evidence)
+
+
+def outlook_sentences(evidence: Evidence) -> list[str]:
+    """What more data would settle an inconclusive verdict."""
+    outlook = evidence.outlook
+    if outlook is None or (outlook.bases is None and outlook.challenges is None):
+        return ["What more data would settle this was not worked out for so many different counts."]
+    counts = evidence.posterior.counts
+    found = []
+    if outlook.bases is not None:
+        total = (outlook.bases.factor or outlook.bases.largest_factor) * len(counts)
+        found.append(_more(outlook.bases, "challenge bases", f"{total:,} in all"))
+    if outlook.challenges is not None:
+        factor = outlook.challenges.factor or outlook.challenges.largest_factor
+        each = factor * int(counts.trials_h0.max())
+        found.append(_more(outlook.challenges, "challenges on each base", f"up to {each:,}"))
+    if all(more is None or more.factor is None for more in (outlook.bases, outlook.challenges)):
+        found.append(
+            "Stronger attacks, or challenge points nearer to the worst case, would say more than "
+            "more of the same."
+        )
+    return found
+
+
+def _more(more: MoreData, what: str, amount: str) -> str:
+    probability = probability_text(more.probability_above)
+    if more.factor is None:
+        return (
+            f"{more.largest_factor} times as many {what} ({amount}) with the same error rates would "
+            f"still leave it open: epsilon would exceed the claim with probability {probability}."
+        )
+    return (
+        f"{more.factor} times as many {what} ({amount}) with the same error rates would settle it as "
+        f"{more.outcome}: epsilon would exceed the claim with probability {probability}."
+    )
+
+
+def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALARMS) -> float:
+    """Largest true-positive rate that (epsilon, delta)-DP allows at a false-positive rate.
+
+    The boundary of the region of error rates, equation (2) of the paper, read as 1 - beta.
+    """
+    return min(
+        1.0,
+        math.exp(min(epsilon, 700.0)) * false_alarms + delta,
+        1 - math.exp(-epsilon) * (1 - delta - false_alarms),
+    )
+
+
+def meaning_of_epsilon(evidence: Evidence) -> str:
+    """What the estimate means to somebody whose record is in the data."""
+    posterior, delta = evidence.posterior, evidence.posterior.model.delta
+    low, high = posterior.credible_interval("epsilon", evidence.level)
+    shares = [
+        f"{100 * best_detection(value, delta):.3g} %"
+        for value in (low, posterior.median("epsilon"), high)
+    ]
+    return (
+        "Epsilon bounds how well anybody can tell from the trained model whether one record was in "
+        "the training data. An attacker who accepts a false alarm in one of a hundred cases would "
+        f"find at most {shares[1]} of the members at the median epsilon, {shares[0]} at the lower end "
+        f"of the interval and {shares[2]} at the upper end; guessing finds 1 %."
+    )
+
+
+def assumptions(evidence: Evidence) -> list[str]:
+    """What was taken for granted, one sentence each."""
+    adjacency = evidence.origin.plan.get("adjacency")
+    if adjacency == "include":
+        first = (
+            "Neighbouring data sets differ in one record: with the challenge point, or without it."
+        )
+    elif adjacency == "replace":
+        first = (
+            "Neighbouring data sets have the same size: the challenge point takes the place of "
+            "another record."
+        )
+    else:
+        first = (
+            "The counts do not say which data sets were neighbours: a record added, or one replaced. "
+            "Epsilon is of that kind of neighbours for which the attacks were made."
+        )
+    return [
+        first,
+        *evidence.summary["assumptions"]["sentences"],
+        "Attacks are not assumed to be the best possible, nor a base to be the worst case: how near "
+        "they came is the attack strength, which is estimated along with epsilon"
+        + (
+            "."
+            if "strength" in evidence.posterior.parameters
+            else " unless, as here, somebody holds it fixed."
+        ),
+        "Challenge bases are taken to be alike: none is known in advance to be harder to attack.",
+    ]
+
+
+def facts(evidence: Evidence) -> list[tuple[str, str]]:
+    """Where the result came from: label and text."""
+    summary, origin = evidence.summary, evidence.origin
+    found: list[tuple[str, str]] = [
+        ("challenge bases", f"{summary['num_challenge_bases']:,}"),
+        ("delta", f"{summary['delta']:g}"),
+        ("likelihood", _choice(summary["assumptions"]["likelihood"])),
+        ("prior of epsilon", _choice(summary["assumptions"]["priors"]["epsilon"])),
+        ("prior of the strength", _choice(summary["assumptions"]["priors"]["strength"])),
+    ]
+    labels = {
+        "population": "population",
+        "adjacency": "adjacency",
+        "dataset_size": "records in a data set",
+        "design": "design",
+        "seed": "seed of the measurement",
+        "hash": "hash of the plan",
+    }
+    found += [(label, str(origin.plan[key])) for key, label in labels.items() if key in origin.plan]
+    if origin.variant is not None:
+        found.append(("variant", f"{origin.variant} (made from the same models as the others)"))
+    attack = origin.attack
+    if attack:
+        found.append(
+            (
+                "attack",
+                f"{attack.get('attack')}, statistic {attack.get('statistic')}, target "
+                f"false-positive rate {attack.get('target_alpha'):g}",
+            )
+        )
+    if origin.models:
+        text = ", ".join(f"{number:,} {word}" for word, number in origin.models.items())
+        found.append(("models", text))
+    found.append(("engine", _engine(summary)))
+    if summary["seed"] is not None:
+        found.append(("seed of the engine", str(summary["seed"])))
+    found.append(("settings", _settings(summary["settings"])))
+    found.append(
+        ("versions", ", ".join(f"{name} {value}" for name, value in summary["versions"].items()))
+    )
+    return found
+
+
+def _engine(summary: dict[str, Any]) -> str:
+    from epsilometer.report.summary import engine_sentence
+
+    return f"{engine_sentence(summary)}; {summary['seconds']:.2f} s"
+
+
+def _choice(described: dict[str, Any]) -> str:
+    values = ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in described.items()
+        if name != "name"
+    )
+    return f"{described['name']}({values})"
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"
+
+
+def interval_text(interval: list[float]) -> str:
+    """An interval with sensible decimals."""
+    return pair_text(*interval)

@@ -1,0 +1,73 @@
+"""Small posteriors of every kind for the tests of reports."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+import epsilometer as em
+from epsilometer.attacks.result import ErrorCurves
+from epsilometer.inference.diagnostics import diagnose
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.sample_posterior import SamplePosterior
+
+
+def counts(positives: object, negatives: object, trials: int) -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=positives,  # type: ignore[arg-type]
+        trials_h0=trials,
+        false_negatives=negatives,  # type: ignore[arg-type]
+        trials_h1=trials,
+    )
+
+
+TWO = counts([10, 30], [20, 30], 100)
+
+
+def exact(observed: em.AttackCounts = TWO, **model: object) -> Posterior:
+    return em.estimate(observed, em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+
+
+def sampled(
+    observed: em.AttackCounts = TWO,
+    *,
+    chains: int = 3,
+    scale: float = 1.0,
+    centre: float = 0.5,
+    **model: object,
+) -> SamplePosterior:
+    """Draws that no sampler made: what figures of chains show does not depend on it."""
+    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    rng = np.random.default_rng(1)
+    samples = {
+        name: np.clip(centre + scale * (rng.random((chains, 400)) - 0.5), 0, 1)
+        for name in audit.parameters
+    }
+    return SamplePosterior(
+        counts=observed,
+        model=audit,
+        provenance=Provenance.now(engine="mcmc", settings={}, seconds=1.0, seed=7),
+        samples=samples,
+        diagnostics=diagnose(samples, acceptance_rate=0.25),
+    )
+
+
+@cache
+def attack() -> em.AttackResult:
+    """A real attack on real models of an algorithm that ships."""
+    plan = em.Plan(
+        population=em.load_population("directions"),
+        algorithm=em.ClippedMean(noise=0.02, records=50),
+        design=em.MeasureMIAFast(replicates=20),
+        challenge_bases=4,
+        dataset_size=49,
+        seed=1,
+    )
+    losses = em.measure(plan).only
+    return plan.design.attack(losses, em.LikelihoodRatio(), statistic=em.Loss())
+
+
+def curves() -> tuple[ErrorCurves, em.AttackCounts]:
+    return attack().sweep(), attack().counts(0.1)

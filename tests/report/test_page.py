@@ -1,0 +1,319 @@
+"""The page as text: what it must hold, and what must never be in it.  A browser looks elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.inference.posterior import Posterior
+from epsilometer.report import page, wording
+from epsilometer.report.data import bases_csv, report_data
+from epsilometer.report.evidence import Evidence, Origin, gather
+from tests.report.posteriors import TWO, counts, curves, exact, sampled
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "\"'><img src=x onerror=alert(1)>",
+    "{{ 7 * 7 }}",
+    "{% raw %}",
+    "\u202e]]>",
+]
+
+
+def named(names: list[str]) -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=np.arange(len(names)) + 10,
+        trials_h0=100,
+        false_negatives=np.arange(len(names)) + 20,
+        trials_h1=100,
+        names=names,
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile() -> tuple[Evidence, str]:
+    names = [*HOSTILE, "=1+1", "plain"]
+    origin = Origin(
+        plan={"population": HOSTILE[0], "adjacency": HOSTILE[1], "hash": HOSTILE[3]},
+        attack={"attack": HOSTILE[2], "statistic": HOSTILE[3], "target_alpha": 0.1},
+        warnings=tuple(HOSTILE),
+        variant=HOSTILE[1],
+    )
+    evidence = gather(exact(named(names)), claim=1.0, origin=origin)
+    return evidence, page.render(evidence)
+
+
+def stuck() -> Posterior:
+    """Chains that never moved."""
+    return sampled(scale=0.0)
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text outside of scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.within = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.within = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self.within = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.within not in ("script", "style"):
+            self.text.append(data)
+
+
+def parsed(text: str) -> Tags:
+    found = Tags()
+    found.feed(text)
+    found.close()
+    return found
+
+
+# --- safety -----------------------------------------------------------------------------------
+
+
+def test_hostile_names_make_no_tags(hostile: tuple[Evidence, str]) -> None:
+    _, text = hostile
+    harmless = page.render(gather(exact(named(["a"] * 9)), claim=1.0))
+    kinds = {tag for tag, _ in parsed(text).tags}
+    assert kinds == {tag for tag, _ in parsed(harmless).tags}
+    scripts = [attributes for tag, attributes in parsed(text).tags if tag == "script"]
+    assert sum("type" not in attributes for attributes in scripts) == 2
+    assert not any(
+        key.startswith("on") for _, attributes in parsed(text).tags for key in attributes
+    )
+    shown = "".join(parsed(text).text)
+    for name in HOSTILE[:-1]:
+        assert name in shown
+    assert "\\u202e]]>" in shown
+    assert "\u202e" not in text
+    assert "49" not in re.findall(r"<bdi>([^<]*)</bdi>", text)
+
+
+def test_the_check_of_tags_would_see_an_injection(hostile: tuple[Evidence, str]) -> None:
+    broken = hostile[1].replace("&lt;script&gt;alert(1)&lt;/script&gt;", HOSTILE[0], 1)
+    scripts = [attributes for tag, attributes in parsed(broken).tags if tag == "script"]
+    assert sum("type" not in attributes for attributes in scripts) == 3
+
+
+def test_the_policy_allows_the_two_scripts_and_nothing_else(hostile: tuple[Evidence, str]) -> None:
+    _, text = hostile
+    policy = next(
+        attributes["content"]
+        for tag, attributes in parsed(text).tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    own = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    hashes = [
+        "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
+        for script in own
+    ]
+    assert rules["script-src"].split() == hashes
+    assert len(hashes) == 2
+
+
+def test_nothing_is_fetched(hostile: tuple[Evidence, str]) -> None:
+    for tag, attributes in parsed(hostile[1]).tags:
+        for key in ("src", "href", "data", "action", "srcset", "poster"):
+            address = attributes.get(key)
+            if address is not None:
+                assert address.startswith(("data:", "#")), (tag, key, address[:60])
+    style = re.findall(r"<style>(.*?)</style>", hostile[1], flags=re.DOTALL)
+    assert "url(" not in style[0]
+    assert "@import" not in style[0]
+
+
+def test_scripts_cannot_be_ended_early() -> None:
+    ended = page._script("a = '</script>'; b = '</SCRIPT >'; c = '<!--'\r\n")
+    assert "</script" not in ended.lower()
+    assert "<!--" not in ended
+    assert "\r" not in ended
+
+
+def test_numbers_of_plots_are_json_without_tags(hostile: tuple[Evidence, str]) -> None:
+    evidence, text = hostile
+    blocks = re.findall(
+        r'<script type="application/json" id="([\w-]+)-data">(.*?)</script>', text, flags=re.DOTALL
+    )
+    expected = sum(len(chart.panels()) for chart in evidence.charts())
+    assert len(blocks) == expected
+    for _, block in blocks:
+        assert "<" not in block
+        json.loads(block)
+
+
+# --- content ----------------------------------------------------------------------------------
+
+
+def test_downloads_are_the_reports_numbers(hostile: tuple[Evidence, str], tmp_path: Path) -> None:
+    evidence, text = hostile
+    found = {
+        attributes["download"]: attributes["href"]
+        for tag, attributes in parsed(text).tags
+        if tag == "a" and "download" in attributes
+    }
+    assert set(found) == {"report.json", "counts.csv"}
+    data = {
+        name: base64.b64decode(str(address).split("base64,")[1]) for name, address in found.items()
+    }
+    assert json.loads(data["report.json"]) == report_data(evidence)
+    (tmp_path / "counts.csv").write_bytes(data["counts.csv"])
+    restored = em.AttackCounts.read_csv(tmp_path / "counts.csv")
+    original = evidence.posterior.counts
+    assert restored.false_positives.tolist() == original.false_positives.tolist()
+    assert restored.names == tuple("'=1+1" if name == "=1+1" else name for name in original.names)
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t"])
+def test_spreadsheets_run_no_name(first: str) -> None:
+    evidence = gather(exact(named([f"{first}cmd", "b"])))
+    row = bases_csv(evidence).splitlines()[1]
+    assert row.startswith(f"'{first}cmd,")
+
+
+@pytest.mark.parametrize(
+    ("make", "claim", "badge", "said"),
+    [
+        (exact, None, "ESTIMATE", "At delta = 0.01, epsilon is "),
+        (exact, 0.2, "FAIL", "look for a mistake in the algorithm"),
+        (exact, 9.0, "PASS", "That is not a proof of privacy."),
+        (exact, 2.0, "INCONCLUSIVE", "times as many challenge bases"),
+        (stuck, 0.7, "INCONCLUSIVE", "did not reach its accuracy"),
+    ],
+)
+def test_the_verdict_stands_on_top(
+    make: object, claim: float | None, badge: str, said: str
+) -> None:
+    posterior: Posterior = make()  # type: ignore[operator]
+    text = page.render(gather(posterior, claim=claim))
+    top = text.split('<section id="numbers">')[0]
+    assert f'<p class="badge">{badge}</p>' in top
+    assert said in top
+    assert f"<title>{badge} · Privacy audit: 2 challenge bases</title>" in text
+    if claim is not None:
+        above = posterior.probability_above("epsilon", claim)
+        assert f"with probability {wording.probability_text(above)}" in top
+
+
+def test_every_base_and_assumption_is_there() -> None:
+    swept, used = curves()
+    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal())
+    origin = Origin(
+        plan={
+            "hash": "abc123",
+            "population": "directions",
+            "adjacency": "replace",
+            "design": "MeasureMIAFast",
+            "dataset_size": 49,
+            "seed": 1,
+        },
+        attack={"attack": "likelihood-ratio", "statistic": "loss", "target_alpha": 0.1},
+        models={"trained": 160, "reused": 0, "failed": 2},
+        curves=swept,
+    )
+    posterior = em.estimate(used, model)
+    shown = "".join(parsed(page.render(gather(posterior, origin=origin))).text)
+    for expected in (
+        "the challenge point takes the place of another record",
+        "delta = 0.1",
+        "jointly normal",
+        "half-normal with scale 3.162",
+        "Attacks are not assumed to be the best possible",
+        "abc123",
+        "160 trained, 0 reused, 2 failed",
+        "2 models failed and are missing from the counts",
+        "CorrelatedNormal(within_correlation_scale=0.01)",
+        "exact quadrature",
+        f"numpy {np.__version__}",
+        "from directions",
+    ):
+        assert expected in shown
+    for base in range(len(used)):
+        assert f"{used.false_positives[base]} of {used.trials_h0[base]}" in shown
+
+
+def test_seed_of_the_chains_is_named() -> None:
+    shown = "".join(parsed(page.render(gather(sampled()))).text)
+    assert "seed of the engine" in shown
+    assert re.search(r"seed of the engine\s*7\b", shown)
+
+
+def test_warnings_about_counts_at_their_ends_reach_the_page() -> None:
+    observed = counts([5] * 4, [0] * 4, 50)
+    posterior = em.estimate(observed, em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal()))
+    evidence = gather(posterior)
+    assert any("4 of 4 bases have an error count of 0" in text for text in evidence.warnings)
+
+
+def test_without_a_prior_of_epsilon_nothing_is_compared() -> None:
+    evidence = gather(exact(epsilon=em.Fixed(value=2.0)), claim=1.0)
+    assert evidence.other_priors == ()
+    assert evidence.influence is None
+    text = page.render(evidence)
+    assert '<p class="badge">FAIL</p>' in text
+    assert "epsilon is held at 2." in text
+
+
+def test_curves_must_be_of_the_same_bases() -> None:
+    swept, _ = curves()
+    with pytest.raises(em.InputError, match="same challenge bases"):
+        gather(exact(), origin=Origin(curves=swept))
+
+
+def test_same_evidence_same_page(tmp_path: Path) -> None:
+    posterior = exact()
+    for name in ("a", "b"):
+        verdict = em.write_report(posterior, tmp_path / f"{name}.html", claim=1.0)
+        assert verdict is not None
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert em.write_report(posterior, str(tmp_path / "c.html")) is None
+
+
+# --- wording ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 12.0])
+def test_best_detection_lies_on_the_boundary(epsilon: float, delta: float) -> None:
+    from epsilometer.model.region import critical_epsilon
+
+    for false_alarms in (0.001, 0.01, 0.2):
+        found = wording.best_detection(epsilon, delta, false_alarms)
+        assert 0 <= found <= 1
+        critical = float(critical_epsilon(false_alarms, 1 - found, delta))
+        # Where delta alone allows everything, no epsilon is needed.
+        assert critical <= epsilon + 1e-9
+        if found < 1 - 1e-9:
+            beyond = float(critical_epsilon(false_alarms, 1 - found - 1e-9, delta))
+            assert beyond > epsilon - 1e-5
+
+
+def test_detection_at_the_ends_of_epsilon() -> None:
+    assert wording.best_detection(0.0, 0.0) == pytest.approx(0.01)
+    assert wording.best_detection(1e4, 0.0) == 1.0
+
+
+def test_two_bases_and_one() -> None:
+    one = gather(exact(counts([20], [20], 100)))
+    assert page._title(one) == "Privacy audit: 1 challenge base"
+    assert page._title(gather(exact(TWO))) == "Privacy audit: 2 challenge bases"
