@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     )
     from epsilometer.inference.estimate import estimate
     from epsilometer.inference.exact import ExactSettings
+    from epsilometer.inference.influence import Influence, leave_one_out
     from epsilometer.inference.mcmc import McmcSettings
     from epsilometer.inference.posterior import Posterior
+    from epsilometer.inference.predictive import PredictiveCheck, check_predictions
+    from epsilometer.inference.sensitivity import OtherPrior, prior_sensitivity
     from epsilometer.inference.storage import load
+    from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
     from epsilometer.measurement.algorithm import Algorithm
     from epsilometer.measurement.bases import ChallengeBase, Include, Replace
     from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast, cross_feed
@@ -51,7 +55,9 @@ if TYPE_CHECKING:
     from epsilometer.model.joint import AuditModel, log_joint
     from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
     from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
-    from epsilometer.report.figures import region_probability
+    from epsilometer.report.evidence import Origin
+    from epsilometer.report.figures.region import region_probability
+    from epsilometer.report.page import write_report
     from epsilometer.training.clipped_mean import ClippedMean
     from epsilometer.training.dp_sgd import DpSgd
     from epsilometer.training.network import FixedInitialisation, Network, RandomInitialisation
@@ -82,6 +88,7 @@ _HOMES = {
     "HalfNormal": "model.priors",
     "Include": "measurement.bases",
     "IndependentBinomial": "model.likelihoods",
+    "Influence": "inference.influence",
     "InputError": "errors",
     "LikelihoodRatio": "attacks.rules",
     "LogNormal": "model.priors",
@@ -97,12 +104,16 @@ _HOMES = {
     "NoiseLevels": "training.output_perturbation",
     "NotConvergedError": "errors",
     "Offline": "attacks.rules",
+    "Origin": "report.evidence",
+    "OtherPrior": "inference.sensitivity",
+    "Outcome": "inference.verdict",
     "OutputPerturbation": "training.output_perturbation",
     "Plan": "measurement.plan",
     "Point": "measurement.population",
     "PooledVariance": "attacks.rules",
     "Population": "measurement.population",
     "Posterior": "inference.posterior",
+    "PredictiveCheck": "inference.predictive",
     "Progress": "measurement.engine",
     "PyTorch": "training.pytorch",
     "RandomInitialisation": "training.network",
@@ -112,15 +123,22 @@ _HOMES = {
     "Statistic": "attacks.statistics",
     "StoreError": "errors",
     "Threshold": "attacks.rules",
+    "Thresholds": "inference.verdict",
     "Uniform": "model.priors",
+    "Verdict": "inference.verdict",
+    "check_predictions": "inference.predictive",
     "cross_feed": "measurement.designs",
     "estimate": "inference.estimate",
+    "judge": "inference.verdict",
+    "leave_one_out": "inference.influence",
     "load": "inference.storage",
     "load_population": "datasets.named",
     "log_joint": "model.joint",
     "measure": "measurement.engine",
+    "prior_sensitivity": "inference.sensitivity",
     "read_audit": "cli.audit_config",
-    "region_probability": "report.figures",
+    "region_probability": "report.figures.region",
+    "write_report": "report.page",
 }
 
 __all__ = [
@@ -146,6 +164,7 @@ __all__ = [
     "HalfNormal",
     "Include",
     "IndependentBinomial",
+    "Influence",
     "InputError",
     "LikelihoodRatio",
     "LogNormal",
@@ -161,12 +180,16 @@ __all__ = [
     "NoiseLevels",
     "NotConvergedError",
     "Offline",
+    "Origin",
+    "OtherPrior",
+    "Outcome",
     "OutputPerturbation",
     "Plan",
     "Point",
     "PooledVariance",
     "Population",
     "Posterior",
+    "PredictiveCheck",
     "Progress",
     "PyTorch",
     "RandomInitialisation",
@@ -176,15 +199,22 @@ __all__ = [
     "Statistic",
     "StoreError",
     "Threshold",
+    "Thresholds",
     "Uniform",
+    "Verdict",
+    "check_predictions",
     "cross_feed",
     "estimate",
+    "judge",
+    "leave_one_out",
     "load",
     "load_population",
     "log_joint",
     "measure",
+    "prior_sensitivity",
     "read_audit",
     "region_probability",
+    "write_report",
 ]
 
 

@@ -106,7 +106,7 @@ def test_output_folder(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(arguments) == 0
     printed = json.loads(capsys.readouterr().out)
     assert sorted(file.name for file in folder.iterdir()) == [
-        "joint.png", "marginals.png", "posterior.nc", "region.png", "summary.json",
+        "exceedance.png", "joint.png", "marginals.png", "posterior.nc", "region.png", "summary.json",
     ]  # fmt: skip
     assert json.loads((folder / "summary.json").read_text()) == printed
     restored = em.load(folder / "posterior.nc")

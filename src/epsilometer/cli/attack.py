@@ -73,6 +73,7 @@ def attack(
     as_json: AsJson = False,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
+    from epsilometer.attacks import curves_files
     from epsilometer.attacks.result import target_rate
     from epsilometer.model import counts_files
 
@@ -85,7 +86,7 @@ def attack(
     result = design.attack(losses, chosen, statistic=looked_at)
     counts = result.counts(target_alpha)
     if curves is not None:
-        write_curves(result, curves)
+        curves_files.write(result.sweep(), curves)
     if output is not None and output != STDOUT:
         counts_files.write(counts, output)
     if as_json:
@@ -96,7 +97,7 @@ def attack(
     else:
         results.say(text_of(result, target_alpha))
         if output is not None:
-            results.say(f"\nWritten to {results.printable(output)}\n")
+            results.say(f"\nWritten to {_files.printable(output)}\n")
     for warning in result.warnings(target_alpha):
         results.warn(f"warning: {warning}")
     return 0
@@ -196,31 +197,11 @@ def describe(result: AttackResult, target_alpha: float) -> dict[str, Any]:
     }
 
 
-def write_curves(result: AttackResult, path: Path) -> None:
-    """Counts over the target rates, a row a rate and base."""
-    swept = result.sweep()
-    header = ("target_alpha", "challenge_base", "false_positives", "trials_h0")
-    rows = [
-        (
-            target,
-            name,
-            int(swept.false_positives[level, base]),
-            int(swept.trials_h0[base]),
-            int(swept.false_negatives[level, base]),
-            int(swept.trials_h1[base]),
-        )
-        for level, target in enumerate(swept.target_alpha.tolist())
-        for base, name in enumerate(swept.names)
-    ]
-    text = _files.csv_text((*header, "false_negatives", "trials_h1"), rows)
-    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
 def text_of(result: AttackResult, target_alpha: float) -> str:
     """The counts for reading, at most 80 columns wide."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)
-    width = min(24, max(len("base"), *(len(results.printable(name)) for name in result.names)))
+    width = min(24, max(len("base"), *(len(_files.printable(name)) for name in result.names)))
     plural = "base" if len(checks) == 1 else "bases"
     lines = [
         f"{len(checks)} challenge {plural}, statistic {result.statistic}, {result.attack} attack",
@@ -230,7 +211,7 @@ def text_of(result: AttackResult, target_alpha: float) -> str:
         f"{'base':<{width}}  {'false positives':>15}  {'false negatives':>15}  {'rate':>6}  normal",
     ]
     for row, check in enumerate(checks[:MOST_ROWS]):
-        name = results.printable(check.name)
+        name = _files.printable(check.name)
         shown = name if len(name) <= width else name[: width - 3] + "..."
         positives = f"{counts.false_positives[row]} / {counts.trials_h0[row]}"
         negatives = f"{counts.false_negatives[row]} / {counts.trials_h1[row]}"

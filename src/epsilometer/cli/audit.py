@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import AllowUnconverged, AsJson
+from epsilometer.cli import reporting, results
+from epsilometer.cli.options import (
+    AllowUnconverged,
+    AsJson,
+    FailAtLeast,
+    FailOn,
+    FiguresFolder,
+    PassAtMost,
+    ReportFile,
+)
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
     from epsilometer.measurement.engine import Measurement, Progress
     from epsilometer.measurement.store import Failure
 
-NOT_CONVERGED = 4
 SECONDS_BETWEEN_LINES = 30
 MOST_FAILURES = 10
 LONGEST_MESSAGE = 160
@@ -72,6 +79,11 @@ def audit(
             help="Write losses.csv, counts.csv, summary.json, posterior.nc and figures there.",
         ),
     ] = None,
+    report: ReportFile = None,
+    figures: FiguresFolder = None,
+    pass_at_most: PassAtMost = 0.05,
+    fail_at_least: FailAtLeast = 0.95,
+    fail_on: FailOn = "never",
 ) -> int:
     """Train the models an audit needs, attack them, and estimate epsilon."""
     from epsilometer.cli import audit_config
@@ -87,11 +99,20 @@ def audit(
         _validate.whole_number("workers", workers)
     if output is not None:
         results.check_output(output)
+    wishes = reporting.Wishes.checked(
+        page=report,
+        figures=figures,
+        pass_at_most=pass_at_most,
+        fail_at_least=fail_at_least,
+        fail_on=fail_on,
+        allow_unconverged=allow_unconverged,
+    )
     # What the user's code prints is not the program's answer.
     with redirect_stdout(sys.stderr):
         settings = audit_config.read_audit(
             config or audit_config.DEFAULT, folder=None if config else Path.cwd()
         )
+    wishes.check_claim(None if settings.claim is None else settings.claim.epsilon)
     execution = settings.file.execution
     with _progress() as show, redirect_stdout(sys.stderr):
         measurement = measure(
@@ -105,29 +126,37 @@ def audit(
         )
     _report_failures(measurement)
     found = [
-        _conclude(settings, measurement, variant, losses)
+        _conclude(settings, measurement, variant, losses, wishes)
         for variant, losses in measurement.losses.items()
     ]
-    if output is not None:
-        for variant, (posterior, summary, result, losses) in zip(
-            measurement.losses, found, strict=True
-        ):
-            folder = output / f"variant-{variant}" if measurement.shares_models else output
-            _write(folder, posterior, summary, result, losses, settings)
-    _print(measurement, [summary for _, summary, _, _ in found], as_json=as_json, output=output)
+    written = [] if output is None else [output]
+    for variant, (posterior, summary, result, losses) in zip(
+        measurement.losses, found, strict=True
+    ):
+        suffix = f"variant-{variant}" if measurement.shares_models else ""
+        if output is not None:
+            _write(output / suffix, posterior, summary, result, losses, settings)
+        origin = reporting.origin_of(summary, result.sweep())
+        written += wishes.write(posterior, summary, origin, suffix=f"-{suffix}" if suffix else "")
+    summaries = [summary for _, summary, _, _ in found]
+    _print(measurement, summaries, as_json=as_json, written=written)
     for posterior, summary, result, _ in found:
         for warning in result.warnings(settings.file.attack.target_alpha):
             results.warn(f"warning: {warning}")
         results.distrust(posterior, summary)
     trusted = all(posterior.trustworthy for posterior, *_ in found)
-    return 0 if trusted or allow_unconverged else NOT_CONVERGED
+    return wishes.exit_code(trusted, summaries)
 
 
 Concluded = tuple["Posterior", dict[str, Any], "AttackResult", "Losses"]
 
 
 def _conclude(
-    settings: AuditConfig, measurement: Measurement, variant: str, losses: Losses
+    settings: AuditConfig,
+    measurement: Measurement,
+    variant: str,
+    losses: Losses,
+    wishes: reporting.Wishes,
 ) -> Concluded:
     """Attack and estimate one variant."""
     from epsilometer.cli.attack import describe
@@ -140,7 +169,11 @@ def _conclude(
     posterior = results.run_engine(counts, settings.model, None)
     claim = settings.claim
     summary = summarise(
-        posterior, level=wanted.level, claim=None if claim is None else claim.epsilon
+        posterior,
+        level=wanted.level,
+        claim=None if claim is None else claim.epsilon,
+        thresholds=wishes.thresholds,
+        accept_untrusted=wishes.allow_unconverged,
     )
     if claim is not None:
         summary["claim"]["source"] = claim.source
@@ -173,13 +206,13 @@ def _write(
     losses: Losses,
     settings: AuditConfig,
 ) -> None:
-    from epsilometer.cli.attack import write_curves
+    from epsilometer.attacks import curves_files
     from epsilometer.model import counts_files
 
     results.write_results(posterior, summary, folder)
     losses.write(folder / "losses.csv")
     counts_files.write(result.counts(settings.file.attack.target_alpha), folder / "counts.csv")
-    write_curves(result, folder / "curves.csv")
+    curves_files.write(result.sweep(), folder / "curves.csv")
 
 
 def _print(
@@ -187,7 +220,7 @@ def _print(
     summaries: list[dict[str, Any]],
     *,
     as_json: bool,
-    output: Path | None,
+    written: list[Path],
 ) -> None:
     from epsilometer.report.summary import summary_text
 
@@ -209,47 +242,12 @@ def _print(
         text += "\n"
         if measurement.shares_models:
             text += (
-                f"Variant {results.printable(summary['variant'])} (made from the same trained "
+                f"Variant {_files.printable(summary['variant'])} (made from the same trained "
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
-        text += f"{_finding(summary)}\n\n{summary_text(summary)}"
-    if output is not None:
-        text += f"\nWritten to {results.printable(output)}\n"
+        text += summary_text(summary)
+    text += reporting.written_to(written)
     results.say(text)
-
-
-SURE = 0.95
-"""Probability from which the finding takes sides."""
-
-
-def _finding(summary: dict[str, Any]) -> str:
-    """What was found, in one sentence."""
-    epsilon = summary["epsilon"]
-    low, high = epsilon["interval"]
-    text = (
-        f"at delta = {summary['delta']:g}, epsilon is {low:.2f} to {high:.2f} with probability "
-        f"{epsilon['level']:g} (median {epsilon['median']:.2f})"
-    )
-    if "claim" not in summary:
-        return f"{text[0].upper()}{text[1:]}."
-    claim = summary["claim"]
-    above = claim["probability_above"]
-    own = claim["source"] == "algorithm"
-    whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
-    return (
-        f"{_verdict(above)}:\n{text};\nit exceeds {whose.format(claim['epsilon'])} with probability "
-        f"{above:.3f}."
-    )
-
-
-def _verdict(above: float) -> str:
-    """What the probability of exceeding a claim says of the claim."""
-    if above >= SURE:
-        return "The claim does not hold"
-    if above <= 1 - SURE:
-        # Never more than that: stronger attacks might still refute it.
-        return "Nothing speaks against the claim"
-    return "The claim is in doubt" if above > 0.5 else "The claim is not refuted"
 
 
 def _report_failures(measurement: Measurement) -> None:

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import AllowUnconverged, AsJson
+from epsilometer.cli import reporting, results
+from epsilometer.cli.options import (
+    AllowUnconverged,
+    AsJson,
+    FailAtLeast,
+    FailOn,
+    FiguresFolder,
+    PassAtMost,
+    ReportFile,
+)
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
 
-NOT_CONVERGED = 4
 STDIN = "-"
 
 LIKELIHOODS = ("binomial", "correlated")
@@ -83,14 +90,19 @@ def estimate(
     ] = None,
     claim: Annotated[
         float | None,
-        typer.Option(metavar="E", help="Report the probability that epsilon exceeds E."),
+        typer.Option(metavar="E", help="Judge the claim that epsilon is at most E."),
     ] = None,
+    pass_at_most: PassAtMost = 0.05,
+    fail_at_least: FailAtLeast = 0.95,
+    fail_on: FailOn = "never",
     allow_unconverged: AllowUnconverged = False,
     as_json: AsJson = False,
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write summary.json, posterior.nc and figures there."),
     ] = None,
+    report: ReportFile = None,
+    figures: FiguresFolder = None,
 ) -> int:
     """Estimate epsilon and the attack strength from error counts."""
     if delta is None:
@@ -117,6 +129,15 @@ def estimate(
         option = "--" + next(iter(given), "preset").replace("_", "-")
         raise InputError(f"{option} is for --engine mcmc; the exact engine does not sample.")
     model = audit_model(delta, likelihood, strength, epsilon_prior_scale)
+    wishes = reporting.Wishes.checked(
+        page=report,
+        figures=figures,
+        pass_at_most=pass_at_most,
+        fail_at_least=fail_at_least,
+        fail_on=fail_on,
+        allow_unconverged=allow_unconverged,
+    )
+    wishes.check_claim(claim)
     if output is not None:
         results.check_output(output)
     counts = _read(file)
@@ -128,7 +149,7 @@ def estimate(
         claim=claim,
         as_json=as_json,
         output=output,
-        allow_unconverged=allow_unconverged,
+        wishes=wishes,
     )
 
 
@@ -182,23 +203,32 @@ def _deliver(
     claim: float | None,
     as_json: bool,
     output: Path | None,
-    allow_unconverged: bool,
+    wishes: reporting.Wishes,
 ) -> int:
     """Write and print the result; a folder that cannot be written does not lose the printed one."""
     from epsilometer.report.summary import summarise, summary_text
 
-    summary = summarise(posterior, level=level, claim=claim)
+    summary = summarise(
+        posterior,
+        level=level,
+        claim=claim,
+        thresholds=wishes.thresholds,
+        accept_untrusted=wishes.allow_unconverged,
+    )
     failure: OSError | None = None
-    if output is not None:
-        try:
+    written: list[Path] = []
+    try:
+        if output is not None:
             results.write_results(posterior, summary, output)
-        except OSError as error:
-            failure = error
+            written.append(output)
+        written += wishes.write(posterior, summary, reporting.origin_of(summary, None))
+    except OSError as error:
+        failure = error
     text = json.dumps(summary, allow_nan=False) + "\n" if as_json else summary_text(summary)
-    if output is not None and failure is None and not as_json:
-        text += f"\nWritten to {results.printable(output)}\n"
+    if not as_json:
+        text += reporting.written_to(written)
     results.say(text)
     results.distrust(posterior, summary)
     if failure is not None:
         raise failure
-    return 0 if posterior.trustworthy or allow_unconverged else NOT_CONVERGED
+    return wishes.exit_code(posterior.trustworthy, [summary])

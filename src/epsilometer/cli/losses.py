@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilometer import _files
 from epsilometer.cli import results
 from epsilometer.errors import InputError
 
@@ -47,7 +48,7 @@ def export_losses(
         results.say(to_csv(losses))
         return 0
     losses.write(file)
-    results.say(f"{len(losses):,} losses written to {results.printable(file)}\n")
+    results.say(f"{len(losses):,} losses written to {_files.printable(file)}\n")
     return 0
 
 

@@ -1,6 +1,7 @@
 """The command ``epsilometer``: wires the commands together and words every failure in one line.
 
-Exit codes: 0 done, 2 bad input or a file that cannot be written, 4 the result is printed but did
+Exit codes: 0 done, 2 bad input or a file that cannot be written, 3 the verdict is one that
+``--fail-on`` refuses, 4 the result is printed but did
 not reach its accuracy, 130 interrupted, 141 the reader of the output went away.
 """
 
@@ -15,10 +16,12 @@ from typing import Annotated, Any
 
 import typer
 
+from epsilometer import _files
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
+from epsilometer.cli.report import report
 from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError
@@ -42,6 +45,7 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(attack)
 app.command()(estimate)
+app.command()(report)
 app.command()(status)
 app.command()(reproduce)
 app.add_typer(losses_app)
@@ -105,10 +109,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _complain(message: str) -> None:
     """One line on stderr, whatever text a file or an argument put into the message."""
-    line = "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
-        for c in " ".join(message.split())
-    )
+    line = _files.printable(" ".join(message.split()))
     with contextlib.suppress(OSError):
         sys.stderr.write(f"epsilometer: {line}\n")
         sys.stderr.flush()

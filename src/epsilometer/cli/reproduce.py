@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.cli import results
 from epsilometer.errors import InputError
 
@@ -60,7 +60,7 @@ def reproduce(
     shop = workshop.Workshop(output, engine=engine, losses=losses, say=results.warn)
     for name in wanted:
         import_module(f"{PACKAGE}.{name}.make").make(shop)
-    results.say(f"Made {', '.join(wanted)} in {results.printable(output)}\n")
+    results.say(f"Made {', '.join(wanted)} in {_files.printable(output)}\n")
     return 0
 
 

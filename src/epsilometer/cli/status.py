@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsilometer import _files
 from epsilometer.cli import results
 from epsilometer.cli.options import AsJson
 
@@ -66,13 +67,13 @@ def _text(name: str, found: Status) -> str:
     sizes, done = found.sizes, _done(found)
     share = 100 * done / sizes.models
     lines = [
-        f"{results.printable(name)}: {done:,} of {sizes.models:,} models ({share:.0f} %), "
+        f"{_files.printable(name)}: {done:,} of {sizes.models:,} models ({share:.0f} %), "
         f"{len(found.failures):,} failed",
         f"{sizes.challenge_bases:,} challenge bases, {sizes.models_h0:,} + {sizes.models_h1:,} "
         "models each",
     ]
     if len(sizes.variants) > 1:
-        lines.append(f"variants {', '.join(map(results.printable, sizes.variants))}")
+        lines.append(f"variants {', '.join(map(_files.printable, sizes.variants))}")
     open_bases = [
         (base_name, min(part[base][0] for part in found.done.values()),
          min(part[base][1] for part in found.done.values()))
@@ -83,7 +84,7 @@ def _text(name: str, found: Status) -> str:
         lines += ["", "not complete:"]
         for base_name, h0, h1 in missing[:MOST_ROWS]:
             lines.append(
-                f"  base {results.printable(base_name)[:40]}: {h0:,} without the challenge point, "
+                f"  base {_files.printable(base_name)[:40]}: {h0:,} without the challenge point, "
                 f"{h1:,} with it"
             )
         if len(missing) > MOST_ROWS:
@@ -93,7 +94,7 @@ def _text(name: str, found: Status) -> str:
         for failure in found.failures[:MOST_ROWS]:
             text = f"{failure.task}, {failure.attempts} times: {failure.message}"
             lines += textwrap.wrap(
-                results.printable(text), 80, initial_indent="  ", subsequent_indent="    "
+                _files.printable(text), 80, initial_indent="  ", subsequent_indent="    "
             )
         if len(found.failures) > MOST_ROWS:
             lines.append(f"  and {len(found.failures) - MOST_ROWS} more (--json has them all)")

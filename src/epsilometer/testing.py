@@ -1,0 +1,100 @@
+"""Privacy as an assertion in a test suite: the verdict of the command line, for pytest and others."""
+
+from __future__ import annotations
+
+import warnings
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
+
+from epsilometer import _validate
+from epsilometer.errors import InputError, NotConvergedError
+
+if TYPE_CHECKING:
+    from epsilometer.inference.verdict import Thresholds, Verdict
+    from epsilometer.model.counts import AttackCounts
+    from epsilometer.model.joint import AuditModel
+
+__all__ = ["InconclusiveWarning", "assert_private"]
+
+FAIL_ON = ("fail", "inconclusive")
+
+
+class InconclusiveWarning(UserWarning):
+    """The attacks neither refute the claim nor speak for it."""
+
+
+def assert_private(
+    counts: AttackCounts | str | PathLike[str],
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    model: AuditModel | None = None,
+    thresholds: Thresholds | None = None,
+    fail_on: Literal["fail", "inconclusive"] = "fail",
+) -> Verdict:
+    """Fail a test if attacks refute that an algorithm is (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    counts
+        Error counts of attacks, or a file of them.
+    epsilon
+        The claimed epsilon.
+    delta
+        The claimed delta, in [0, 1); counts are taken to be independent.  Or give a model:
+    model
+        What is assumed, with its delta: priors, ``likelihood=CorrelatedNormal()`` for cross-fed
+        models.
+    thresholds
+        Where sides are taken; 0.05 and 0.95 unless given.
+    fail_on
+        ``fail``: an inconclusive verdict only warns.  ``inconclusive``: it fails the test too.
+
+    Returns
+    -------
+    Verdict
+        PASS, or INCONCLUSIVE if that was let through.
+
+    Raises
+    ------
+    AssertionError
+        If the verdict is FAIL, or INCONCLUSIVE and that is refused.
+    NotConvergedError
+        If the engine did not reach its accuracy, so that there is no verdict.
+
+    Examples
+    --------
+    >>> import epsilometer as em
+    >>> harmless = em.AttackCounts(
+    ...     false_positives=[500], trials_h0=1000, false_negatives=[495], trials_h1=1000
+    ... )
+    >>> str(assert_private(harmless, epsilon=5.0, delta=1e-3).outcome)
+    'PASS'
+    """
+    __tracebackhide__ = True  # pytest shows the caller's line
+    from epsilometer.inference.estimate import estimate
+    from epsilometer.inference.verdict import Outcome, judge
+    from epsilometer.model.counts import AttackCounts
+    from epsilometer.model.joint import AuditModel
+    from epsilometer.report.summary import engine_sentence, finding, summarise
+
+    _validate.one_of("fail_on", fail_on, FAIL_ON)
+    epsilon = _validate.non_negative("epsilon", epsilon)
+    if (delta is None) == (model is None):
+        raise InputError("expected either delta or a model, which has one.")
+    if model is None:
+        assert delta is not None
+        model = AuditModel(delta=delta)
+    observed = counts if isinstance(counts, AttackCounts) else AttackCounts.read(counts)
+    posterior = estimate(observed, model)
+    summary = summarise(posterior, claim=epsilon, thresholds=thresholds)
+    if not posterior.trustworthy:
+        raise NotConvergedError(f"no verdict: {engine_sentence(summary)}.")
+    verdict = judge(posterior, claim=epsilon, thresholds=thresholds)
+    if verdict.outcome is Outcome.FAIL or (
+        verdict.outcome is Outcome.INCONCLUSIVE and fail_on == "inconclusive"
+    ):
+        raise AssertionError(finding(summary))
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        warnings.warn(finding(summary), InconclusiveWarning, stacklevel=2)
+    return verdict

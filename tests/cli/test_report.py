@@ -1,0 +1,409 @@
+"""Verdicts and reports on the command line: exit codes, files, and results that do not fit together."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+from epsilometer.report.evidence import CHART_NAMES
+
+COUNTS = (
+    "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
+    "one,100,1000,120,1000\ntwo,60,1000,150,1000\n"
+)
+AUDIT = """
+[population]
+source = "directions"
+[audit]
+challenge_bases = 3
+replicates = 20
+dataset_size = 49
+seed = 1
+[algorithm]
+object = "clipped-mean"
+options = { noise = 0.02, records = 50 }
+[attack]
+target_alpha = 0.1
+[estimate]
+likelihood = "binomial"
+delta = 0.1
+"""
+FAIL, INCONCLUSIVE, PASS = "1", "2.9", "6"
+"""Claims that the counts above refute, leave open, and leave standing."""
+
+PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "influence"]
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `estimate --output` leaves, with a claim that stands open."""
+    folder = tmp_path_factory.mktemp("result")
+    (folder / "counts.csv").write_text(COUNTS)
+    target = folder / "out"
+    arguments = ["estimate", str(folder / "counts.csv"), "--delta", "0.01", "--level", "0.8"]
+    assert run([*arguments, "--claim", INCONCLUSIVE, "--output", str(target)]) == 0
+    return target
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `audit --output --report --figures` leaves."""
+    folder = tmp_path_factory.mktemp("audited")
+    (folder / "audit.toml").write_text(AUDIT)
+    arguments = ["audit", str(folder / "audit.toml"), "--output", str(folder / "result")]
+    arguments += ["--report", str(folder / "page.html"), "--figures", str(folder / "figures")]
+    assert run(arguments) == 0
+    return folder
+
+
+def embedded(page: Path) -> dict[str, Any]:
+    """The report's numbers, from the link by which they can be downloaded."""
+    import base64
+
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'href="data:application/json;charset=utf-8;base64,([^"]+)"', text)
+    assert found
+    return dict(json.loads(base64.b64decode(found[1])))
+
+
+# --- verdicts and exit codes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "fail_on", "code"),
+    [
+        (FAIL, "FAIL", "never", 0),
+        (FAIL, "FAIL", "fail", 3),
+        (FAIL, "FAIL", "inconclusive", 3),
+        (INCONCLUSIVE, "INCONCLUSIVE", "never", 0),
+        (INCONCLUSIVE, "INCONCLUSIVE", "fail", 0),
+        (INCONCLUSIVE, "INCONCLUSIVE", "inconclusive", 3),
+        (PASS, "PASS", "never", 0),
+        (PASS, "PASS", "fail", 0),
+        (PASS, "PASS", "inconclusive", 0),
+    ],
+)
+def test_three_verdicts_and_their_exit_codes(
+    counts: Path,
+    result: Path,
+    claim: str,
+    verdict: str,
+    fail_on: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--claim", claim, "--fail-on", fail_on]
+    for command in (["estimate", str(counts), "--delta", "0.01"], ["report", str(result)]):
+        assert run([*command, *options]) == code
+        out, err = capsys.readouterr()
+        assert out.startswith(f"{verdict}: ")
+        assert f"the claimed {claim} with probability" in " ".join(out.split())
+        assert err == ""
+        assert run([*command, *options, "--json"]) == code
+        summary = json.loads(capsys.readouterr().out)
+        assert summary["verdict"]["outcome"] == verdict
+
+
+def test_an_audit_has_the_same_exit_codes(
+    audited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = audited / "audit.toml"
+    for claim, code in (("0.01", 3), ("20.0", 0)):
+        other = config.with_name(f"claim-{claim}.toml")
+        other.write_text(AUDIT + f"claim = {claim}\n")
+        assert run(["audit", str(other), "--fail-on", "fail"]) == code
+        assert capsys.readouterr().out.count("FAIL: ") == (code == 3)
+
+
+def test_thresholds_are_options(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", INCONCLUSIVE, "--json"]
+    assert run(arguments) == 0
+    above = json.loads(capsys.readouterr().out)["claim"]["probability_above"]
+    assert run([*arguments, "--fail-at-least", f"{above - 0.01}"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"]["outcome"] == "FAIL"
+    assert run([*arguments, "--pass-at-most", f"{above + 0.01}"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["verdict"]["outcome"] == "PASS"
+    assert summary["verdict"]["pass_at_most"] == pytest.approx(above + 0.01)
+
+
+def test_a_result_that_must_not_be_quoted_has_no_verdict(
+    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", FAIL, "--fail-on", "fail"]
+    arguments += ["--engine", "mcmc", "--num-iterations", "200", "--num-chains", "2", "--json"]
+    page = tmp_path / "page.html"
+    assert run([*arguments, "--report", str(page)]) == 4
+    out, err = capsys.readouterr()
+    assert json.loads(out)["verdict"]["outcome"] == "INCONCLUSIVE"
+    assert "do not quote this result" in err
+    text = page.read_text(encoding="utf-8")
+    assert "Do not quote this result: MCMC; NOT CONVERGED" in text
+    assert '<p class="badge">INCONCLUSIVE</p>' in text
+    # Who accepts the chains accepts their verdict.
+    assert run([*arguments, "--allow-unconverged"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--fail-on", "fail"], "--fail-on fail needs a claimed epsilon"),
+        (["--claim", "1", "--fail-on", "maybe"], "fail_on to be one of never, fail, inconclusive"),
+        (["--claim", "1", "--pass-at-most", "0.99"], "pass_at_most < fail_at_least"),
+        (["--claim", "1", "--fail-at-least", "1.5"], "0 <= fail_at_least <= 1"),
+        (["--claim", "-1"], "claim >= 0"),
+    ],
+)
+def test_wishes_that_make_no_sense(
+    counts: Path,
+    options: list[str],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["estimate", str(counts), "--delta", "0.01", *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert expected in err
+    assert err.count("\n") == 1
+
+
+def test_a_fail_on_without_a_claim_is_known_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "audit.toml").write_text(AUDIT.replace("noise = 0.02", "noise = 0.0"))
+    assert run(["audit", str(tmp_path / "audit.toml"), "--fail-on", "fail"]) == 2
+    assert "needs a claimed epsilon" in capsys.readouterr().err
+    assert not (tmp_path / "audit.db").exists()
+
+
+# --- pages and figures ------------------------------------------------------------------------
+
+
+def test_a_page_from_counts(
+    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, figures = tmp_path / "page.html", tmp_path / "figures"
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", FAIL]
+    assert run([*arguments, "--report", str(page), "--figures", str(figures)]) == 0
+    assert f"Written to {page}, {figures}" in capsys.readouterr().out
+    assert '<p class="badge">FAIL</p>' in page.read_text(encoding="utf-8")
+    assert [row["challenge_base"] for row in embedded(page)["bases"]] == ["one", "two"]
+    assert sorted(path.name for path in figures.iterdir()) == sorted(
+        f"{name}.{form}" for name in PAGES for form in ("png", "svg", "pdf")
+    )
+
+
+def test_a_result_keeps_its_claim_and_level(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert run(["report", str(result), "-o", str(page)]) == 0
+    assert capsys.readouterr().out.startswith("INCONCLUSIVE: ")
+    found = embedded(page)["summary"]
+    assert found["claim"]["epsilon"] == float(INCONCLUSIVE)
+    assert found["epsilon"]["level"] == 0.8
+    written = json.loads((result / "summary.json").read_text())
+    assert found["epsilon"] == written["epsilon"]
+    assert run(["report", str(result), "-o", str(page), "--claim", PASS, "--level", "0.5"]) == 0
+    found = embedded(page)["summary"]
+    assert (found["claim"]["epsilon"], found["epsilon"]["level"]) == (float(PASS), 0.5)
+    # The file alone has neither.
+    assert run(["report", str(result / "posterior.nc"), "-o", str(page)]) == 0
+    found = embedded(page)["summary"]
+    assert "claim" not in found
+    assert found["epsilon"]["level"] == 0.9
+
+
+def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.html"
+    assert run(["report", str(audited / "result"), "-o", str(again)]) == 0
+    pages = [(audited / "page.html").read_text(encoding="utf-8"), again.read_text(encoding="utf-8")]
+    # Written now or later from the folder, it is the same page.
+    assert pages[0] == pages[1]
+    summary = json.loads((audited / "result" / "summary.json").read_text())
+    for expected in (
+        summary["plan"]["hash"],
+        "with the challenge point, or without it",
+        "that the algorithm itself claims",
+        "likelihood-ratio, statistic loss, target false-positive rate 0.1",
+        "120 trained, 0 reused, 0 failed",
+        'id="figure-curves"',
+        'download="curves.csv"',
+    ):
+        assert expected in pages[0]
+    assert {path.stem for path in (audited / "figures").iterdir()} == {*PAGES, "curves"}
+    assert {path.stem for path in (audited / "figures").iterdir()} <= set(CHART_NAMES)
+
+
+def test_variants_have_a_page_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noisy = AUDIT.replace("[attack]", "output_perturbation = [0.02, 0.5]\n[attack]")
+    (tmp_path / "audit.toml").write_text(noisy)
+    arguments = ["audit", str(tmp_path / "audit.toml"), "--output", str(tmp_path / "result")]
+    assert run([*arguments, "--report", str(tmp_path / "page.html")]) == 0
+    capsys.readouterr()
+    pages = sorted(path.name for path in tmp_path.glob("*.html"))
+    assert pages == ["page-variant-0.02.html", "page-variant-0.5.html"]
+    assert "variant 0.5" in (tmp_path / pages[1]).read_text(encoding="utf-8")
+    assert run(["report", str(tmp_path / "result")]) == 2
+    err = capsys.readouterr().err
+    assert "choose one of variant-0.02, variant-0.5" in err
+    assert run(["report", str(tmp_path / "result" / "variant-0.5")]) == 0
+
+
+def test_report_without_a_file_only_judges(
+    result: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(result.iterdir())
+    assert run(["report", str(result)]) == 0
+    assert "Written" not in capsys.readouterr().out
+    assert sorted(result.iterdir()) == before
+
+
+# --- what can go wrong ------------------------------------------------------------------------
+
+
+def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err
+
+
+def copied(source: Path, target: Path) -> Path:
+    target.mkdir()
+    for path in source.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def test_results_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be read" in complaint(["report", str(tmp_path / "nowhere")], capsys)
+    assert "expected a folder with posterior.nc" in complaint(["report", str(tmp_path)], capsys)
+    (tmp_path / "posterior.nc").write_text("no")
+    assert "expected a NetCDF file" in complaint(["report", str(tmp_path)], capsys)
+
+
+def test_a_summary_of_another_result(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(result, tmp_path / "mixed")
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["epsilon"]["median"] += 0.1
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert "is of another result than posterior.nc" in complaint(["report", str(folder)], capsys)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"epsilon": {"median": "<b>", "level": 0.9}}, "epsilon.median"),
+        ({"epsilon": None}, "epsilon"),
+        ({"claim": {"epsilon": -1}}, "claim.epsilon"),
+        ({"claim": {"epsilon": 1, "source": "<script>"}}, "claim.source"),
+        ({"plan": {"hash": 7}}, "plan.hash"),
+        ({"variant": "x" * 1000}, "variant"),
+        ({"counts": {"target_alpha": 2.0, "statistic": "loss", "attack": "x"}}, "target_alpha"),
+    ],
+)
+def test_a_damaged_summary(
+    result: Path,
+    tmp_path: Path,
+    change: dict[str, Any],
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = copied(result, tmp_path / "damaged")
+    summary = json.loads((folder / "summary.json").read_text()) | change
+    (folder / "summary.json").write_text(json.dumps(summary))
+    err = complaint(["report", str(folder)], capsys)
+    assert "summary.json" in err
+    assert expected in err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"epsilon": NaN}'])
+def test_a_summary_that_is_not_json(
+    result: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(result, tmp_path / "damaged")
+    (folder / "summary.json").write_text(text)
+    assert "summary.json" in complaint(["report", str(folder)], capsys)
+
+
+def test_curves_of_other_bases(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(audited / "result", tmp_path / "mixed")
+    curves = folder / "curves.csv"
+    text = re.sub(r"(?m)^([\d.]+),2,", r"\1,other,", curves.read_text())
+    curves.write_text(text)
+    assert "is of other challenge bases" in complaint(["report", str(folder)], capsys)
+
+
+def test_pages_that_cannot_be_written(
+    counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--report"]
+    assert "got a folder" in complaint([*arguments, str(tmp_path)], capsys)
+    missing = tmp_path / "nowhere" / "page.html"
+    assert "folder is missing" in complaint([*arguments, str(missing)], capsys)
+    (tmp_path / "file").write_text("")
+    arguments[-1] = "--figures"
+    err = complaint([*arguments, str(tmp_path / "file")], capsys)
+    assert "expected a folder for --figures" in err
+
+
+@pytest.mark.parametrize("module", ["plotly", "jinja2"])
+def test_without_the_extra_it_is_known_before_the_work(
+    counts: Path,
+    tmp_path: Path,
+    module: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from epsilometer.report import page
+
+    def without(name: str) -> object:
+        return None if name == module else object()
+
+    monkeypatch.setattr(page, "find_spec", without)
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--report", str(tmp_path / "p.html")]
+    err = complaint(arguments, capsys)
+    assert f"needs {module}: pip install 'epsilometer[report]'" in err
+
+
+def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
+    import subprocess
+
+    code = (
+        "import sys; from epsilometer.cli.main import run; "
+        f"run(['estimate', {str(counts)!r}, '--delta', '0.01', '--claim', '1', '--json']); "
+        "print([m for m in ('plotly', 'jinja2', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
+    posterior = em.load(audited / "result" / "posterior.nc")
+    found = embedded(audited / "page.html")
+    assert found["summary"]["epsilon"]["median"] == posterior.median("epsilon")
+    for percent, value in found["quantiles"]["strength"].items():
+        share = float(percent.removesuffix(" %")) / 100
+        assert value == pytest.approx(float(posterior.quantile("strength", share)), rel=1e-12)
