@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
+from epsilometer.inference.edges import BinomialKernel
 from epsilometer.inference.exact import ExactSettings, estimate_exact
+from epsilometer.inference.panels import PanelDensity, gauss_legendre
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -244,6 +248,77 @@ def test_priors_for_epsilon_by_reweighting(prior: EpsilonPrior) -> None:
     weight = wide.density("epsilon", epsilon) * np.exp(prior.log_density(epsilon))
     expected = float(np.sum(weight * epsilon) / np.sum(weight))
     assert other.mean("epsilon") == pytest.approx(expected, rel=2e-3)
+
+
+FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
+"""Priors that reach to where masses and areas are smaller than any double resolves side by side."""
+
+
+@pytest.mark.parametrize("prior", FAR)
+@pytest.mark.parametrize("strength", [Beta(), Fixed(value=0.5)])
+def test_priors_that_reach_far_find_no_peak_in_the_noise(
+    prior: EpsilonPrior, strength: Beta | Fixed
+) -> None:
+    """Few trials leave epsilon to the prior; its far end must not win by masses that are rounding."""
+    counts = _counts([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
+    check_by_reweighting(counts, prior, strength=strength)
+
+
+@pytest.mark.parametrize("prior", [HalfNormal(scale=20.0), LogNormal()])
+def test_far_priors_of_correlated_counts(prior: EpsilonPrior) -> None:
+    counts = _counts([8, 12, 10], 100, [50, 47, 55], 100)
+    check_by_reweighting(counts, prior, likelihood=CorrelatedNormal())
+
+
+def check_by_reweighting(counts: AttackCounts, prior: EpsilonPrior, **model: Any) -> None:
+    """The posterior under the usual prior, from the one under another by the ratio of the two."""
+    assert not isinstance(prior, Fixed)
+    usual = HalfNormal()
+    wide = estimate_exact(counts, AuditModel(delta=0.01, epsilon=prior, **model))
+    near = estimate_exact(counts, AuditModel(delta=0.01, epsilon=usual, **model))
+    assert wide.trustworthy
+    marginal = wide.marginals["epsilon"]
+    ratio = np.exp(usual.log_density(marginal.nodes) - prior.log_density(marginal.nodes))
+    found = PanelDensity(breaks=marginal.breaks, values=marginal.values * ratio)
+    # Twice the engine's tolerance, one for each posterior.
+    tolerance = 2 * (wide.accuracy.tolerance + near.accuracy.tolerance)
+    for probability in (0.05, 0.5, 0.95):
+        expected = float(near.quantile("epsilon", probability))
+        assert float(found.quantile(probability)) == pytest.approx(expected, rel=tolerance)
+    _, weights = gauss_legendre(marginal.values.shape[1])
+    half = 0.5 * np.diff(marginal.breaks)[:, None]
+    share = float(np.sum(half * marginal.values * ratio * weights))
+    # The evidence is a product of likelihoods that are each good to the tolerance.
+    evidence = wide.log_evidence + np.log(share)
+    assert near.log_evidence == pytest.approx(evidence, abs=len(counts) * tolerance)
+
+
+def test_panels_that_are_never_resolved_still_fit_together() -> None:
+    """With few rounds the last split had no rows; now there is none."""
+    counts = _counts([10, 30, 0, 5], 100, [20, 30, 0, 4], 80)
+    model = AuditModel(delta=0.05, strength=Fixed(value=0.5), likelihood=CorrelatedNormal())
+    posterior = estimate_exact(counts, model)
+    assert posterior.trustworthy
+    assert (
+        len(posterior.marginals["epsilon"].breaks) == len(posterior.marginals["epsilon"].values) + 1
+    )
+
+
+def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
+    from scipy.stats import binom
+
+    from epsilometer.inference.nuisance import POINT, make_family
+
+    counts = _counts([0, 3, 7], 7, [2, 0, 5], 9)
+    kernel = make_family(AuditModel(delta=0.0).likelihood, counts, POINT)[0][0]
+    assert isinstance(kernel, BinomialKernel)
+    rates = np.linspace(0, 1, 1001)
+    for base, largest in enumerate(kernel.log_largest()):
+        x, y = counts.false_positives[base], counts.false_negatives[base]
+        logs = np.max(binom.logpmf(x, 7, rates)) + np.max(binom.logpmf(y, 9, rates))
+        assert logs <= largest + 1e-12
+        # Rates a thousandth apart come this near to the maximum.
+        assert logs == pytest.approx(largest, abs=1e-4)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.0, 5.0), (7.5, 1.5)])

@@ -147,6 +147,18 @@ class BinomialKernel(_Columns):
     trials_h1: FloatArray
     log_constant: FloatArray
 
+    def log_largest(self) -> FloatArray:
+        """The log of the likelihood at the observed rates: it is nowhere larger."""
+        from scipy.special import xlog1py, xlogy
+
+        total = self.log_constant
+        for count, trials in (
+            (self.false_positives, self.trials_h0),
+            (self.false_negatives, self.trials_h1),
+        ):
+            total = total + xlogy(count, count / trials) + xlog1py(trials - count, -count / trials)
+        return np.asarray(total)
+
     def exchanged(self) -> Self:
         return type(self)(
             false_positives=self.false_negatives,

@@ -152,15 +152,21 @@ def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
         own_share, own_breaks = _own_panels(problem, grid, rows, breaks, log_rows)
         if number >= MOST_OWN_ROUNDS:
             own_breaks = np.zeros(0)
-        if number == level.rounds - 1 or not (split.any() or t_split.any() or own_breaks.size):
-            needed = _depth_needed(problem, rows, log_deficit)
-            if problem.correlated or needed < problem.level.table.depth:
+        needed = 0.0 if problem.correlated else _depth_needed(problem, rows, log_deficit)
+        known = needed < problem.level.table.depth
+        if number == level.rounds - 1:
+            # What was computed belongs to these panels; others would need another round.
+            break
+        if not (split.any() or t_split.any() or own_breaks.size):
+            if known:
                 break
             # Attacks in conflict: the posterior lives where some of them are far out in a tail.
             problem = problem.deepened(2 * needed)
-        kept = trimmed(density, level.negligible)
+            continue
+        # A peak where masses are not known may be none: nothing is given up for it.
+        kept = trimmed(density, level.negligible) if known else slice(0, len(density))
         breaks = split_panels(breaks[kept.start : kept.stop + 1], split[kept])
-        if t_density.size and t_density.max() > 0 and own_share < level.negligible:
+        if known and t_density.size and t_density.max() > 0 and own_share < level.negligible:
             # Rows join the last panel before their epsilon to their own, so two are kept to spare.
             stop = trimmed(t_density, level.negligible).stop + 2
             t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
@@ -274,6 +280,11 @@ def _grid_log_likelihood(
     own_s = grid.own_t / grid.epsilon[:, None]
     d = model.delta * np.concatenate([shared_s, own_s], axis=1)
     weights = masses.lagrange(masses.delta_nodes(model.delta, d_count), d)
+    s = np.concatenate([shared_s, own_s], axis=1)
+    area = region.log_ring_area(grid.epsilon[:, None], model.delta, s)[..., None]
+    # Shared positions beyond a row's epsilon have no ring; the row does not use them.
+    area = np.where(np.isfinite(area), area, 0.0)
+    largest = problem.log_largest()
     size = max(1, CHUNK_ENTRIES // (nodes * max(d_count * len(positions), rows * wide)))
     for chunk in problem.attack_chunks(TABLE_ATTACKS if nodes == 1 else TABLE_ATTACKS // 10):
         table = mass_table_of(problem, chunk, d_count, end)
@@ -281,8 +292,14 @@ def _grid_log_likelihood(
             slice(start, min(start + size, len(chunk))) for start in range(0, len(chunk), size)
         ]
 
-        def ring(part: slice, table: Masses = table) -> tuple[FloatArray, FloatArray | None]:
-            return _ring_masses(table, part, positions, weights, (rows, shared, count, nodes))
+        def ring(
+            part: slice, table: Masses = table, most: FloatArray = largest[chunk]
+        ) -> tuple[FloatArray, FloatArray | None]:
+            sizes = (rows, shared, count, nodes)
+            logs, gap = _ring_masses(table, part, positions, weights, sizes)
+            if gap is not None:
+                np.minimum(logs, most[part, None, None, None] + area, out=logs)
+            return logs, gap
 
         # Added up in the order of the parts, so that threads do not change a single bit.
         many = len(parts) > 3 and size * rows * wide * nodes > 50_000
@@ -292,8 +309,7 @@ def _grid_log_likelihood(
                 deficit = np.maximum(deficit, gap)
             for multiplicity, one in zip(problem.multiplicity[chunk[part]], logs, strict=True):
                 total += one if multiplicity == 1 else multiplicity * one
-    s = np.concatenate([shared_s, own_s], axis=1)
-    total -= problem.number * region.log_ring_area(grid.epsilon[:, None], model.delta, s)[..., None]
+    total -= problem.number * area
     return _arranged(grid, total, count), _arranged(grid, deficit, count)
 
 

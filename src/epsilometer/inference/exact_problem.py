@@ -129,6 +129,17 @@ class Problem:
     def attacks(self) -> int:
         return len(self.multiplicity)
 
+    def log_largest(self) -> FloatArray:
+        """A bound on each attack's log likelihood: no average over a ring can exceed it.
+
+        Where a ring's mass is too small to be known, far out in epsilon, this keeps noise over a tiny
+        area from passing for a peak.  The normal density of the correlated likelihood has no bound.
+        """
+        kernel = self.family[0][0]
+        if isinstance(kernel, edges.BinomialKernel):
+            return kernel.log_largest()
+        return np.full(self.attacks, np.inf)
+
     def attack_chunks(self, size: int) -> list[NDArray[np.intp]]:
         return [
             np.arange(start, min(start + size, self.attacks))

@@ -92,7 +92,8 @@ def _solve_by_panels(
     assert not isinstance(model.epsilon, Fixed)
     breaks = first_breaks(problem)[0] if hint is None else hint.breaks
     known: dict[tuple[float, float], tuple[FloatArray, list[Rows]]] = {}
-    for _ in range(level.rounds + 3):
+    rounds = level.rounds + 3
+    for number in range(rounds):
         pairs = list(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True))
         new = [pair for pair in pairs if pair not in known]
         if new:
@@ -105,7 +106,8 @@ def _solve_by_panels(
         log_rows = np.stack([known[pair][0] for pair in pairs])
         density = marginal(log_rows)
         split = unresolved(breaks, density, level.tolerance)
-        if not split.any():
+        if not split.any() or number == rounds - 1:
+            # What was computed belongs to these panels; others would need another round.
             break
         kept = trimmed(density, level.negligible)
         breaks = split_panels(breaks[kept.start : kept.stop + 1], split[kept])
@@ -133,20 +135,22 @@ def _fixed_strength_rows(problem: Problem) -> PanelRows:
         accuracy=problem.level.table,
         smooth=problem.correlated,
     )
+    largest = problem.log_largest()
 
     def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
         nodes = len(problem.nuisance)
+        if strength == 1:
+            area = region.log_ring_area_rate(epsilon, model.delta)
+        else:
+            area = region.log_ring_area(epsilon, model.delta, strength)
         total = np.zeros((len(epsilon), nodes))
         size = max(1, 10 * CHUNK_ENTRIES // (400 * nodes * len(epsilon)))
         for chunk in problem.attack_chunks(size):
             attack = np.repeat(np.arange(len(chunk)), len(epsilon))
             logs = ring.log_masses(problem.family_of(chunk), attack, np.tile(epsilon, len(chunk)))
             logs = logs.reshape(len(chunk), len(epsilon), nodes)
+            logs = np.minimum(logs, largest[chunk, None, None] + area[:, None])
             total += np.einsum("i,ijn->jn", problem.multiplicity[chunk], logs)
-        if strength == 1:
-            area = region.log_ring_area_rate(epsilon, model.delta)
-        else:
-            area = region.log_ring_area(epsilon, model.delta, strength)
         return total - problem.number * area[:, None], []
 
     return evaluate
@@ -181,6 +185,7 @@ def _row_by_ray(problem: Problem, epsilon: float, table: MassTable, first_path: 
     model, level, nodes = problem.model, problem.level, len(problem.nuisance)
     assert isinstance(model.strength, Beta)
     unit = table.log_unit[first_path : first_path + problem.attacks, None]
+    largest = problem.log_largest()
 
     def log_likelihood(strength: FloatArray) -> FloatArray:
         shape = (problem.attacks, len(strength))
@@ -188,6 +193,7 @@ def _row_by_ray(problem: Problem, epsilon: float, table: MassTable, first_path: 
         _, ring = table.masses(path, np.broadcast_to(strength, shape))
         logs = np.log(np.maximum(ring, 1e-300)) + unit
         area = region.log_ring_area(epsilon, model.delta, strength)
+        logs = np.minimum(logs, largest[:, None, None] + area[:, None])
         total = np.tensordot(problem.multiplicity, logs, axes=1)
         return np.asarray(total - problem.number * area[:, None])
 

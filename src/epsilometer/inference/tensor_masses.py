@@ -42,6 +42,9 @@ class TensorAccuracy:
 ROUNDING = 1e-16
 """Masses are differences of cumulative sums; what is smaller than this fraction is rounding."""
 
+KNOWN = 1e-12
+"""Above this fraction a mass has some digits."""
+
 
 class TensorMasses:
     """Masses inside and outside R(t, d) for a batch of attacks; same questions as for fluxes.
@@ -136,7 +139,24 @@ class TensorMasses:
             area = region.log_area(self._t, float(d))[:, None]
             floor = ROUNDING * whole
             self._inside[attack, :, number, part] = np.log(np.maximum(inside, floor)) - area
-            self._outside[attack, :, number, part] = np.log(np.maximum(outside, floor))
+            self._outside[attack, :, number, part] = self._log_outside(outside, whole)
+
+    def _log_outside(self, outside: FloatArray, whole: FloatArray) -> FloatArray:
+        """Log masses beyond R(t, d), (t, nuisance node), continued where only rounding is left.
+
+        The area beyond falls off as e^-t; a mass that stopped falling would pass for a peak at a
+        large epsilon.  So its logarithm goes on as steeply as it last did, and at least by -1/2 a unit
+        of t, as where a count is 0.
+        """
+        logs = np.log(np.maximum(outside, ROUNDING * whole))
+        known = np.logical_and.accumulate(outside > KNOWN * whole, axis=0).sum(axis=0)
+        for column in np.flatnonzero((known > 1) & (known < len(outside))):
+            last = known[column] - 1
+            before = max(last - self._count // 2, 0)
+            slope = (logs[last, column] - logs[before, column]) / (self._t[last] - self._t[before])
+            step = self._t[last + 1 :] - self._t[last]
+            logs[last + 1 :, column] = logs[last, column] + min(slope, -0.5) * step
+        return np.asarray(logs)
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Masses inside and outside R(t, d_m) of some attacks: (attack, d node, t, nuisance node)."""
