@@ -11,7 +11,7 @@ import numpy as np
 from epsilometer import _files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.errors import InputError
-from epsilometer.model.counts import COLUMNS
+from epsilometer.model.counts import COLUMNS, check_base
 
 HEADER = ("target_alpha", "challenge_base", *COLUMNS)
 
@@ -55,32 +55,26 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
     targets = [_rate(row[column["target_alpha"]], place) for row, place in placed]
     bases = next((i for i, target in enumerate(targets) if target != targets[0]), len(rows))
     names = [row[column["challenge_base"]] for row in rows]
-    levels, rest = divmod(len(rows), bases)
-    same = rest == 0 and all(
-        names[start : start + bases] == names[:bases]
-        and len(set(targets[start : start + bases])) == 1
-        for start in range(0, len(rows), bases)
-    )
-    if not same or sorted(set(targets[::bases])) != targets[::bases]:
+    counts: list[list[int]] = []
+    for index, (row, place) in enumerate(placed):
+        base, before = index % bases, targets[index - 1]
+        rate_fits = targets[index] == before if base else index == 0 or targets[index] > before
+        if not rate_fits or names[index] != names[base]:
+            raise InputError(
+                f"{place}: expected rising target rates with the same bases under each of them."
+            )
+        numbers = [_whole(row[column[title]], title, place) for title in COLUMNS]
+        check_base(*numbers, where=f"{place}: ")
+        if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
+            raise InputError(f"{place}: expected as many trials as at the first target rate.")
+        counts.append(numbers)
+    if len(rows) % bases:
         raise InputError(
-            f"{name}: expected rising target rates with the same bases under each of them."
+            f"{places[-1]}: expected the same {bases} bases under each target rate, "
+            f"got {len(rows) % bases} under the last."
         )
-    numbers = np.array(
-        [[_whole(row[column[title]], title, place) for title in COLUMNS] for row, place in placed]
-    ).reshape(levels, bases, len(COLUMNS))
-    positives, trials_h0, negatives, trials_h1 = np.moveaxis(numbers, 2, 0)
-    sound = (
-        (trials_h0 == trials_h0[0]).all()
-        and (trials_h1 == trials_h1[0]).all()
-        and trials_h0.min() >= 1
-        and trials_h1.min() >= 1
-        and (positives <= trials_h0).all()
-        and (negatives <= trials_h1).all()
-    )
-    if not sound:
-        raise InputError(
-            f"{name}: expected errors up to the number of trials, and as many trials at every rate."
-        )
+    table = np.array(counts).reshape(-1, bases, len(COLUMNS))
+    positives, trials_h0, negatives, trials_h1 = np.moveaxis(table, 2, 0)
     return ErrorCurves(
         names=tuple(names[:bases]),
         target_alpha=np.array(targets[::bases]),
@@ -93,7 +87,7 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
 
 def _rate(text: str, place: str) -> float:
     try:
-        value = float(text)
+        value = math.nan if "_" in text else float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < 1:

@@ -39,13 +39,15 @@ def counts_at_their_ends(posterior: Posterior, *, level: float) -> CountsAtTheir
     counts, model = posterior.counts, posterior.model
     if not isinstance(model.likelihood, CorrelatedNormal) or "epsilon" not in posterior.parameters:
         return None
-    at_ends = max(
-        int(((errors == 0) | (errors == trials)).sum())
+    ends = [
+        (errors == 0) | (errors == trials)
         for errors, trials in (
             (counts.false_positives, counts.trials_h0),
             (counts.false_negatives, counts.trials_h1),
         )
-    )
+    ]
+    # Under either hypothesis: exchanging them leaves the posterior as it is.
+    at_ends = int((ends[0] | ends[1]).sum())
     if 2 * at_ends <= len(counts):
         return None
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))

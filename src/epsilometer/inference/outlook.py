@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilometer import _validate
-from epsilometer.errors import ContradictionError
+from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.exact import estimate_exact
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Verdict
@@ -103,10 +102,12 @@ def _more(
     for factor in sorted(FACTORS, reverse=True):
         if report:
             report(f"what {factor} times as much data would settle")
-        if int(posterior.counts.trials_h0.max()) * factor > _validate.LARGEST_COUNT:
-            continue
         try:
-            ahead = estimate_exact(grow(posterior.counts, factor), posterior.model)
+            grown = grow(posterior.counts, factor)
+        except InputError:
+            continue  # more trials than can be counted exactly
+        try:
+            ahead = estimate_exact(grown, posterior.model)
         except ContradictionError:
             return found
         if not ahead.trustworthy:

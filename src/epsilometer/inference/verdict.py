@@ -66,7 +66,7 @@ class Verdict:
     prior_probability_above
         The same before any data: the difference is what the attacks said.
     trustworthy
-        Whether the engine reached its accuracy.
+        Whether the engine reached its accuracy, or that it did not was accepted.
     """
 
     outcome: Outcome

@@ -59,8 +59,7 @@ class _Positive:
     def log_density(self, value: ArrayLike) -> FloatArray:
         points = np.asarray(value, dtype=float)
         inside = points >= 0
-        with np.errstate(divide="ignore"):
-            logs = self._log_density(np.where(inside, points, 1.0))
+        logs = self._log_density(np.where(inside, points, 1.0))
         return np.where(inside, logs, -np.inf)
 
     def _log_density(self, value: FloatArray) -> FloatArray:
@@ -152,7 +151,7 @@ class LogNormal(_Positive):
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
 
     def _log_density(self, value: FloatArray) -> FloatArray:
-        log_value = np.log(value)
+        log_value = np.log(np.where(value > 0, value, 1.0))
         z = (log_value - math.log(self.median)) / self.log_scale
         constant = -0.5 * math.log(2 * math.pi) - math.log(self.log_scale)
         return np.asarray(np.where(value > 0, constant - log_value - 0.5 * z * z, -np.inf))
@@ -174,7 +173,7 @@ class LogNormal(_Positive):
     def _probability_above(self, value: float) -> float:
         if value == 0:
             return 1.0
-        z = math.log(value / self.median) / self.log_scale
+        z = (math.log(value) - math.log(self.median)) / self.log_scale
         return 0.5 * math.erfc(z / math.sqrt(2))
 
     def rescaled(self, factor: float) -> LogNormal:

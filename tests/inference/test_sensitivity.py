@@ -1,0 +1,274 @@
+"""Other priors: reweighted or estimated anew, the answer is that of a run with the other prior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.inference import sensitivity
+from epsilometer.inference.exact import estimate_exact
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.mcmc import McmcSettings
+from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Exponential, Fixed, HalfNormal, LogNormal, Uniform
+
+Scaled = HalfNormal | Exponential | LogNormal | Uniform
+
+PROBED = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+ONE = AttackCounts(false_positives=[10], trials_h0=100, false_negatives=[20], trials_h1=100)
+STRONG = AttackCounts(
+    false_positives=[40, 50], trials_h0=1000, false_negatives=[250, 200], trials_h1=1000
+)
+WEAK = AttackCounts(
+    false_positives=[50, 45], trials_h0=100, false_negatives=[48, 52], trials_h1=100
+)
+CORRELATED = {"likelihood": CorrelatedNormal()}
+
+
+_RUNS: dict[tuple[int, AuditModel], GridPosterior] = {}
+
+
+def run(counts: AttackCounts, model: AuditModel) -> GridPosterior:
+    """A posterior that can be trusted, each made once; counts are those of this module."""
+    key = id(counts), model
+    if key not in _RUNS:
+        _RUNS[key] = em.estimate(counts, model)
+        assert _RUNS[key].trustworthy
+    return _RUNS[key]
+
+
+def exact(counts: AttackCounts, epsilon: Scaled, **others: Any) -> GridPosterior:
+    return run(counts, AuditModel(delta=0.01, epsilon=epsilon, **others))
+
+
+def excess(posterior: GridPosterior, other: OtherPrior) -> float:
+    """How far the quantiles are from those of a run with the other prior, in errors of both runs.
+
+    At most 1 is as accurate as promised.  Differences are relative where above 1, as the engine's
+    own estimates of its error are.
+    """
+    direct = run(posterior.counts, other.model)
+    expected = direct.quantile("epsilon", PROBED)
+    gap = np.abs(other.epsilon.quantile(PROBED) - expected) / np.maximum(1, expected)
+    return float(gap.max()) / (posterior.accuracy.error + direct.accuracy.error)
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("reweighting should have been enough")
+
+    monkeypatch.setattr(sensitivity, "estimate_exact", refuse)
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[AuditModel]:
+    """The models that the exact engine is run with from now on."""
+    models = []
+
+    def spy(counts: AttackCounts, model: AuditModel) -> GridPosterior:
+        models.append(model)
+        return estimate_exact(counts, model)
+
+    monkeypatch.setattr(sensitivity, "estimate_exact", spy)
+    return models
+
+
+# --- reweighting ------------------------------------------------------------------------------
+
+REWEIGHTED: list[tuple[AttackCounts, Scaled, float, dict[str, Any]]] = [
+    (ONE, HalfNormal(), 0.5, {}),
+    (STRONG, HalfNormal(), 0.5, {}),
+    (ONE, Exponential(mean=2.1), 0.5, {}),
+    (ONE, Exponential(mean=2.1), 2.0, {}),
+    (ONE, LogNormal(), 0.5, {}),
+    (STRONG, LogNormal(), 2.0, {}),
+    (STRONG, LogNormal(), 1.0, {}),
+    (ONE, LogNormal(), 0.5, {"strength": Fixed(value=0.3)}),
+    (STRONG, HalfNormal(), 0.5, CORRELATED),
+    (ONE, HalfNormal(), 0.5, CORRELATED),
+    (STRONG, Exponential(mean=2.1), 0.5, CORRELATED),
+    (STRONG, LogNormal(log_scale=0.3), 2.0, CORRELATED),
+]
+
+
+@pytest.mark.parametrize(("counts", "prior", "factor", "others"), REWEIGHTED)
+def test_reweighting_is_enough_and_right(
+    counts: AttackCounts,
+    prior: Scaled,
+    factor: float,
+    others: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posterior = exact(counts, prior, **others)
+    forbid(monkeypatch)
+    (other,) = prior_sensitivity(posterior, factors=[factor])
+    assert other.factor == factor
+    assert other.model.epsilon == prior.rescaled(factor)
+    assert other.model.likelihood == posterior.model.likelihood
+    assert other.model.strength == posterior.model.strength
+    assert other.model.delta == posterior.model.delta
+    assert excess(posterior, other) <= 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "prior", "factor", "others"), [REWEIGHTED[k] for k in (0, 3, 8)]
+)
+@pytest.mark.parametrize("power", [0, -1, 2], ids=["as it was", "inverted", "twice"])
+def test_the_check_rejects_wrong_weights(
+    counts: AttackCounts, prior: Scaled, factor: float, others: dict[str, Any], power: int
+) -> None:
+    """Control: the ratio of the priors to a wrong power, where its first power passes."""
+    posterior = exact(counts, prior, **others)
+    (right,) = prior_sensitivity(posterior, factors=[factor])
+    old = posterior.marginals["epsilon"]
+    ratio = np.exp(
+        right.model.epsilon.log_density(old.nodes) - prior.log_density(old.nodes)  # type: ignore[union-attr]
+    )
+
+    def weighted(power: int) -> OtherPrior:
+        density = PanelDensity(breaks=old.breaks, values=old.values * ratio**power)
+        return OtherPrior(factor=factor, model=right.model, epsilon=density)
+
+    assert excess(posterior, weighted(1)) <= 1
+    assert excess(posterior, weighted(power)) > 10
+
+
+def test_factor_one_is_the_posterior() -> None:
+    posterior = exact(ONE, HalfNormal())
+    (same,) = prior_sensitivity(posterior, factors=[1])
+    # Normalised anew: rounding only.
+    np.testing.assert_allclose(
+        same.epsilon.values, posterior.marginals["epsilon"].values, rtol=1e-12
+    )
+    assert same.model == posterior.model
+
+
+# --- running anew -----------------------------------------------------------------------------
+
+ANEW: list[tuple[AttackCounts, Scaled, float, dict[str, Any]]] = [
+    (ONE, HalfNormal(), 2.0, {}),
+    (WEAK, Exponential(mean=2.1), 5.0, {}),
+    (STRONG, HalfNormal(), 0.1, {}),
+    (ONE, LogNormal(log_scale=0.1), 2.0, {}),
+    (ONE, HalfNormal(), 2.0, CORRELATED),
+]
+"""Where the new posterior leaves the grid above, or lives where the old one had nothing to resolve."""
+
+
+@pytest.mark.parametrize(("counts", "prior", "factor", "others"), ANEW)
+def test_where_the_grid_was_not_made_for_it_the_engine_runs_anew(
+    counts: AttackCounts,
+    prior: Scaled,
+    factor: float,
+    others: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posterior = exact(counts, prior, **others)
+    models = count_runs(monkeypatch)
+    said: list[str] = []
+    (other,) = prior_sensitivity(posterior, factors=[factor], report=said.append)
+    assert models == [other.model]
+    assert said == [f"prior scale x {factor:g}"]
+    assert other.model.epsilon == prior.rescaled(factor)
+    assert excess(posterior, other) <= 1
+    # Control: reweighting where it should not be done fails the check, so the guards are needed.
+    monkeypatch.setattr(sensitivity, "NEGLIGIBLE", math.inf)
+    monkeypatch.setattr(sensitivity, "MOST_AMPLIFIED", math.inf)
+    forbid(monkeypatch)
+    (careless,) = prior_sensitivity(posterior, factors=[factor])
+    assert excess(posterior, careless) > 1
+
+
+@pytest.mark.parametrize("counts", [ONE, STRONG], ids=["inside", "cut"])
+@pytest.mark.parametrize("others", [{}, CORRELATED], ids=["binomial", "correlated"])
+def test_uniform_priors_end_abruptly(
+    counts: AttackCounts, others: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posterior = exact(counts, Uniform(upper=6.0), **others)
+    models = count_runs(monkeypatch)
+    narrow, wide = prior_sensitivity(posterior)
+    assert [model.epsilon for model in models] == [Uniform(upper=3.0), Uniform(upper=12.0)]
+    assert excess(posterior, narrow) <= 1
+    assert excess(posterior, wide) <= 1
+    assert float(narrow.epsilon.quantile(1.0)) <= 3.0
+    # Below the narrow end the posteriors are proportional: the wide one, cut there.  A tolerance of
+    # 1e-2 of epsilon for correlated counts is at most so much of its probability here.
+    cut = float(wide.epsilon.cdf(3.0))
+    for probability in PROBED:
+        at = float(narrow.epsilon.quantile(probability))
+        slack = 0.02 if others else 2e-3
+        assert float(wide.epsilon.cdf(at)) / cut == pytest.approx(probability, abs=slack)
+
+
+def test_draws_are_estimated_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = AuditModel(delta=0.01)
+    settings = McmcSettings(num_iterations=300, num_warmup=100, num_chains=2, seed=1)
+    sampled = em.estimate(ONE, model, settings)
+    models = count_runs(monkeypatch)
+    others = prior_sensitivity(sampled)
+    assert models == [other.model for other in others]
+    assert [other.factor for other in others] == [0.5, 2.0]
+    for other in others:
+        # The very same computation.
+        expected = em.estimate(ONE, other.model).quantile("epsilon", PROBED)
+        np.testing.assert_array_equal(other.epsilon.quantile(PROBED), expected)
+
+
+# --- what comes out ---------------------------------------------------------------------------
+
+
+def test_narrower_priors_give_lower_answers() -> None:
+    posterior: Posterior = exact(ONE, HalfNormal())
+    others = prior_sensitivity(posterior, factors=[0.3, 1, 3])
+    medians = [float(other.epsilon.quantile(0.5)) for other in others]
+    assert medians == sorted(medians)
+    assert medians[0] < medians[2] - 0.1
+
+
+def test_factors_unless_given() -> None:
+    assert FACTORS == (0.5, 2.0)
+    assert [other.factor for other in prior_sensitivity(exact(ONE, LogNormal()))] == [0.5, 2.0]
+
+
+def test_intervals() -> None:
+    posterior = exact(STRONG, LogNormal())
+    (other,) = prior_sensitivity(posterior, factors=[2])
+    for level in (0.5, 0.9):
+        low, high = other.credible_interval(level)
+        assert float(other.epsilon.cdf(low)) == pytest.approx(0.5 - level / 2, abs=1e-9)
+        assert float(other.epsilon.cdf(high)) == pytest.approx(0.5 + level / 2, abs=1e-9)
+    direct = em.estimate(STRONG, other.model)
+    # Errors of both runs together are below 1e-4 here.
+    assert other.credible_interval(0.9) == pytest.approx(
+        direct.credible_interval("epsilon", 0.9), abs=1e-4
+    )
+    for bad in (0.0, 1.0, math.nan):
+        with pytest.raises(InputError, match="level"):
+            other.credible_interval(bad)
+
+
+def test_a_fixed_epsilon_has_no_prior() -> None:
+    posterior = estimate_exact(ONE, AuditModel(delta=0.01, epsilon=Fixed(value=2.0)))
+    with pytest.raises(InputError, match="got a fixed epsilon"):
+        prior_sensitivity(posterior)
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, math.nan, math.inf, "2", None])
+def test_factors_are_positive_numbers(factor: Any) -> None:
+    with pytest.raises(InputError, match="factor"):
+        prior_sensitivity(exact(ONE, LogNormal()), factors=[2.0, factor])
+
+
+def test_public_names() -> None:
+    assert em.prior_sensitivity is prior_sensitivity
+    assert em.OtherPrior is OtherPrior

@@ -1,0 +1,269 @@
+"""Privacy as an assertion: the three verdicts, what they raise or warn, and a real pytest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer import testing
+from epsilometer.errors import InputError, NotConvergedError
+from epsilometer.inference import estimate as estimating
+from epsilometer.inference.exact import ExactSettings, estimate_exact
+from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.testing import InconclusiveWarning, assert_private
+
+LEAKY = em.AttackCounts(false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000)
+"""Rates of .04 and .25 at delta 1e-3: epsilon is about 3 at least."""
+
+MODEL = em.AuditModel(delta=1e-3)
+
+PASS, FAIL, OPEN = 12.0, 1.0, 3.5
+"""Claims of epsilon that these counts let pass, refute and leave open."""
+
+
+def above(claim: float, model: em.AuditModel = MODEL) -> float:
+    return em.estimate(LEAKY, model).probability_above("epsilon", claim)
+
+
+def test_the_claims_are_what_they_are_called() -> None:
+    assert above(PASS) < 0.01
+    assert above(FAIL) > 0.99
+    assert 0.1 < above(OPEN) < 0.9
+
+
+# --- the three verdicts -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+def test_pass_returns_the_verdict(fail_on: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verdict = assert_private(LEAKY, epsilon=PASS, delta=1e-3, fail_on=fail_on)
+    assert isinstance(verdict, Verdict)
+    assert verdict == judge(em.estimate(LEAKY, MODEL), claim=PASS)
+    assert verdict.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
+    said = str(caught.value)
+    assert said.startswith("FAIL: the claim does not hold; ")
+    assert "epsilon exceeds the claimed 1 with probability" in said
+    assert "at delta = 0.001" in said
+    low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)
+    assert f"{low:.2f} to {high:.2f}" in said
+    # Nothing but an assertion: neither an error of input nor of the engine.
+    assert type(caught.value) is AssertionError
+
+
+def test_inconclusive_warns_and_returns() -> None:
+    with pytest.warns(InconclusiveWarning) as caught:
+        verdict = assert_private(LEAKY, epsilon=OPEN, delta=1e-3)
+    assert verdict == judge(em.estimate(LEAKY, MODEL), claim=OPEN)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    (warning,) = caught
+    assert str(warning.message).startswith("INCONCLUSIVE: ")
+    assert "the claimed 3.5" in str(warning.message)
+    # The warning points at the caller's line, not into the package.
+    assert warning.filename == __file__
+    assert issubclass(InconclusiveWarning, UserWarning)
+
+
+def test_inconclusive_can_be_refused() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(AssertionError, match=r"^INCONCLUSIVE: .* the claimed 3\.5 "):
+            assert_private(LEAKY, epsilon=OPEN, delta=1e-3, fail_on="inconclusive")
+
+
+def test_thresholds_move_the_verdict() -> None:
+    share = above(OPEN)
+    lenient = Thresholds(pass_at_most=share + 0.01, fail_at_least=0.99)
+    assert assert_private(
+        LEAKY, epsilon=OPEN, delta=1e-3, thresholds=lenient
+    ).outcome is Outcome.PASS  # fmt: skip
+    strict = Thresholds(pass_at_most=0.0, fail_at_least=share - 0.01)
+    with pytest.raises(AssertionError, match=r"^FAIL: "):
+        assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=strict)
+    # Even what passes otherwise.
+    nothing = Thresholds(pass_at_most=0.0, fail_at_least=1.0)
+    with pytest.warns(InconclusiveWarning):
+        assert_private(LEAKY, epsilon=PASS, delta=1e-3, thresholds=nothing)
+
+
+# --- counts and models ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["counts.csv", "counts.json"])
+def test_counts_from_a_file(tmp_path: Path, name: str) -> None:
+    row = {"false_positives": 40, "trials_h0": 1000, "false_negatives": 250, "trials_h1": 1000}
+    path = tmp_path / name
+    if name.endswith(".csv"):
+        values = ",".join(str(value) for value in row.values())
+        path.write_text(f"{','.join(row)}\n{values}\n", encoding="utf-8")
+    else:
+        path.write_text(json.dumps([row]), encoding="utf-8")
+    expected = assert_private(LEAKY, epsilon=PASS, delta=1e-3)
+    assert assert_private(path, epsilon=PASS, delta=1e-3) == expected
+    assert assert_private(str(path), epsilon=PASS, delta=1e-3) == expected
+    with pytest.raises(AssertionError, match=r"^FAIL"):
+        assert_private(path, epsilon=FAIL, delta=1e-3)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.csv: cannot be read"):
+        assert_private(tmp_path / "absent.csv", epsilon=1.0, delta=1e-3)
+    bad = tmp_path / "bad.csv"
+    bad.write_text(
+        "false_positives,trials_h0,false_negatives,trials_h1\n12,10,1,10\n", encoding="utf-8"
+    )
+    with pytest.raises(InputError, match=r"bad\.csv row 2: .* got false_positives=12"):
+        assert_private(bad, epsilon=1.0, delta=1e-3)
+
+
+def test_a_model_instead_of_delta() -> None:
+    assert assert_private(LEAKY, epsilon=PASS, model=MODEL) == assert_private(
+        LEAKY, epsilon=PASS, delta=1e-3
+    )
+    # The model's own prior, strength and likelihood are used.
+    model = em.AuditModel(
+        delta=0.01,
+        epsilon=em.HalfNormal(scale=2.0),
+        strength=em.Fixed(value=0.5),
+        likelihood=em.CorrelatedNormal(),
+    )
+    with pytest.raises(AssertionError, match=r"^FAIL: .* at delta = 0\.01, "):
+        assert_private(LEAKY, epsilon=FAIL, model=model)
+    verdict = assert_private(LEAKY, epsilon=PASS, model=model)
+    assert verdict == judge(em.estimate(LEAKY, model), claim=PASS)
+    assert verdict.probability_above != assert_private(
+        LEAKY, epsilon=PASS, delta=0.01
+    ).probability_above  # fmt: skip
+
+
+def test_a_fixed_epsilon_can_be_judged() -> None:
+    model = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=2.0))
+    assert assert_private(LEAKY, epsilon=2.0, model=model).outcome is Outcome.PASS
+    with pytest.raises(AssertionError, match="is held at 2"):
+        assert_private(LEAKY, epsilon=1.9, model=model)
+
+
+@pytest.mark.parametrize("given", [{}, {"delta": 1e-3, "model": MODEL}], ids=["neither", "both"])
+def test_either_delta_or_a_model(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="expected either delta or a model"):
+        assert_private(LEAKY, epsilon=1.0, **given)
+
+
+def test_delta_zero_is_a_delta() -> None:
+    assert assert_private(LEAKY, epsilon=PASS, delta=0.0).outcome is Outcome.PASS
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fail_on": "never"}, "fail_on to be one of fail, inconclusive, got fail_on='never'"),
+        ({"fail_on": "FAIL"}, "got fail_on='FAIL'"),
+        ({"fail_on": None}, "got fail_on=None"),
+        ({"epsilon": -1.0}, "expected epsilon >= 0, got epsilon=-1"),
+        ({"epsilon": float("nan")}, "expected a finite epsilon, got epsilon=nan"),
+        ({"epsilon": float("inf")}, "expected a finite epsilon, got epsilon=inf"),
+        ({"epsilon": "1"}, "expected epsilon to be a number"),
+        ({"delta": 1.0}, "0 <= delta < 1, got delta=1"),
+        ({"delta": -0.1}, "0 <= delta < 1, got delta=-0.1"),
+        ({"delta": "0.1"}, "delta to be a number"),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_work(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing should be estimated")
+
+    monkeypatch.setattr(estimating, "estimate", refuse)
+    arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, **changes}
+    with pytest.raises(InputError) as caught:
+        assert_private(LEAKY, **arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("claim", [PASS, FAIL, OPEN])
+@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, claim: float, fail_on: Any
+) -> None:
+    """Neither pass nor fail, whatever the numbers say: an error that is no AssertionError."""
+
+    def careless(counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
+        return estimate_exact(counts, model, ExactSettings(tolerance=1e-300, most_levels=2))
+
+    monkeypatch.setattr(estimating, "estimate", careless)
+    with pytest.raises(NotConvergedError, match=r"no verdict: .* NOT MET") as caught:
+        assert_private(LEAKY, epsilon=claim, delta=1e-3, fail_on=fail_on)
+    assert not isinstance(caught.value, AssertionError)
+
+
+def test_public_names() -> None:
+    assert testing.__all__ == ["InconclusiveWarning", "assert_private"]
+    # Kept out of the package itself, for which it would be no word that one expects.
+    assert not hasattr(em, "assert_private")
+
+
+# --- a real pytest ----------------------------------------------------------------------------
+
+SUITE = """
+import epsilometer as em
+from epsilometer.testing import assert_private
+
+COUNTS = em.AttackCounts(
+    false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
+)
+
+
+def test_refuted():
+    assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that is shown
+
+
+def test_open():
+    assert_private(COUNTS, epsilon=3.5, delta=1e-3)
+
+
+def test_fine():
+    assert_private(COUNTS, epsilon=12.0, delta=1e-3)
+"""
+
+
+def test_in_a_suite_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "test_privacy.py").write_text(SUITE, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_privacy.py"]
+    run = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "1 failed, 2 passed, 1 warning" in run.stdout
+    # The message, the caller's line, and nothing of our own code.
+    assert "FAIL: the claim does not hold; at delta = 0.001, epsilon exceeds the claimed 1" in (
+        run.stdout
+    )
+    assert ">       assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that" in run.stdout
+    assert "raise AssertionError(finding(summary))" not in run.stdout
+    assert "InconclusiveWarning: INCONCLUSIVE: the attacks neither refute" in run.stdout
+    assert "test_privacy.py::test_open" in run.stdout
+    # Control: without the test that is refuted the suite passes.
+    passing = subprocess.run(
+        [*command, "-k", "fine"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert passing.returncode == 0, passing.stdout + passing.stderr
