@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from epsilometer.inference import edges, masses, panels
 from epsilometer.inference.exact_problem import (
     CHUNK_ENTRIES,
+    DEEPEST,
     TABLE_ATTACKS,
     FloatArray,
     Masses,
@@ -88,6 +89,13 @@ def tensor_fixed_strength(problem: Problem, strength: float, end: float) -> Pane
     return evaluate
 
 
+MOST_ROWS = 4000
+"""Rows from which refining only follows noise; what is left unresolved shows in the error estimate."""
+
+EVEN_ROOM = 6.0
+"""How far below the depth to which masses are evenly accurate the posterior may reach: e^3 times the
+tolerance is still a small ripple."""
+
 MOST_OWN_ROUNDS = 20
 """Rounds in which rows may ask for breaks of their own; what is left shows in the error estimate."""
 
@@ -153,15 +161,17 @@ def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
         if number >= MOST_OWN_ROUNDS:
             own_breaks = np.zeros(0)
         needed = 0.0 if problem.correlated else _depth_needed(problem, rows, log_deficit)
-        known = needed < problem.level.table.depth
-        if number == level.rounds - 1:
+        known = needed < problem.level.table.depth and needed < problem.level.table.even + EVEN_ROOM
+        if number == level.rounds - 1 or len(epsilon) > MOST_ROWS:
             # What was computed belongs to these panels; others would need another round.
             break
-        if not (split.any() or t_split.any() or own_breaks.size):
-            if known:
-                break
-            # Attacks in conflict: the posterior lives where some of them are far out in a tail.
-            problem = problem.deepened(2 * needed)
+        settled = not (split.any() or t_split.any() or own_breaks.size)
+        if settled and known:
+            break
+        if not known and (settled or problem.level.table.depth < DEEPEST):
+            # Attacks in conflict, or a prior that reaches far: the posterior lives where some masses
+            # are far out in a tail.  Panels refined before these are known would follow noise.
+            problem = problem.deepened(2 * needed if settled else min(2 * needed, DEEPEST))
             continue
         # A peak where masses are not known may be none: nothing is given up for it.
         kept = trimmed(density, level.negligible) if known else slice(0, len(density))

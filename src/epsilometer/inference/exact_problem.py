@@ -153,7 +153,7 @@ class Problem:
                 "the attacks contradict each other or the prior so strongly that their likelihood "
                 f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
             )
-        table = replace(self.level.table, depth=depth)
+        table = replace(self.level.table, depth=depth, even=0.5 * depth)
         return replace(self, level=replace(self.level, table=table), caches={})
 
     def family_of(self, chunk: NDArray[np.intp]) -> edges.Family:

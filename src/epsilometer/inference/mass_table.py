@@ -39,8 +39,8 @@ class TableAccuracy:
     """What a table must reach.
 
     ``tolerance`` bounds what is left unresolved on a panel relative to the flux there, where it is
-    at its maximum over the path; it may grow as the inverse root of the flux, up to
-    ``tail_tolerance``, and below e^-depth of the maximum nothing is asked.
+    at its maximum over the path.  Below e^-even of the maximum it may grow as the inverse root of the
+    flux, up to ``tail_tolerance``, and below e^-depth nothing is asked.
     """
 
     edge: edges.EdgeAccuracy
@@ -48,6 +48,7 @@ class TableAccuracy:
     tolerance: float
     tail_tolerance: float
     depth: float
+    even: float = 0.0
 
 
 MOST_ROUNDS = 60
@@ -209,7 +210,8 @@ def _to_split(
     last_two = panels.analysis_matrix(accuracy.nodes)[-2:]
     remainder = np.abs(np.einsum("ck,pkn->cpn", last_two, scaled)).sum(axis=0)
     allowed = np.minimum(
-        accuracy.tolerance * np.exp(0.5 * np.minimum(below, 700.0)), accuracy.tail_tolerance
+        accuracy.tolerance * np.exp(0.5 * np.clip(below - accuracy.even, 0.0, 700.0)),
+        accuracy.tail_tolerance,
     )
     split = (matters & (remainder > np.maximum(allowed, noise))).any(axis=1)
     live = np.asarray(matters.any(axis=1))
