@@ -1,9 +1,9 @@
 """How much each challenge base matters: epsilon's posterior when one of them is left out.
 
-Given epsilon, the strength and the correlations the bases are independent, so the posterior without a
-base is the posterior divided by that base's likelihood, which is computed once more at the nodes of
-the posterior's own grid.  Nothing is estimated anew unless that grid does not serve, as when the base
-alone held epsilon where it is.
+Given epsilon, the strength and the correlations the bases are independent, so the posterior without
+a base is the posterior divided by that base's likelihood, which is computed once more at the nodes
+of the posterior's own grid.  Nothing is estimated anew unless that grid does not serve, as when the
+base alone held epsilon where it is.
 
 Whether a base *should* be left out is no question for this module.
 """
@@ -79,10 +79,13 @@ class Influence:
         Median and ends of the central credible interval of epsilon without each base.
     reliable
         Whether that answer can be trusted: as accurate as the exact engine was asked to be.
+    with_all
+        Low end, median and high end with all bases, by the same engine: what to compare with.
     """
 
     names: tuple[str, ...]
     level: float
+    with_all: tuple[float, float, float]
     median: FloatArray
     low: FloatArray
     high: FloatArray
@@ -101,8 +104,8 @@ def leave_one_out(
     Parameters
     ----------
     posterior
-        From the exact engine, also one restored from a file.  For one from MCMC the exact engine runs
-        on the same counts and model first: the influence of a base is always the exact engine's.
+        From the exact engine, also one restored from a file.  For one from MCMC the exact engine
+        runs on the same counts and model first: influence is always the exact engine's.
     level
         Probability in the credible interval, in (0, 1).
     report
@@ -112,8 +115,8 @@ def leave_one_out(
     -------
     Influence
         What :func:`~epsilometer.inference.exact.estimate_exact` says of the other bases, wherever
-        ``reliable`` to within its own tolerance, or 1e-3 if that is smaller.  Without the only base it
-        is the prior.
+        ``reliable`` to within its own tolerance, or 1e-3 if that is smaller.  Without the only base
+        it is the prior.
 
     Raises
     ------
@@ -126,8 +129,8 @@ def leave_one_out(
     not serve without a base, the exact engine runs on the other bases: at most 25 times, and less
     often with more than 20 distinct counts.  What is left in doubt after that is not ``reliable``.
 
-    The correlated likelihood has a prior that depends on the numbers of trials.  A base whose trials
-    alone set its bounds is always left out by estimating anew.
+    The correlated likelihood has a prior that depends on the numbers of trials.  A base whose
+    trials alone set its bounds is always left out by estimating anew.
 
     Examples
     --------
@@ -153,7 +156,8 @@ def leave_one_out(
     probabilities = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     if len(counts) == 1:
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
-        return _influence(counts, level, quantiles, reliable)
+        with_all = posterior.quantile("epsilon", probabilities)
+        return _influence(counts, level, with_all, quantiles, reliable)
     if not isinstance(posterior, GridPosterior):
         posterior = estimate_exact(counts, model, report=report)
     distinct, multiplicity = counts.distinct()
@@ -176,15 +180,26 @@ def leave_one_out(
         rest = estimate_exact(_without(counts, bases[kind]), model, _settings(posterior))
         quantiles[kind] = rest.quantile("epsilon", probabilities)
         reliable[kind] = rest.trustworthy
-    return _influence(counts, level, quantiles[which], reliable[which])
+    with_all = posterior.quantile("epsilon", probabilities)
+    return _influence(counts, level, with_all, quantiles[which], reliable[which])
 
 
 def _influence(
-    counts: AttackCounts, level: float, quantiles: FloatArray, reliable: BoolArray
+    counts: AttackCounts,
+    level: float,
+    with_all: FloatArray,
+    quantiles: FloatArray,
+    reliable: BoolArray,
 ) -> Influence:
     low, median, high = quantiles.T
     return Influence(
-        names=counts.names, level=level, median=median, low=low, high=high, reliable=reliable
+        names=counts.names,
+        level=level,
+        with_all=(float(with_all[0]), float(with_all[1]), float(with_all[2])),
+        median=median,
+        low=low,
+        high=high,
+        reliable=reliable,
     )
 
 
@@ -216,7 +231,7 @@ def _which(counts: AttackCounts, distinct: AttackCounts) -> NDArray[np.intp]:
 
 
 def _sets_prior(posterior: GridPosterior, base: int) -> bool:
-    """Whether without the base the correlations have another prior, or epsilon another beginning."""
+    """Whether the base alone sets the prior of the correlations, or where epsilon begins."""
     likelihood, counts = posterior.model.likelihood, posterior.counts
     assert isinstance(likelihood, CorrelatedNormal)
     rest, tau = _without(counts, base), posterior.nuisance.tau
@@ -246,8 +261,8 @@ def _settings(posterior: GridPosterior) -> ExactSettings:
 def _reweighted(posterior: GridPosterior, problem: Problem) -> tuple[FloatArray, FloatArray]:
     """Densities of epsilon without each distinct count, and a doubt about each: below 1 it will do.
 
-    Densities are normalised and given at the nodes of the posterior's own marginal, so that its rules
-    apply and quantiles stay as accurate as they were: shape (count, panel, node).
+    Densities are normalised and given at the nodes of the posterior's own marginal, so that its
+    rules apply and quantiles stay as accurate as they were: shape (count, panel, node).
     """
     cells, marginal = posterior.cells, posterior.marginals["epsilon"]
     rows, faint, log_mass = len(cells.epsilon), cells.mass < FAINT, np.log(cells.mass)
@@ -288,7 +303,7 @@ def _reweighted(posterior: GridPosterior, problem: Problem) -> tuple[FloatArray,
 
 
 def _share_at_cuts(breaks: FloatArray, densities: FloatArray, problem: Problem) -> FloatArray:
-    """The probability on the first and last panel, where the axis of epsilon goes on beyond them."""
+    """The probability on the first and last panel, where the axis of epsilon goes on beyond."""
     _, gauss = panels.gauss_legendre(densities.shape[2])
     probability = 0.5 * np.diff(breaks) * (densities @ gauss)
     cut_below = breaks[0] > problem.smallest_epsilon
@@ -346,8 +361,8 @@ def _problem(posterior: GridPosterior, distinct: AttackCounts, multiplicity: Flo
 def _log_total(posterior: GridPosterior, problem: Problem) -> FloatArray:
     """Log likelihood of all bases at (cell, nuisance node), up to a constant a cell.
 
-    Summed anew rather than taken from the posterior: where a mass is no more than rounding, the very
-    number that went in must come out again.
+    Summed anew rather than taken from the posterior: where a mass is no more than rounding, the
+    very number that went in must come out again.
     """
     total = np.zeros((len(posterior.cells.row), len(problem.nuisance)))
     if len(problem.nuisance) > 1:

@@ -108,10 +108,12 @@ class PanelDensity:
     def density(self, x: ArrayLike) -> FloatArray:
         """The density at x, 0 outside the support."""
         points = np.asarray(x, dtype=float)
-        panel, local = self._locate(points)
+        flat = points.ravel()
+        panel, local = self._locate(flat)
         coefficients = self.values @ analysis_matrix(self.values.shape[1]).T
         value = np.maximum(legendre_sum(coefficients[panel].T, local), 0.0)
-        return np.where((points < self.breaks[0]) | (points > self.breaks[-1]), 0.0, value)
+        outside = (flat < self.breaks[0]) | (flat > self.breaks[-1])
+        return np.where(outside, 0.0, value).reshape(points.shape)
 
     def cdf(self, x: ArrayLike) -> FloatArray:
         """P(X <= x)."""
