@@ -272,7 +272,7 @@ def test_curves_are_the_attacks_own() -> None:
     outside = binom.cdf(low * trials - 1, trials, swept.target_alpha) + binom.sf(
         high * trials, trials, swept.target_alpha
     )
-    assert float(outside.max()) <= 0.01 + 1e-12
+    assert float(np.max(outside)) <= 0.01 + 1e-12
 
 
 def test_of_many_bases_some_curves_are_drawn() -> None:
@@ -287,7 +287,10 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
         trials_h1=np.tile(swept.trials_h1, bases // 4),
     )
     tiled = em.AttackCounts(
-        **{name: np.tile(getattr(used, name), bases // 4) for name in em.model.counts.COLUMNS}  # type: ignore[attr-defined]
+        false_positives=np.tile(used.false_positives, bases // 4),
+        trials_h0=np.tile(used.trials_h0, bases // 4),
+        false_negatives=np.tile(used.false_negatives, bases // 4),
+        trials_h1=np.tile(used.trials_h1, bases // 4),
     )
     chart = CurvesChart.of(many, tiled, target_alpha=None)
     assert len(chart.chosen) == MOST_LINES
@@ -303,7 +306,7 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
 def test_influence_shows_each_base_left_out() -> None:
     posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
     influence = em.leave_one_out(posterior, level=0.8)
-    chart = InfluenceChart.of(posterior, influence)
+    chart = InfluenceChart.of(posterior.counts, influence)
     trace = chart.panels()[0]["data"][0]
     order = chart.shown
     np.testing.assert_allclose(trace["x"], influence.median[order], rtol=SEVEN_DIGITS)
@@ -499,7 +502,7 @@ def test_odd_names_are_drawn_literally(name: str) -> None:
         names=[name, "other"],
     )
     posterior = exact(observed)
-    chart = InfluenceChart.of(posterior, em.leave_one_out(posterior))
+    chart = InfluenceChart.of(observed, em.leave_one_out(posterior))
     save_figure(chart.draw(), io.BytesIO())
     check_panels(chart)
     shown = chart.panels()[0]["layout"]["yaxis"]["ticktext"]

@@ -17,6 +17,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.report import page, wording
 from epsilometer.report.data import bases_csv, report_data
 from epsilometer.report.evidence import Evidence, Origin, gather
+from epsilometer.report.summary import probability_text
 from tests.report.posteriors import TWO, counts, curves, exact, sampled
 
 HOSTILE = [
@@ -212,7 +213,7 @@ def test_the_verdict_stands_on_top(
     assert f"<title>{badge} · Privacy audit: 2 challenge bases</title>" in text
     if claim is not None:
         above = posterior.probability_above("epsilon", claim)
-        assert f"with probability {wording.probability_text(above)}" in top
+        assert f"with probability {probability_text(above)}" in top
 
 
 def test_every_base_and_assumption_is_there() -> None:
@@ -241,7 +242,7 @@ def test_every_base_and_assumption_is_there() -> None:
         "Attacks are not assumed to be the best possible",
         "abc123",
         "160 trained, 0 reused, 2 failed",
-        "2 models failed and are missing from the counts",
+        "2 of the models failed and are missing from the counts",
         "CorrelatedNormal(within_correlation_scale=0.01)",
         "exact quadrature",
         f"numpy {np.__version__}",
@@ -317,3 +318,9 @@ def test_two_bases_and_one() -> None:
     one = gather(exact(counts([20], [20], 100)))
     assert page._title(one) == "Privacy audit: 1 challenge base"
     assert page._title(gather(exact(TWO))) == "Privacy audit: 2 challenge bases"
+
+
+def test_a_prior_that_cannot_be_widened_does_not_cost_the_page() -> None:
+    evidence = gather(exact(epsilon=em.Uniform(upper=400.0)))
+    assert [other.factor for other in evidence.other_priors] == [0.5]
+    assert 'id="figure-prior"' in page.render(evidence)

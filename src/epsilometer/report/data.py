@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _files
+from epsilometer.attacks import curves_files
+from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.outlook import MoreData
 from epsilometer.model import counts_files
 from epsilometer.model.counts import COLUMNS
@@ -109,6 +112,11 @@ def bases_csv(evidence: Evidence) -> str:
     rows = counts_files.rows(evidence.posterior.counts)
     table = [[_inert(str(row[name])), *(row[column] for column in COLUMNS)] for row in rows]
     return _files.csv_text((name, *COLUMNS), table)
+
+
+def curves_csv(curves: ErrorCurves) -> str:
+    """The error curves as CSV, with names as in :func:`bases_csv`."""
+    return curves_files.to_csv(replace(curves, names=tuple(map(_inert, curves.names))))
 
 
 def _inert(name: str) -> str:

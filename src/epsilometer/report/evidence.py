@@ -18,7 +18,7 @@ from epsilometer.inference.outlook import Outlook, look_ahead
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.sensitivity import OtherPrior, prior_sensitivity
+from epsilometer.inference.sensitivity import FACTORS, OtherPrior, prior_sensitivity
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
 from epsilometer.report.figures.chains import (
     AutocorrelationChart,
@@ -114,7 +114,7 @@ class Evidence:
             found.append(CurvesChart.of(self.origin.curves, posterior.counts, target_alpha=target))
         found.append(PredictiveChart(counts=posterior.counts, check=self.predictive))
         if self.influence is not None:
-            found.append(InfluenceChart.of(posterior, self.influence))
+            found.append(InfluenceChart.of(posterior.counts, self.influence))
         return found + chain_charts(posterior)
 
 
@@ -220,7 +220,7 @@ def gather(
     influence = None
     if "epsilon" in posterior.parameters:
         say("other priors")
-        others = prior_sensitivity(posterior, report=report)
+        others = _other_priors(posterior, report)
         say("leaving out one base at a time")
         influence = leave_one_out(posterior, level=level, report=report)
     say("predictive check")
@@ -238,6 +238,20 @@ def gather(
         predictive=check,
         warnings=tuple(_warnings(posterior, summary, origin, check, level)),
     )
+
+
+def _other_priors(
+    posterior: Posterior, report: Callable[[str], None] | None
+) -> tuple[OtherPrior, ...]:
+    """Other priors, without those under which nothing can be estimated."""
+    found: list[OtherPrior] = []
+    for factor in FACTORS:
+        try:
+            found += prior_sensitivity(posterior, factors=(factor,), report=report)
+        except (ContradictionError, InputError):
+            # The exact engine takes no prior that reaches beyond epsilon = 600.
+            continue
+    return tuple(found)
 
 
 def _warnings(
@@ -261,8 +275,8 @@ def _warnings(
     failed = origin.models.get("failed", 0)
     if failed:
         found.append(
-            f"{failed:,} models failed and are missing from the counts; if failing depends on the "
-            "challenge point, the estimate is biased."
+            f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing from the "
+            "counts; if failing depends on the challenge point, the estimate is biased."
         )
     odd = [item for item in check.statistics if item.surprising]
     if odd:

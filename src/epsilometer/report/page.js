@@ -57,6 +57,8 @@
   const start = async () => {
     if (typeof Plotly === "undefined") return;
     root.classList.add("live");
+    // Before the first plot: the scheme may change while the others are drawn.
+    dark.addEventListener("change", () => { for (const div of specs.keys()) draw(div); });
     for (const div of document.querySelectorAll(".panel")) {
       specs.set(div, JSON.parse(document.getElementById(div.id + "-data").textContent));
       await draw(div);
@@ -65,7 +67,6 @@
       await new Promise((resolve) => setTimeout(resolve));
     }
     root.dataset.ready = "yes";
-    dark.addEventListener("change", () => { for (const div of specs.keys()) draw(div); });
   };
   start();
 })();

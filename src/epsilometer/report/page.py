@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
-from epsilometer.attacks import curves_files
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Thresholds, Verdict
@@ -193,7 +192,7 @@ def _downloads(evidence: Evidence) -> list[tuple[str, str, str]]:
         ("counts.csv", "the counts of every base", _address("text/csv", data.bases_csv(evidence))),
     ]
     if evidence.origin.curves is not None:
-        text = curves_files.to_csv(evidence.origin.curves)
+        text = data.curves_csv(evidence.origin.curves)
         found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
     return found
 

@@ -32,8 +32,8 @@ def after_verdict(evidence: Evidence) -> list[str]:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
     if verdict.outcome is Outcome.FAIL:
         return [
-            "The attacks did better than the claim allows, whatever their strength was: look for a "
-            "mistake in the algorithm, in its accounting, or in what the claim was said of."
+            "The attacks did better than the claim allows: look for a mistake in the algorithm, in its "
+            "accounting, or in what the claim was said of."
         ]
     if verdict.outcome is Outcome.PASS:
         return [
@@ -196,7 +196,11 @@ def _choice(described: dict[str, Any]) -> str:
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"
+    shown = {
+        name: value["name"] if isinstance(value, dict) and "name" in value else value
+        for name, value in settings.items()
+    }
+    return ", ".join(f"{name}={value}" for name, value in shown.items()) or "none"
 
 
 def interval_text(interval: list[float]) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 POINTS = 240
+FARTHEST_CLAIM = 4.0
+"""In units of where the posterior ends: a claim beyond that is not shown."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +45,8 @@ class ExceedanceChart(Chart):
         """The chart of a posterior, with the claim if there is one."""
         spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, POINTS))
         end = 1.1 * float(spread[-1])
-        if verdict is not None:
+        # A claim far beyond would squeeze the curve into a corner.
+        if verdict is not None and verdict.claim < FARTHEST_CLAIM * end:
             end = max(end, 1.1 * verdict.claim)
         points = np.unique(np.concatenate([np.linspace(0, end, POINTS), spread]))
         above = [posterior.probability_above("epsilon", float(value)) for value in points]
@@ -65,10 +68,12 @@ class ExceedanceChart(Chart):
         )
         if self.verdict is not None:
             text += (
-                f" The claim of {self.verdict.claim:g} is at "
-                f"{probability_text(self.verdict.probability_above)}; before any data it was at "
+                f" Epsilon exceeds the claim of {self.verdict.claim:g} with probability "
+                f"{probability_text(self.verdict.probability_above)}; before any data it was "
                 f"{probability_text(self.verdict.prior_probability_above)}."
             )
+            if self.verdict.claim > self.epsilon[-1]:
+                text += " The claim lies to the right of the plot."
         return text
 
     def draw(self) -> Figure:
@@ -78,7 +83,7 @@ class ExceedanceChart(Chart):
         axes.plot(self.epsilon, self.prior, "--", color=GREY, linewidth=1.2, label="prior")
         for value in (self.thresholds.pass_at_most, self.thresholds.fail_at_least):
             axes.axhline(value, color=GREY, linewidth=0.8, linestyle=":")
-        if self.verdict is not None:
+        if self.verdict is not None and self.verdict.claim <= self.epsilon[-1]:
             claim, above = self.verdict.claim, self.verdict.probability_above
             axes.axvline(claim, color=ORANGE, linewidth=1.2, label=f"claim {claim:g}")
             axes.plot(claim, above, "o", color=ORANGE, markersize=6, clip_on=False)
@@ -117,7 +122,7 @@ class ExceedanceChart(Chart):
             style.horizontal(value)
             for value in (self.thresholds.pass_at_most, self.thresholds.fail_at_least)
         ]
-        if self.verdict is not None:
+        if self.verdict is not None and self.verdict.claim <= self.epsilon[-1]:
             claim = self.verdict.claim
             shapes.append(style.vertical(claim, "@orange"))
             data.append(

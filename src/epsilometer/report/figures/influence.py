@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference.influence import Influence
-from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -38,10 +37,9 @@ class InfluenceChart(Chart):
     title = "How much rests on single bases"
 
     @classmethod
-    def of(cls, posterior: Posterior, influence: Influence) -> InfluenceChart:
-        """The chart of a posterior's influences, the largest first."""
-        low, high = posterior.credible_interval("epsilon", influence.level)
-        median = posterior.median("epsilon")
+    def of(cls, counts: AttackCounts, influence: Influence) -> InfluenceChart:
+        """The chart of the influences of bases, the largest first."""
+        low, median, high = influence.with_all
         moved = np.max(
             [
                 np.abs(influence.low - low),
@@ -51,7 +49,7 @@ class InfluenceChart(Chart):
             axis=0,
         )
         return cls(
-            counts=posterior.counts,
+            counts=counts,
             influence=influence,
             interval=(low, high),
             median=median,

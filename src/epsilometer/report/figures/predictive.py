@@ -16,6 +16,7 @@ from epsilometer.report.figures.style import BLUE, Panel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FEW_BASES = 12
 MOST_POINTS = 400
 """Points drawn of each sorted quantity; of more, evenly spaced ones are picked."""
 
@@ -104,6 +105,11 @@ class PredictiveChart(Chart):
             },
         ]
         frame = style.layout(
-            "bases in order", quantity.name, yaxis={"range": [-0.03, 1.03]}, showlegend=True
+            "bases in order",
+            quantity.name,
+            # Of few bases every one has its tick, and no tick lies between two.
+            xaxis={"dtick": 1} if len(x) <= FEW_BASES else {},
+            yaxis={"range": [-0.03, 1.03]},
+            showlegend=True,
         )
         return style.panel(data, frame)

@@ -90,14 +90,14 @@ class PriorChart(Chart):
     @property
     def caption(self) -> str:
         own = next(version for version in self.versions if version.factor == 1)
-        moved = "; ".join(
+        moved = " and ".join(
             f"{style.pair_text(*version.interval)} with the scale x {version.factor:g}"
             for version in self.versions
             if version.factor != 1
         )
         return (
-            "Solid: posteriors; dashed: their priors. If the scale of the prior is changed, the "
-            f"{100 * self.level:g} % interval moves from {style.pair_text(*own.interval)} to {moved}. "
+            f"Solid: posteriors; dashed: their priors. The {100 * self.level:g} % interval is "
+            f"{style.pair_text(*own.interval)}; it would be {moved}. "
             "What moves with the prior is the prior's opinion; what stays is what the attacks said."
         )
 

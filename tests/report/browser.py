@@ -1,0 +1,341 @@
+"""A real browser for the tests of the page, and the pages that they look at in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+import epsilometer as em
+from epsilometer.report.evidence import Evidence, Origin, gather
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.page import write_page
+from tests.report.posteriors import attack
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+PATIENCE = 30.0
+"""Seconds until a test gives up on the browser.  Only a page that hangs waits so long: one of a few
+bases is drawn in 1 to 3 s, and two cores may be busy with other tests."""
+
+
+def chromium(which: Callable[[str], str | None], environment: Mapping[str, str]) -> str:
+    """The path of the browser; without one the test is skipped, and fails where nobody would notice."""
+    for name in NAMES:
+        found = which(name)
+        if found:
+            return found
+    reason = (
+        "the report's page is looked at in a real browser, which needs Debian's chromium "
+        f"(apt-get install chromium); found none of {', '.join(NAMES)}."
+    )
+    if environment.get("CI", "").lower() not in ("", "0", "false"):
+        pytest.fail(f"{reason} With CI set, a skip is a failure.")
+    pytest.skip(reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """A page that was opened, and all that it complained of or asked for."""
+
+    page: Page
+    address: str
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def wait_until_ready(self) -> None:
+        self.page.wait_for_selector("html[data-ready=yes]", timeout=1000 * PATIENCE)
+
+    def strange_requests(self) -> list[str]:
+        """Requests for anything but the page itself and what it holds."""
+        held = ("data:", "blob:")
+        return [url for url in self.requests if url != self.address and not url.startswith(held)]
+
+    def check_quiet(self) -> None:
+        """Nothing on the console, no error, and no request that leaves the page."""
+        assert self.complaints == [], self.complaints
+        assert self.strange_requests() == [], self.strange_requests()
+
+    def wait_for(self, what: Callable[[], Any], expected: Any) -> None:
+        """Wait until something has a value; a failure shows the value that it had at last."""
+        end = time.monotonic() + PATIENCE
+        while (found := what()) != expected and time.monotonic() < end:
+            self.page.wait_for_timeout(20)
+        assert found == expected, f"expected {expected!r}, got {found!r}"
+
+
+@contextmanager
+def visit(browser: Browser, path: Path, *, wait: bool = True, **context: Any) -> Iterator[Visit]:
+    """Open a page in a context of its own: ``color_scheme``, ``is_mobile`` and the like."""
+    with_size = {"viewport": {"width": 1280, "height": 900}} | context
+    opened = browser.new_context(**with_size)
+    try:
+        page = opened.new_page()
+        page.set_default_timeout(1000 * PATIENCE)
+        seen = Visit(page=page, address=path.as_uri())
+        page.on("console", lambda message: _note(seen, message.type, message.text))
+        page.on("pageerror", lambda error: seen.complaints.append(f"page error: {error}"))
+        page.on("request", lambda request: seen.requests.append(request.url))
+        page.goto(seen.address, wait_until="domcontentloaded")
+        if wait:
+            seen.wait_until_ready()
+        yield seen
+    finally:
+        opened.close()
+
+
+def _note(seen: Visit, kind: str, text: str) -> None:
+    if kind in ("error", "warning", "assert"):
+        seen.complaints.append(f"{kind}: {text}")
+
+
+# --- plots -----------------------------------------------------------------------------------------
+
+_DATA = "id => document.getElementById(id).data"
+_LAYOUT = "id => document.getElementById(id).layout"
+
+_PLACES = """([id, trace]) => {
+    const plot = document.getElementById(id);
+    plot.scrollIntoView({block: "center"});
+    const box = plot.getBoundingClientRect(), {xaxis, yaxis} = plot._fullLayout;
+    const {x, y} = plot.data.at(trace);
+    return x.map((value, i) => [
+        box.left + xaxis._offset + xaxis.d2p(value), box.top + yaxis._offset + yaxis.d2p(y[i]),
+    ]);
+}"""
+
+_LABEL = """id => {
+    const labels = document.querySelectorAll(`#${id} .hoverlayer .hovertext`);
+    return [...labels].map((label) => {
+        const lines = [...label.querySelectorAll("text.nums tspan.line")];
+        return lines.length ? lines.map((line) => line.textContent)
+                            : [label.querySelector("text.nums").textContent];
+    });
+}"""
+
+# Leaving the plot first makes Plotly answer at once; it waits between two answers otherwise.
+_HOVER = """([id, curve, point]) => {
+    const plot = document.getElementById(id);
+    Plotly.Fx.unhover(plot);
+    Plotly.Fx.hover(plot, [{curveNumber: curve, pointNumber: point}]);
+}"""
+
+
+def data(page: Page, panel: str) -> list[dict[str, Any]]:
+    """The traces that Plotly draws in a panel."""
+    found: list[dict[str, Any]] = page.evaluate(_DATA, panel)
+    return found
+
+
+def layout(page: Page, panel: str) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate(_LAYOUT, panel)
+    return found
+
+
+def places(page: Page, panel: str, trace: int) -> list[tuple[float, float]]:
+    """Where on the screen the points of a trace are; the panel is scrolled to first."""
+    return [(x, y) for x, y in page.evaluate(_PLACES, [panel, trace])]
+
+
+def drag_finger(page: Page, x: float, y: float, up: float) -> None:
+    """Touch the screen and pull upwards in steps, as a hand that scrolls."""
+    session = page.context.new_cdp_session(page)
+    for share in np.linspace(0, 1, 16):
+        point = {"x": x, "y": y - share * up}
+        kind = "touchMove" if share else "touchStart"
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    session.detach()
+
+
+def labels(page: Page, panel: str) -> list[list[str]]:
+    """What hovering shows, line by line."""
+    found: list[list[str]] = page.evaluate(_LABEL, panel)
+    return found
+
+
+def hover(page: Page, panel: str, curve: int, point: int) -> list[str]:
+    """What a point would say if the mouse could reach it: others may lie on top."""
+    page.evaluate(_HOVER, [panel, curve, point])
+    (found,) = labels(page, panel)
+    return found
+
+
+# --- pages to look at ------------------------------------------------------------------------------
+
+SIX = em.AttackCounts(
+    false_positives=[10, 30, 5, 22, 14, 8],
+    trials_h0=100,
+    false_negatives=[20, 30, 60, 41, 25, 71],
+    trials_h1=100,
+    names=["ant", "bee", "cat", "dog", "eel", "fox"],
+)
+
+HACK = "window.hacked=1"
+HOSTILE = {
+    f"<script>{HACK}</script>": None,
+    f"<img src=x onerror={HACK}>": None,
+    f"</script><script>{HACK}</script>": None,
+    "<b>bold</b>": None,
+    f'<a href="javascript:{HACK}">x</a>': None,
+    "two<br>lines": None,
+    "%{x}": None,
+    "%{customdata[1]}": None,
+    "@blue": None,
+    "{{ 7*7 }}": None,
+    "$x^2$": None,
+    "&lt;": None,
+    "&#60;i&#62;": None,
+    "=1+1": None,
+    "+plus": None,
+    "-minus": None,
+    "日本語 🙂": None,
+    # What moves or hides text is spelt out.
+    "left\u202eright": r"left\u202eright",
+    "new\nline": r"new\nline",
+    "n" * 200: None,
+}
+"""Names of bases that want to be more than names, and what is seen of them if not themselves."""
+
+SEEN = [shown or name for name, shown in HOSTILE.items()]
+
+
+def exact() -> Evidence:
+    """An audit with all that is known of it; nothing is settled."""
+    result = attack()
+    origin = Origin(
+        plan={
+            "population": "directions",
+            "adjacency": "include",
+            "design": "measure-mia-fast",
+            "dataset_size": 49,
+            "seed": 1,
+            "hash": "0123456789abcdef",
+        },
+        attack={"attack": result.attack, "statistic": result.statistic, "target_alpha": 0.1},
+        models={"trained": 40, "reused": 0, "failed": 1},
+        warnings=tuple(result.warnings(0.1)),
+        curves=result.sweep(),
+        claim_source="algorithm",
+    )
+    posterior = em.estimate(result.counts(0.1), em.AuditModel(delta=0.01))
+    return gather(posterior, claim=posterior.median("epsilon"), origin=origin)
+
+
+def chains() -> Evidence:
+    """Chains too short to be believed."""
+    settings = em.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
+    return gather(em.estimate(SIX, em.AuditModel(delta=0.01), settings), claim=2.0)
+
+
+def correlated() -> Evidence:
+    model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
+    counts = em.AttackCounts(
+        false_positives=[10, 0], trials_h0=100, false_negatives=[20, 60], trials_h1=100
+    )
+    return gather(em.estimate(counts, model), claim=50.0)
+
+
+def one_base() -> Evidence:
+    counts = em.AttackCounts(
+        false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
+    )
+    return gather(em.estimate(counts, em.AuditModel(delta=0.01)))
+
+
+def fixed_strength() -> Evidence:
+    model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5))
+    return gather(em.estimate(SIX, model), claim=0.5, level=0.8)
+
+
+def fixed_epsilon() -> Evidence:
+    model = em.AuditModel(delta=0.01, epsilon=em.Fixed(value=2.0))
+    return gather(em.estimate(SIX, model))
+
+
+def hostile() -> Evidence:
+    """Nothing in it is trusted: names of bases and of the plan, and warnings."""
+    size = len(HOSTILE)
+    # Apart from each other, so that the mouse meets one dot at a time.
+    counts = em.AttackCounts(
+        false_positives=10 + 25 * (np.arange(size) % 6),
+        trials_h0=200,
+        false_negatives=15 + 20 * (np.arange(size) // 6),
+        trials_h1=200,
+        names=list(HOSTILE),
+    )
+    rng = np.random.default_rng(1)
+    p_values = rng.random((size, 30)), rng.random((size, 30)) ** 3
+    result = em.AttackResult(
+        names=counts.names,
+        statistic="loss",
+        attack="threshold",
+        p_values_h0=p_values[0],
+        p_values_h1=p_values[1],
+        scores_h0=p_values[0],
+        scores_h1=p_values[1],
+    )
+    origin = Origin(
+        plan={"population": f"<img src=x onerror={HACK}>", "design": "{{ 7*7 }}", "hash": "&lt;"},
+        attack={"attack": "<b>bold</b>", "statistic": "%{x}", "target_alpha": 0.1},
+        variant=f"</script><script>{HACK}</script>",
+        warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
+        curves=result.sweep(),
+    )
+    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=0.2, origin=origin)
+
+
+def many() -> Evidence:
+    """2,000 bases, but only 40 different counts, so that estimating takes seconds."""
+    rng = np.random.default_rng(1)
+    counts = em.AttackCounts(
+        false_positives=np.tile(rng.binomial(100, 0.1, 40), 50),
+        trials_h0=100,
+        false_negatives=np.tile(rng.binomial(100, 0.6, 40), 50),
+        trials_h1=100,
+    )
+    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=30.0)
+
+
+KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)
+
+
+class Shelf:
+    """Pages made once, when they are first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._evidence: dict[str, Evidence] = {}
+        self._charts: dict[str, list[Chart]] = {}
+
+    def evidence(self, make: Callable[[], Evidence]) -> Evidence:
+        if make.__name__ not in self._evidence:
+            self._evidence[make.__name__] = make()
+        return self._evidence[make.__name__]
+
+    def charts(self, make: Callable[[], Evidence]) -> list[Chart]:
+        if make.__name__ not in self._charts:
+            self._charts[make.__name__] = self.evidence(make).charts()
+        return self._charts[make.__name__]
+
+    def path(self, make: Callable[[], Evidence]) -> Path:
+        path = self._folder / f"{make.__name__}.html"
+        if not path.exists():
+            write_page(self.evidence(make), path)
+        return path
+
+    def tampered(self, make: Callable[[], Evidence], change: Callable[[str], str]) -> Path:
+        """The page with its text changed by hand."""
+        text = self.path(make).read_text(encoding="utf-8")
+        changed = change(text)
+        assert changed != text
+        path = self._folder / f"{make.__name__}-tampered.html"
+        path.write_text(changed, encoding="utf-8")
+        return path
