@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -222,7 +223,9 @@ def gather(
         say("other priors")
         others = _other_priors(posterior, report)
         say("leaving out one base at a time")
-        influence = leave_one_out(posterior, level=level, report=report)
+        # A base whose absence leaves a contradiction must not cost the rest of the report.
+        with suppress(ContradictionError):
+            influence = leave_one_out(posterior, level=level, report=report)
     say("predictive check")
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED), level=level)
     return Evidence(
