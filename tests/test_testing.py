@@ -56,7 +56,7 @@ def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
     said = str(caught.value)
-    assert said.startswith("FAIL: the claim does not hold; ")
+    assert said.startswith("FAIL: the posterior lies above the claim; ")
     assert "epsilon exceeds the claimed 1 with probability" in said
     assert "at delta = 0.001" in said
     low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)
@@ -254,12 +254,13 @@ def test_in_a_suite_of_somebody_else(tmp_path: Path) -> None:
     assert run.returncode == 1, run.stdout + run.stderr
     assert "1 failed, 2 passed, 1 warning" in run.stdout
     # The message, the caller's line, and nothing of our own code.
-    assert "FAIL: the claim does not hold; at delta = 0.001, epsilon exceeds the claimed 1" in (
-        run.stdout
+    assert (
+        "FAIL: the posterior lies above the claim; at delta = 0.001, epsilon exceeds the claimed 1"
+        in run.stdout
     )
     assert ">       assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that" in run.stdout
     assert "raise AssertionError(finding(summary))" not in run.stdout
-    assert "InconclusiveWarning: INCONCLUSIVE: the attacks neither refute" in run.stdout
+    assert "InconclusiveWarning: INCONCLUSIVE: the posterior lies on both sides" in run.stdout
     assert "test_privacy.py::test_open" in run.stdout
     # Control: without the test that is refuted the suite passes.
     passing = subprocess.run(

@@ -20,7 +20,7 @@ FAIL_ON = ("fail", "inconclusive")
 
 
 class InconclusiveWarning(UserWarning):
-    """The attacks neither refute the claim nor speak for it."""
+    """The posterior lies on both sides of the claim."""
 
 
 def assert_private(

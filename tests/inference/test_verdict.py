@@ -252,8 +252,8 @@ def test_meanings_differ_and_promise_nothing() -> None:
     assert len({*meanings, untrusted}) == 4
     for meaning in (*meanings, untrusted):
         assert not any(word in meaning for word in ("proof", "prove", "guarantee", "is private"))
-    assert "does not hold" in meanings[2]
-    assert not any("does not hold" in meaning for meaning in (*meanings[:2], untrusted))
+    assert "lies above" in meanings[2]
+    assert not any("lies above" in meaning for meaning in (*meanings[:2], untrusted))
 
 
 def test_public_names() -> None:

@@ -196,7 +196,7 @@ def test_spreadsheets_run_no_name(first: str) -> None:
     ("make", "claim", "badge", "said"),
     [
         (exact, None, "ESTIMATE", "At delta = 0.01, epsilon is "),
-        (exact, 0.2, "FAIL", "look for a mistake in the algorithm"),
+        (exact, 0.2, "FAIL", "Look for a mistake in the algorithm"),
         (exact, 9.0, "PASS", "That is not a proof of privacy."),
         (exact, 2.0, "INCONCLUSIVE", "times as many challenge bases"),
         (stuck, 0.7, "INCONCLUSIVE", "did not reach its accuracy"),
@@ -324,3 +324,38 @@ def test_a_prior_that_cannot_be_widened_does_not_cost_the_page() -> None:
     evidence = gather(exact(epsilon=em.Uniform(upper=400.0)))
     assert [other.factor for other in evidence.other_priors] == [0.5]
     assert 'id="figure-prior"' in page.render(evidence)
+
+
+def test_a_verdict_that_is_the_priors_says_so() -> None:
+    posterior = exact(counts([1], [1], 2))
+    evidence = gather(posterior, claim=7.0)
+    assert evidence.verdict is not None
+    assert evidence.verdict.outcome is em.Outcome.PASS
+    assert evidence.verdict.prior_alone
+    text = page.render(evidence)
+    assert "as the prior alone did before any data" in text
+    assert "should not be quoted as what they found" in text
+    informed = gather(exact(counts([40, 41, 39], [45, 44, 46], 100)), claim=4.0)
+    assert informed.verdict is not None
+    assert informed.verdict.outcome is em.Outcome.PASS
+    assert not informed.verdict.prior_alone
+    assert "prior alone" not in page.render(informed)
+
+
+def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
+    posterior = exact()
+    text = wording.claims_either_way(gather(posterior))
+    passes, fails = (float(value) for value in re.findall(r"of ([\d.]+) or", text))
+    # Two decimals.
+    assert passes == pytest.approx(float(posterior.quantile("epsilon", 0.95)), abs=0.005)
+    assert fails == pytest.approx(float(posterior.quantile("epsilon", 0.05)), abs=0.005)
+    assert em.judge(posterior, claim=passes + 0.01).outcome is em.Outcome.PASS
+    assert em.judge(posterior, claim=fails - 0.01).outcome is em.Outcome.FAIL
+
+
+def test_the_verdict_under_other_priors_is_stated() -> None:
+    evidence = gather(exact(), claim=2.0)
+    said = " ".join(wording.after_verdict(evidence))
+    for other in evidence.other_priors:
+        above = 1 - float(other.epsilon.cdf(2.0))
+        assert f"{probability_text(above)} (INCONCLUSIVE) with the scale x {other.factor:g}" in said

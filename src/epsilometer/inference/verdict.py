@@ -81,11 +81,18 @@ class Verdict:
         """The answer in a few words, never more than it says."""
         if not self.trustworthy:
             return "the computation did not reach its accuracy, so nothing can be said of the claim"
-        return {
-            Outcome.PASS: "nothing speaks against the claim",
-            Outcome.FAIL: "the claim does not hold",
-            Outcome.INCONCLUSIVE: "the attacks neither refute the claim nor speak for it",
+        said = {
+            Outcome.PASS: "the posterior stays below the claim",
+            Outcome.FAIL: "the posterior lies above the claim",
+            Outcome.INCONCLUSIVE: "the posterior lies on both sides of the claim",
         }[self.outcome]
+        return f"{said}, as the prior alone did before any data" if self.prior_alone else said
+
+    @property
+    def prior_alone(self) -> bool:
+        """Whether the prior would have had the same verdict: then the attacks added little."""
+        settled = self.outcome is not Outcome.INCONCLUSIVE
+        return settled and self.thresholds.outcome(self.prior_probability_above) is self.outcome
 
 
 def judge(

@@ -292,6 +292,6 @@ def _warnings(
         found.append(
             f"The model would hardly make counts like these: {listed}. It takes the rates of attacks "
             "to lie anywhere in the region that epsilon and the strength leave them; where they all "
-            "lie near one place, the answer leans on that assumption."
+            "lie near one place, the interval may miss the true epsilon on either side."
         )
     return found

@@ -75,6 +75,7 @@ def render(evidence: Evidence) -> str:
         verdict=verdict,
         thresholds=evidence.thresholds,
         meaning=wording.meaning_of_epsilon(evidence),
+        either_way=wording.claims_either_way(evidence),
         parameters=rows_of_parameters(evidence.summary),
         warnings=[_files.printable(text) for text in evidence.warnings],
         charts=[_chart(chart) for chart in evidence.charts()],

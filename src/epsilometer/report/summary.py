@@ -134,7 +134,7 @@ def plain(value: Any) -> Any:
 def plain_assumptions(model: AuditModel) -> list[str]:
     """What the model takes for granted, one sentence each."""
     sentences = [
-        f"The algorithm is (epsilon, delta)-differentially private with delta = {model.delta:g}.",
+        f"Some epsilon holds for the algorithm at delta = {model.delta:g}; which one is estimated.",
         f"{_epsilon_sentence(model)}",
         f"{_strength_sentence(model)}",
     ]

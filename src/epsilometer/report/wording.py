@@ -8,7 +8,7 @@ from typing import Any
 from epsilometer.inference.outlook import MoreData
 from epsilometer.inference.verdict import Outcome
 from epsilometer.report.evidence import Evidence
-from epsilometer.report.figures.style import pair_text
+from epsilometer.report.figures.style import digits_of, pair_text
 from epsilometer.report.summary import finding, probability_text
 
 FALSE_ALARMS = 0.01
@@ -32,15 +32,36 @@ def after_verdict(evidence: Evidence) -> list[str]:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
     if verdict.outcome is Outcome.FAIL:
         return [
-            "The attacks did better than the claim allows: look for a mistake in the algorithm, in its "
-            "accounting, or in what the claim was said of."
+            "Look for a mistake in the algorithm or in its accounting, and check that the claim is one "
+            "about this training, these neighbours and this delta.",
+            *_with_other_priors(evidence),
         ]
     if verdict.outcome is Outcome.PASS:
         return [
             "That is not a proof of privacy. The posterior allows for attacks that were not the best "
-            "possible, but it cannot know of attacks that nobody tried."
+            "possible, but it cannot know of attacks that nobody tried.",
+            *_with_other_priors(evidence),
         ]
-    return outlook_sentences(evidence)
+    return [*_with_other_priors(evidence), *outlook_sentences(evidence)]
+
+
+def _with_other_priors(evidence: Evidence) -> list[str]:
+    """Whether the verdict is the prior's."""
+    verdict, found = evidence.verdict, []
+    assert verdict is not None
+    if verdict.prior_alone:
+        found.append(
+            f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
+            "to it, and it should not be quoted as what they found."
+        )
+    if evidence.other_priors:
+        said = []
+        for other in evidence.other_priors:
+            above = 1 - float(other.epsilon.cdf(verdict.claim))
+            outcome = verdict.thresholds.outcome(above)
+            said.append(f"{probability_text(above)} ({outcome}) with the scale x {other.factor:g}")
+        found.append(f"With another prior the probability would be {' and '.join(said)}.")
+    return found
 
 
 def outlook_sentences(evidence: Evidence) -> list[str]:
@@ -57,6 +78,11 @@ def outlook_sentences(evidence: Evidence) -> list[str]:
         factor = outlook.challenges.factor or outlook.challenges.largest_factor
         each = factor * int(counts.trials_h0.max())
         found.append(_more(outlook.challenges, "challenges on each base", f"up to {each:,}"))
+    if any(item.surprising for item in evidence.predictive.statistics):
+        found.append(
+            "These forecasts take the model at its word, which the check of its predictions, below, "
+            "does not bear out."
+        )
     if all(more is None or more.factor is None for more in (outlook.bases, outlook.challenges)):
         found.append(
             "Stronger attacks, or challenge points nearer to the worst case, would say more than "
@@ -103,6 +129,22 @@ def meaning_of_epsilon(evidence: Evidence) -> str:
         "the training data. An attacker who accepts a false alarm in one of a hundred cases would "
         f"find at most {shares[1]} of the members at the median epsilon, {shares[0]} at the lower end "
         f"of the interval and {shares[2]} at the upper end; guessing finds 1 %."
+    )
+
+
+def claims_either_way(evidence: Evidence) -> str:
+    """Which claims would pass and which fail; empty for a fixed epsilon."""
+    posterior, thresholds = evidence.posterior, evidence.thresholds
+    if "epsilon" not in posterior.parameters:
+        return ""
+    fails, passes = posterior.quantile(
+        "epsilon", [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
+    )
+    digits = digits_of(float(fails), float(passes))
+    return (
+        f"A claim of {passes:.{digits}f} or more would pass, one of {fails:.{digits}f} or less would "
+        "fail. The attack strength says how near the attacks came to the best possible ones on the "
+        "worst base: 0 is guessing, 1 is that limit."
     )
 
 

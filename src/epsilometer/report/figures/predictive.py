@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilometer.inference.predictive import PredictiveCheck, SortedQuantity
+from epsilometer.inference.predictive import SURPRISING, PredictiveCheck, SortedQuantity
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -38,12 +38,14 @@ class PredictiveChart(Chart):
         text = (
             "Dots: the bases in the order of each rate. Band: where "
             f"{level} of newly made-up attacks with the posterior's epsilon and strength would put "
-            "them. Attacks worse than guessing are reflected."
+            "them. Advantage is 1 less both error rates. Attacks worse than guessing are reflected. "
+            f"P-values below {SURPRISING:g} are marked."
         )
         if odd:
             return (
-                f"{text} Hard to explain by the model: {', '.join(odd)}. Attacks that all aim at one "
-                "false-positive rate do this: the model takes their rates to lie anywhere in the region."
+                f"{text} Hard to explain by the model: {', '.join(odd)}. Attacks near one place do "
+                "this, as when all aim at one false-positive rate: the model takes their rates to lie "
+                "anywhere in the region."
             )
         return f"{text} Nothing checked here is hard to explain by the model."
 

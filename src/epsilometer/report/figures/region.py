@@ -98,8 +98,8 @@ class RegionChart(Chart):
         )
         if self.enlarged:
             text += (
-                " The second plot enlarges the corner on logarithmic axes; no errors are drawn as a "
-                "third of one, and attacks worse than guessing are reflected."
+                " The second plot enlarges the corner on logarithmic axes; a count of 0 is drawn as a "
+                "third of an error, and attacks worse than guessing are reflected."
             )
         return text
 
@@ -195,7 +195,9 @@ class RegionChart(Chart):
         axes.plot(*self.corner_dots(), **dots)
         axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1))
         axes.set(xlabel="false-positive rate (log scale)", ylabel="false-negative rate (log scale)")
-        axes.set_title("the corner enlarged; no errors drawn as a third of one", fontsize=10)
+        axes.set_title(
+            "the corner enlarged; a count of 0 drawn as a third of an error", fontsize=10
+        )
         axes.set_aspect("equal")
 
     def _corner_shade(self, points: int) -> tuple[FloatArray, FloatArray]:
