@@ -359,3 +359,9 @@ def test_the_verdict_under_other_priors_is_stated() -> None:
     for other in evidence.other_priors:
         above = 1 - float(other.epsilon.cdf(2.0))
         assert f"{probability_text(above)} (INCONCLUSIVE) with the scale x {other.factor:g}" in said
+
+
+def test_the_page_is_as_large_as_the_readme_says(hostile: tuple[Evidence, str]) -> None:
+    size = len(hostile[1].encode())
+    # "About 6 MB, most of it Plotly", whose script alone grows with its versions.
+    assert 5e6 < size < 8e6

@@ -26,7 +26,7 @@ from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report import data, wording
 from epsilometer.report.evidence import Evidence, Origin, gather
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.style import PAGE_COLOURS
+from epsilometer.report.figures.style import PAGE_COLOURS, pair_text
 from epsilometer.report.summary import LABELS, probability_text, rows_of_parameters
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
@@ -181,7 +181,7 @@ def _without(row: dict[str, Any]) -> str:
     found = row.get("epsilon_without")
     if found is None:
         return ""
-    text = wording.interval_text(found["interval"])
+    text = pair_text(*found["interval"])
     return text if found["reliable"] else f"about {text}"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from epsilometer.inference.outlook import MoreData
 from epsilometer.inference.verdict import Outcome
 from epsilometer.report.evidence import Evidence
-from epsilometer.report.figures.style import digits_of, pair_text
-from epsilometer.report.summary import finding, probability_text
+from epsilometer.report.figures.style import digits_of
+from epsilometer.report.summary import engine_sentence, finding, probability_text
 
 FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""
@@ -223,8 +223,6 @@ def facts(evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def _engine(summary: dict[str, Any]) -> str:
-    from epsilometer.report.summary import engine_sentence
-
     return f"{engine_sentence(summary)}; {summary['seconds']:.2f} s"
 
 
@@ -243,8 +241,3 @@ def _settings(settings: dict[str, Any]) -> str:
         for name, value in settings.items()
     }
     return ", ".join(f"{name}={value}" for name, value in shown.items()) or "none"
-
-
-def interval_text(interval: list[float]) -> str:
-    """An interval with sensible decimals."""
-    return pair_text(*interval)

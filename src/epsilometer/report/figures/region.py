@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.predictive import fold
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
@@ -120,7 +121,7 @@ class RegionChart(Chart):
     def corner_dots(self) -> tuple[FloatArray, FloatArray]:
         """The attacks as the enlarged corner shows them; no errors stand at a third of one."""
         counts = self.posterior.counts
-        alpha, beta = folded(counts)
+        alpha, beta = fold(counts.false_positive_rates, counts.false_negative_rates)
         return (
             np.maximum(alpha, 1 / (3 * counts.trials_h0)),
             np.maximum(beta, 1 / (3 * counts.trials_h1)),
@@ -252,13 +253,6 @@ class RegionChart(Chart):
             yaxis=axis | {"dtick": 1, "scaleanchor": "x"},
         )
         return style.panel(data, frame, square=True)
-
-
-def folded(counts: AttackCounts) -> tuple[FloatArray, FloatArray]:
-    """Error rates with attacks worse than guessing reflected: the region is symmetric in that."""
-    alpha, beta = counts.false_positive_rates, counts.false_negative_rates
-    above = alpha + beta > 1
-    return np.where(above, 1 - alpha, alpha), np.where(above, 1 - beta, beta)
 
 
 def _cells(points: int) -> FloatArray:
