@@ -15,12 +15,24 @@ SOURCE = ROOT / "src" / "epsilometer"
 MAY_IMPORT = {
     "model": set(),
     "inference": {"model"},
-    "report": {"model", "inference", "attacks"},
+    "baselines": {"model"},
+    "calibration": {"model", "inference", "baselines", "attacks"},
+    "report": {"model", "inference", "baselines", "attacks"},
     "attacks": {"model"},
     "measurement": {"model", "attacks"},
     "datasets": {"model", "attacks", "measurement"},
     "training": {"model", "attacks", "measurement"},
-    "cli": {"model", "inference", "report", "attacks", "measurement", "datasets", "training"},
+    "cli": {
+        "model",
+        "inference",
+        "baselines",
+        "calibration",
+        "report",
+        "attacks",
+        "measurement",
+        "datasets",
+        "training",
+    },
 }
 """Inference and measurement never meet: error counts are all that passes between them."""
 

@@ -35,9 +35,6 @@ target_alpha = 0.1
 likelihood = "binomial"
 delta = 0.1
 """
-pytestmark = pytest.mark.xdist_group("report")
-"""One worker makes the results that the tests share."""
-
 FAIL, INCONCLUSIVE, PASS = "1", "2.9", "6"
 """Claims that the counts above refute, leave open, and leave standing."""
 

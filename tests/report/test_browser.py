@@ -52,9 +52,6 @@ from tests.report.browser import (
     visit,
 )
 
-pytestmark = pytest.mark.xdist_group("browser")
-"""One worker has the browser and its pages; they would be made once more for another."""
-
 FloatArray = NDArray[np.float64]
 Make = Callable[[], Evidence]
 Open = Callable[[Make], Visit]
