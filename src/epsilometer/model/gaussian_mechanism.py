@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.optimize.elementwise import find_root
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
+from epsilometer.errors import InputError
 
 
 def gaussian_delta(epsilon: float, *, sensitivity: float, noise: float) -> float:
@@ -59,3 +63,42 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
     while excess(high) > 0:
         high *= 2
     return float(brentq(excess, 0.0, high, xtol=1e-10))
+
+
+def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> NDArray[np.float64]:
+    """`gaussian_epsilon` for many separations mu = sensitivity / noise at once.
+
+    Parameters
+    ----------
+    separation
+        mu >= 0, any shape; 0 gives 0.
+    delta
+        In (0, 1).
+
+    Examples
+    --------
+    >>> np.round(epsilon_of_gaussian([0.0, 0.5, 1.0], 1e-5), 6).tolist()
+    [0.0, 1.993091, 4.377178]
+    """
+    mu = np.asarray(separation, dtype=float)
+    if not np.all(mu >= 0):
+        raise InputError(f"expected separation >= 0, got separation={mu.min()}.")
+    delta = _validate.delta(delta)
+    if delta == 0:
+        return np.where(mu > 0, np.inf, 0.0)
+
+    def excess(epsilon: NDArray[np.float64], mu: NDArray[np.float64]) -> NDArray[np.float64]:
+        lost = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        return np.asarray(ndtr(mu / 2 - epsilon / mu) - lost - delta)
+
+    result = np.zeros(mu.shape)
+    leaks = 2 * ndtr(mu / 2) - 1 > delta
+    some = mu[leaks]
+    if some.size:
+        # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
+        high = some * (some / 2 - ndtri(delta))
+        root = find_root(
+            excess, (np.zeros(some.shape), high), args=(some,), tolerances={"xatol": 1e-11}
+        )
+        result[leaks] = root.x
+    return result

@@ -1,0 +1,60 @@
+"""One answer from several challenge bases: the best of them, paid for, or all of them pooled.
+
+Both are about the algorithm, whose epsilon no base's attack can exceed.
+"""
+
+from __future__ import annotations
+
+from epsilometer.baselines.estimator import CountEstimator, check_significance
+from epsilometer.model.counts import AttackCounts
+
+
+def best_base(
+    estimator: CountEstimator, counts: AttackCounts, delta: float, significance: float = 0.05
+) -> float:
+    """Largest lower bound of any base, each with an equal share of the error (union bound).
+
+    Examples
+    --------
+    >>> from epsilometer.baselines.intervals import ClopperPearson
+    >>> counts = AttackCounts(
+    ...     false_positives=[10, 40], trials_h0=100, false_negatives=[10, 40], trials_h1=100
+    ... )
+    >>> round(best_base(ClopperPearson(), counts, 0.0), 4)
+    1.4645
+    """
+    share = check_significance(significance) / len(counts)
+    return float(estimator.lower(counts, delta, share).max())
+
+
+def best_interval(
+    estimator: CountEstimator, counts: AttackCounts, delta: float, significance: float = 0.1
+) -> tuple[float, float]:
+    """Interval of the strongest attack's epsilon: the largest ends, the error shared among the bases."""
+    share = check_significance(significance) / len(counts)
+    low, high = estimator.interval(counts, delta, share)
+    return float(low.max()), float(high.max())
+
+
+def pooled(counts: AttackCounts) -> AttackCounts:
+    """The counts of all bases added up, as one base.
+
+    The region R is convex, so the mean error rates of attacks on a private algorithm lie in it too; and
+    a sum of trials with different rates spreads less than a binomial with their mean (Hoeffding 1956),
+    so exact limits stay limits.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10, 40], trials_h0=100, false_negatives=[10, 40], trials_h1=100
+    ... )
+    >>> pooled(counts).false_positives.tolist()
+    [50]
+    """
+    return AttackCounts(
+        false_positives=[int(counts.false_positives.sum())],
+        trials_h0=int(counts.trials_h0.sum()),
+        false_negatives=[int(counts.false_negatives.sum())],
+        trials_h1=int(counts.trials_h1.sum()),
+        names=["all bases"],
+    )

@@ -1,0 +1,71 @@
+"""What every estimator of this folder answers, and in which words it describes itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+
+FloatArray = NDArray[np.float64]
+
+
+class Kind(StrEnum):
+    """What an estimator's numbers are."""
+
+    EXACT_BOUND = "bound"
+    """Errs at most as often as stated, for any number of trials."""
+    APPROXIMATE_BOUND = "approximate bound"
+    """Errs about as often as stated when there are many trials."""
+    CREDIBLE = "credible interval"
+    """Probability after the counts, under a prior."""
+    POINT = "estimate"
+    """One number without a statement of its error."""
+
+
+class CountEstimator(Protocol):
+    """An estimator that reads error counts, all challenge bases at once.
+
+    ``lower`` alone errs with probability at most ``significance``; ``interval`` splits it in two.
+    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
+    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
+    do better.
+    """
+
+    label: ClassVar[str]
+    kind: ClassVar[Kind]
+    assumes: ClassVar[str]
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base."""
+        ...
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
+        ...
+
+
+def check_significance(value: object) -> float:
+    """Return ``value`` if it can be the probability that a bound errs: 0 < significance < 1."""
+    number = _validate.unit_interval("significance", value)
+    if not 0 < number < 1:
+        raise InputError(f"expected 0 < significance < 1, got significance={number}.")
+    return number
+
+
+def check_positive_delta(value: object, *, who: str) -> float:
+    """Return ``value`` if it is a delta above 0, which ``who`` needs."""
+    delta = _validate.delta(value)
+    if delta == 0:
+        raise InputError(
+            f"expected delta > 0, got delta=0.0: {who} takes the mechanism for a Gaussian one, "
+            "whose epsilon at delta 0 is infinite."
+        )
+    return delta

@@ -1,0 +1,82 @@
+"""Epsilon of the Gaussian mechanism that two error rates call for.
+
+If the algorithm is mu-GDP, an attack has Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong, Roth and Su
+2022).  Upper limits of both rates, each with half of the error, give a lower bound of mu; the epsilon of
+mu at delta follows (Nasr et al. 2023).  It bounds the algorithm's own epsilon only if the algorithm's
+trade-off curve is Gaussian; a Laplace mechanism with epsilon = 1 is covered by mu = 1.03, whose epsilon
+at delta = 1e-5 is 4.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from epsilometer.baselines import rates
+from epsilometer.baselines.estimator import Kind, check_positive_delta, check_significance
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+FloatArray = NDArray[np.float64]
+
+
+def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
+    """Separation mu at which a Gaussian mechanism just allows these rates; 0 where they sum to 1.
+
+    Infinite where a rate is 0.
+
+    Examples
+    --------
+    >>> round(float(separation(0.3085375387, 0.3085375387)), 6)
+    1.0
+    """
+    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+    return np.asarray(np.where(alpha + beta < 1, -ndtri(alpha) - ndtri(beta), 0.0))
+
+
+@dataclass(frozen=True)
+class GaussianRates:
+    """Epsilon at delta from Clopper-Pearson limits of the rates, the mechanism taken for Gaussian.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10], trials_h0=100, false_negatives=[10], trials_h1=100
+    ... )
+    >>> round(float(GaussianRates().lower(counts, 1e-5)[0]), 4)
+    9.1439
+    """
+
+    label: ClassVar[str] = "Gaussian DP"
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    assumes: ClassVar[str] = (
+        "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
+    )
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base."""
+        return self._ends(counts, delta, check_significance(significance) / 2)[0]
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both ends for each base, each erring with half of ``significance``."""
+        return self._ends(counts, delta, check_significance(significance) / 4)
+
+    def _ends(
+        self, counts: AttackCounts, delta: float, tail: float
+    ) -> tuple[FloatArray, FloatArray]:
+        delta = check_positive_delta(delta, who=self.label)
+        x, n0 = counts.false_positives, counts.trials_h0
+        y, n1 = counts.false_negatives, counts.trials_h1
+        highest = [rates.clopper_pearson_upper(c, n, tail) for c, n in ((x, n0), (y, n1))]
+        lowest = [rates.clopper_pearson_lower(c, n, tail) for c, n in ((x, n0), (y, n1))]
+        far = separation(lowest[0], lowest[1])
+        upper = np.full(len(counts), np.inf)
+        known = np.isfinite(far)
+        upper[known] = epsilon_of_gaussian(far[known], delta)
+        return epsilon_of_gaussian(separation(highest[0], highest[1]), delta), upper

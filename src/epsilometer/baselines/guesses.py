@@ -1,0 +1,109 @@
+"""The one-run bounds on error counts: decisions of one attack taken as guesses about canaries.
+
+The attack's trials are the canaries and its decisions the guesses: those that say "member" only, or
+all.  Which is to be fixed before the counts are seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.one_run import epsilon_one_run
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
+from epsilometer.model.counts import AttackCounts
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntArray, IntArray]:
+    """Canaries, guesses and right guesses of each base."""
+    canaries = counts.trials_h0 + counts.trials_h1
+    right = counts.trials_h1 - counts.false_negatives
+    guesses = right + counts.false_positives
+    if all_trials:
+        return canaries, canaries, canaries - counts.false_positives - counts.false_negatives
+    return canaries, guesses, right
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """Steinke's bound; see `one_run.py`.
+
+    Parameters
+    ----------
+    all_trials
+        Take "not a member" for a guess too; else only "member" counts, as in jax_privacy.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
+    ... )
+    >>> round(float(OneRun().lower(counts, 1e-5)[0]), 4)
+    1.6261
+    """
+
+    all_trials: bool = False
+
+    label: ClassVar[str] = "one run"
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base."""
+        guessed = _guessed(counts, all_trials=self.all_trials)
+        return epsilon_one_run(*guessed, delta, check_significance(significance))
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """The lower end with half of the error; no upper end."""
+        low = self.lower(counts, delta, check_significance(significance) / 2)
+        return low, np.full(len(counts), np.inf)
+
+
+@dataclass(frozen=True)
+class OneRunFdp:
+    """Mahloujifar's bound; see `one_run_fdp.py`.
+
+    Parameters
+    ----------
+    all_trials
+        As for `OneRun`.
+    family
+        Of trade-off curves; `ApproximateDP()` holds for every algorithm.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10], trials_h0=500, false_negatives=[410], trials_h1=500
+    ... )
+    >>> round(float(OneRunFdp().lower(counts, 1e-5)[0]), 4)
+    1.6143
+    """
+
+    all_trials: bool = False
+    family: Family = field(default_factory=ApproximateDP)
+
+    label: ClassVar[str] = "one run, f-DP"
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base."""
+        guessed = _guessed(counts, all_trials=self.all_trials)
+        significance = check_significance(significance)
+        return epsilon_one_run_fdp(*guessed, delta, significance, family=self.family)
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """The lower end with half of the error; no upper end."""
+        low = self.lower(counts, delta, check_significance(significance) / 2)
+        return low, np.full(len(counts), np.inf)

@@ -1,0 +1,145 @@
+"""Auditing in one training run (Steinke, Nasr and Jagielski 2023): epsilon from guesses of membership.
+
+m canaries are each in or out of one training set by a fair coin.  The auditor guesses r of them and is
+right about v.  Under (epsilon, delta)-DP the number right is hardly more than Binomial(r, q) with
+q = 1 / (1 + e^-epsilon), which gives a p-value and, inverted, a lower bound of epsilon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize.elementwise import find_root
+from scipy.special import betainc, expit, logit
+
+from epsilometer import _validate
+from epsilometer.baselines.estimator import check_significance
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+_TOLERANCE = 1e-9
+
+
+def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> list[FloatArray]:
+    """Return the three as floats of one shape if 0 <= correct <= guesses <= canaries."""
+    m, r, v = (np.asarray(x, dtype=float) for x in np.broadcast_arrays(canaries, guesses, correct))
+    bad = ~((v >= 0) & (v <= r) & (r <= m) & (m >= 1))
+    if bad.any():
+        first = tuple(int(x[bad].flat[0]) for x in (m, r, v))
+        raise InputError(
+            "expected 0 <= correct <= guesses <= canaries and at least one canary, "
+            f"got canaries={first[0]}, guesses={first[1]}, correct={first[2]}."
+        )
+    return [m, r, v]
+
+
+def _at_least(correct: FloatArray, guesses: FloatArray, chance: FloatArray) -> FloatArray:
+    """P(Binomial(guesses, chance) >= correct); 1 where correct <= 0."""
+    some = np.maximum(correct, 1.0)
+    tail = betainc(some, guesses - some + 1, chance)
+    return np.asarray(np.where(correct <= 0, 1.0, tail))
+
+
+def one_run_p_value(
+    canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike, epsilon: ArrayLike, delta: float
+) -> FloatArray:
+    """Largest probability, over (epsilon, delta)-DP algorithms, of being right this often.
+
+    P(W >= v) + 2 m delta max over i = 1 .. v of P(v > W >= v - i) / i, with W ~ Binomial(r, q), cut
+    at 1 (theorem 5.2 and its algorithm in appendix D of that paper).
+
+    Parameters
+    ----------
+    canaries, guesses, correct
+        m >= r >= v >= 0.
+    epsilon
+        >= 0, broadcast against them.
+    delta
+        In [0, 1).
+
+    Examples
+    --------
+    >>> f"{one_run_p_value(1000, 100, 90, 1.0, 0.0):.5e}"
+    '2.73581e-05'
+    """
+    delta = _validate.delta(delta)
+    m, r, v = check_guesses(canaries, guesses, correct)
+    m, r, v, eps = np.broadcast_arrays(m, r, v, np.asarray(epsilon, dtype=float))
+    chance = expit(eps)
+    right = _at_least(v, r, chance)
+    if delta == 0:
+        return right
+    return np.minimum(1.0, right + 2 * m * delta * _largest_mean(v, r, chance, right))
+
+
+def _largest_mean(
+    v: FloatArray, r: FloatArray, chance: FloatArray, right: FloatArray
+) -> FloatArray:
+    """Largest P(v > W >= v - i) / i over i = 1 .. v: the largest mean probability just below v.
+
+    As a function of i the mean rises while the next probability is above it and then falls, because
+    the binomial probabilities have one peak; so the best i is found by bisection on that condition.
+    """
+    low, high = np.ones_like(v), np.maximum(v, 1.0)
+    while np.any(low < high):
+        middle = np.floor((low + high) / 2)
+        here = (_at_least(v - middle, r, chance) - right) / middle
+        further = (_at_least(v - middle - 1, r, chance) - right) / (middle + 1)
+        rising = (further > here) & (middle < v)
+        low, high = np.where(rising, middle + 1, low), np.where(rising, high, middle)
+        low = np.minimum(low, high)
+    mean = (_at_least(v - low, r, chance) - right) / low
+    return np.where(v >= 1, np.maximum(mean, 0.0), 0.0)
+
+
+def epsilon_one_run(
+    canaries: ArrayLike,
+    guesses: ArrayLike,
+    correct: ArrayLike,
+    delta: float,
+    significance: ArrayLike = 0.05,
+) -> FloatArray:
+    """Largest epsilon that the guesses refute: its p-value is ``significance``; 0 if none is refuted.
+
+    ``get_eps_audit(m, r, v, delta, p)`` of the paper's appendix, with its order of arguments.  To 1e-9.
+
+    Parameters
+    ----------
+    canaries, guesses, correct
+        m >= r >= v >= 0, any shapes that broadcast.
+    delta
+        In [0, 1).
+    significance
+        Probability that the bound errs, in (0, 1); an array for several.
+
+    Examples
+    --------
+    >>> round(float(epsilon_one_run(1000, 100, 100, 1e-5)), 5)
+    3.46538
+    """
+    delta = _validate.delta(delta)
+    level = np.asarray(significance, dtype=float)
+    for end in (level.min(), level.max()):
+        check_significance(float(end))
+    m, r, v = check_guesses(canaries, guesses, correct)
+    m, r, v, level = np.broadcast_arrays(m, r, v, level)
+    result = np.zeros(m.shape)
+    refuted = one_run_p_value(m, r, v, 0.0, delta) < level
+    m, r, v, level = (x[refuted] for x in (m, r, v, level))
+    if not m.size:
+        return result
+    # P(W >= v) >= q^r: at q = level^(1/r) no number of right guesses refutes.
+    high = logit(level ** (1 / r)) + 1.0
+
+    def excess(
+        epsilon: FloatArray, m: FloatArray, r: FloatArray, v: FloatArray, level: FloatArray
+    ) -> FloatArray:
+        p_value = np.maximum(one_run_p_value(m, r, v, epsilon, delta), 1e-300)
+        return np.asarray(np.log(p_value / level))
+
+    root = find_root(
+        excess, (np.zeros(m.shape), high), args=(m, r, v, level), tolerances={"xatol": _TOLERANCE}
+    )
+    result[refuted] = root.x
+    return result

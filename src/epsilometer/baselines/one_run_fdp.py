@@ -1,0 +1,169 @@
+"""Auditing f-differential privacy in one run (Mahloujifar, Melis and Chaudhuri 2024).
+
+The same guesses as in `one_run.py`, judged by a recursion over how many of them can be right when the
+algorithm's trade-off curve is f.  The curve comes from a family with one parameter; the largest
+parameter that the guesses refute becomes an epsilon at delta.
+
+Which family is the assumption.  `ApproximateDP` makes the weakest, (epsilon, delta)-DP itself, and
+bounds epsilon for any algorithm.  `GaussianDP` takes the algorithm for a Gaussian mechanism, as
+jax_privacy does: tighter if it is one, and otherwise about the Gaussian mechanism that covers it, whose
+epsilon may be far above the algorithm's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize.elementwise import find_root
+from scipy.special import ndtr, ndtri
+
+from epsilometer import _validate
+from epsilometer.baselines.estimator import check_positive_delta, check_significance
+from epsilometer.baselines.one_run import check_guesses
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+FloatArray = NDArray[np.float64]
+
+_TOLERANCE = 1e-9
+_FIRST_BRACKET = 1.0
+_LARGEST_PARAMETER = 512.0
+
+
+class Family(Protocol):
+    """Trade-off curves that fall as their parameter grows; at 0 nothing can be told apart."""
+
+    def least_false_positive_rate(
+        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
+    ) -> FloatArray:
+        """Least false-positive rate of a test with this true-positive rate."""
+        ...
+
+    def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
+        """What the parameter says about epsilon at delta."""
+        ...
+
+
+@dataclass(frozen=True)
+class ApproximateDP:
+    """The curve of (epsilon, delta)-DP; its parameter is epsilon.  Holds for every algorithm."""
+
+    def least_false_positive_rate(
+        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
+    ) -> FloatArray:
+        """Where the two edges of R(epsilon, delta) leave room."""
+        shallow = (true_positive_rate - delta) * np.exp(-parameter)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steep = 1 - delta - np.exp(parameter) * (1 - true_positive_rate)
+        return np.maximum(0.0, np.fmax(shallow, steep))
+
+    def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
+        """The parameter itself."""
+        return parameter
+
+
+@dataclass(frozen=True)
+class GaussianDP:
+    """The curve of two normal distributions a distance apart; its parameter is that distance, mu."""
+
+    def least_false_positive_rate(
+        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
+    ) -> FloatArray:
+        """Phi(Phi^-1(TPR) - mu)."""
+        return np.asarray(ndtr(ndtri(true_positive_rate) - parameter))
+
+    def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
+        """Epsilon of the Gaussian mechanism at delta."""
+        return epsilon_of_gaussian(parameter, check_positive_delta(delta, who="GaussianDP"))
+
+
+def _excess(
+    family: Family,
+    parameter: FloatArray,
+    m: FloatArray,
+    r: FloatArray,
+    v: FloatArray,
+    level: FloatArray,
+    delta: float,
+) -> FloatArray:
+    """Above 0 where the family's curve at ``parameter`` is refuted.
+
+    ``right`` and ``wrong`` stand for P(the canary is guessed rightly (wrongly), at least i of the
+    guesses right), starting from what a probability ``level`` of seeing v or more would leave at
+    i = v.  Going down in i, the curve forces ``wrong`` up, and counting forces ``right`` with it
+    (theorem 9 and algorithm 3 of that paper).  More than r / m in all cannot be.
+    """
+    right, wrong = level * v / m, level * (r - v) / m
+    moving = np.ones(m.shape, dtype=bool)
+    i = v - 1
+    while np.any(moving & (i >= 0)):
+        moving &= i >= 0
+        raised = np.maximum(wrong, family.least_false_positive_rate(right, parameter, delta))
+        raised = np.where(moving, raised, wrong)
+        moving &= raised > wrong  # once it rests, nothing moves any more
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = right + i / (r - i) * (raised - wrong)
+        right = np.where(moving, np.minimum(grown, 1.0), right)
+        wrong = raised
+        i = i - 1
+    return np.asarray(right + wrong - r / m)
+
+
+def epsilon_one_run_fdp(
+    canaries: ArrayLike,
+    guesses: ArrayLike,
+    correct: ArrayLike,
+    delta: float,
+    significance: ArrayLike = 0.05,
+    *,
+    family: Family | None = None,
+) -> FloatArray:
+    """Epsilon at delta of the largest parameter that the guesses refute; 0 if none.
+
+    Parameters
+    ----------
+    canaries, guesses, correct
+        m >= r >= v >= 0, any shapes that broadcast.
+    delta
+        In [0, 1); above 0 for `GaussianDP`.
+    significance
+        Probability that the bound errs, in (0, 1); an array for several.
+    family
+        `ApproximateDP()` unless given.
+
+    Examples
+    --------
+    >>> round(float(epsilon_one_run_fdp(1000, 100, 100, 1e-5, family=GaussianDP())), 5)
+    5.54903
+    """
+    family = ApproximateDP() if family is None else family
+    delta = _validate.delta(delta)
+    level = np.asarray(significance, dtype=float)
+    for end in (level.min(), level.max()):
+        check_significance(float(end))
+    m, r, v = check_guesses(canaries, guesses, correct)
+    m, r, v, level = np.broadcast_arrays(m, r, v, level)
+    parameter = np.zeros(m.shape)
+    refuted = _excess(family, parameter, m, r, v, level, delta) > 0
+    refuted &= r > 0
+    m, r, v, level = (x[refuted] for x in (m, r, v, level))
+    if m.size:
+        low, high = np.zeros(m.shape), np.full(m.shape, _FIRST_BRACKET)
+        while True:
+            above = _excess(family, high, m, r, v, level, delta) > 0
+            if not above.any() or high.max() >= _LARGEST_PARAMETER:
+                break
+            low, high = np.where(above, high, low), np.where(above, 2 * high, high)
+
+        def excess(
+            parameter: FloatArray, m: FloatArray, r: FloatArray, v: FloatArray, level: FloatArray
+        ) -> FloatArray:
+            return _excess(family, parameter, m, r, v, level, delta)
+
+        root = find_root(
+            excess, (low, high), args=(m, r, v, level), tolerances={"xatol": _TOLERANCE}
+        )
+        parameter[refuted] = root.x
+    return family.epsilon(parameter, delta)

@@ -1,0 +1,353 @@
+"""Epsilon from scores of canaries: `CanaryScoreAuditor`, called as jax_privacy's class of that name.
+
+Reading score files is in `scores_files.py`, cutting scores in `thresholds.py`, the bounds at given
+cuts in the modules of the estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _validate
+from epsilometer.baselines import thresholds
+from epsilometer.baselines.estimator import CountEstimator, check_significance
+from epsilometer.baselines.gaussian import GaussianRates
+from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.one_run import epsilon_one_run
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
+from epsilometer.baselines.thresholds import (
+    Bonferroni,
+    Cuts,
+    Explicit,
+    MultiSplit,
+    Ranks,
+    Split,
+    ThresholdStrategy,
+)
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+
+FloatArray = NDArray[np.float64]
+
+# A bound of epsilon at each of several cuts, each erring with the given probability.
+CutBound = Callable[["CanaryScoreAuditor", Cuts, float], FloatArray]
+
+RANKS = Ranks()
+ANY_ALGORITHM = ApproximateDP()
+
+
+class CanaryScoreAuditor:
+    """Attack scores of canaries that were in the training set and of canaries that were not.
+
+    Every bound takes ``significance`` (the probability with which it may exceed the true epsilon) and
+    ``delta``, and pays for the choice of its threshold as `thresholds.py` says; `Ranks()` unless
+    given.
+
+    Parameters
+    ----------
+    in_canary_scores, out_canary_scores
+        One-dimensional, finite, at least one each; higher means member.
+
+    Examples
+    --------
+    >>> from scipy.special import ndtri
+    >>> grid = ndtri((np.arange(1000) + 0.5) / 1000)
+    >>> auditor = CanaryScoreAuditor(grid + 1, grid)
+    >>> round(auditor.epsilon_clopper_pearson(0.05, threshold_strategy=Explicit(0.5)), 7)
+    0.6692209
+    """
+
+    def __init__(self, in_canary_scores: ArrayLike, out_canary_scores: ArrayLike) -> None:
+        self._members = _checked("in_canary_scores", in_canary_scores)
+        self._others = _checked("out_canary_scores", out_canary_scores)
+        self._in_order = np.sort(self._members), np.sort(self._others)
+
+    @property
+    def num_in(self) -> int:
+        """Canaries that were in."""
+        return len(self._members)
+
+    @property
+    def num_out(self) -> int:
+        """Canaries that were not."""
+        return len(self._others)
+
+    def counts_at(self, threshold: float) -> AttackCounts:
+        """Error counts when scores at or above ``threshold`` are called members."""
+        cuts = thresholds.cuts_at(*self._in_order, np.array([Explicit(threshold).threshold]))
+        return self._counts(cuts)
+
+    def epsilon_lower(
+        self,
+        estimator: CountEstimator,
+        significance: float = 0.05,
+        delta: float = 0.0,
+        one_sided: bool = False,
+        *,
+        threshold_strategy: ThresholdStrategy = RANKS,
+    ) -> float:
+        """Lower bound by any estimator from counts, at the best of the strategy's cuts.
+
+        ``one_sided`` says which cuts `Ranks` tries: those with few false positives only, or those
+        with few false negatives too.
+        """
+
+        def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
+            return estimator.lower(auditor._counts(cuts), delta, error)
+
+        return self._best(bound, significance, threshold_strategy, one_sided=one_sided)
+
+    def epsilon_clopper_pearson(
+        self,
+        significance: float,
+        delta: float = 0.0,
+        one_sided: bool = True,
+        *,
+        threshold_strategy: ThresholdStrategy = RANKS,
+    ) -> float:
+        """Lower bound from exact limits of both error rates, half the error to each.
+
+        Parameters
+        ----------
+        one_sided
+            TPR / FPR only; else TNR / FNR too.
+        """
+        return self.epsilon_lower(
+            ClopperPearson(one_sided=one_sided),
+            significance,
+            delta,
+            one_sided,
+            threshold_strategy=threshold_strategy,
+        )
+
+    def epsilon_from_gdp(
+        self,
+        significance: float,
+        delta: float,
+        *,
+        threshold_strategy: ThresholdStrategy = RANKS,
+    ) -> float:
+        """Epsilon at delta of the Gaussian mechanism that the rates call for; see `gaussian.py`."""
+        return self.epsilon_lower(
+            GaussianRates(), significance, delta, threshold_strategy=threshold_strategy
+        )
+
+    def epsilon_one_run(
+        self,
+        significance: float,
+        delta: float,
+        one_sided: bool = True,
+        *,
+        threshold_strategy: ThresholdStrategy = RANKS,
+    ) -> float:
+        """Steinke's bound, for canaries put in by a fair coin each, all in one run.
+
+        Parameters
+        ----------
+        one_sided
+            Guess only the highest scores to be members; else as many of the lowest not to be, which
+            needs `Ranks`.
+        """
+        bound = partial(_one_run, delta=_validate.delta(delta), one_sided=one_sided)
+        return self._best_guesses(bound, significance, threshold_strategy, one_sided=one_sided)
+
+    def epsilon_one_run_fdp(
+        self,
+        significance: float,
+        delta: float,
+        one_sided: bool = True,
+        *,
+        threshold_strategy: ThresholdStrategy = RANKS,
+        family: Family = ANY_ALGORITHM,
+    ) -> float:
+        """Mahloujifar's bound from the same guesses; jax_privacy's has ``family=GaussianDP()``."""
+        bound = partial(
+            _one_run_fdp, delta=_validate.delta(delta), one_sided=one_sided, family=family
+        )
+        return self._best_guesses(bound, significance, threshold_strategy, one_sided=one_sided)
+
+    def epsilon_raw_counts(self, min_count: int = 50, delta: float = 0.0) -> float:
+        """Largest log((TPR - delta) / FPR) with at least ``min_count`` false positives: an estimate.
+
+        Nothing is said about its error; no bound of anything.
+        """
+        least = _validate.whole_number("min_count", min_count)
+        delta = _validate.delta(delta)
+        if least >= self.num_out:
+            return 0.0
+        smallest = least / self.num_out
+        cuts = thresholds.hull_cuts(*self._in_order)
+        fpr = cuts.false_positives / self.num_out
+        tpr = 1 - cuts.false_negatives / self.num_in
+        kept = cuts.false_positives >= least
+        fpr = np.append(fpr[kept], smallest)
+        tpr = np.append(tpr[kept], self.tpr_at_given_fpr(smallest))
+        with np.errstate(divide="ignore"):
+            values = np.log(np.maximum(tpr - delta, 0.0)) - np.log(fpr)
+        return max(0.0, float(values.max()))
+
+    def tpr_at_given_fpr(self, fpr: float) -> float:
+        """Largest true-positive rate at this false-positive rate, cuts mixed where that helps."""
+        wanted = _validate.unit_interval("fpr", fpr)
+        cuts = thresholds.hull_cuts(*self._in_order)
+        found = np.interp(
+            wanted,
+            cuts.false_positives[::-1] / self.num_out,
+            1 - cuts.false_negatives[::-1] / self.num_in,
+        )
+        if wanted == 0:  # several cuts may have no false positive; the best is the lowest
+            free = cuts.false_positives == 0
+            found = 1 - cuts.false_negatives[free].min() / self.num_in
+        return float(found)
+
+    def attack_auroc(self) -> float:
+        """Area under the hull of the ROC curve, as jax_privacy has it."""
+        cuts = thresholds.hull_cuts(*self._in_order)
+        tnr = 1 - cuts.false_positives / self.num_out
+        fnr = cuts.false_negatives / self.num_in
+        return float(np.trapezoid(tnr, fnr))
+
+    def max_accuracy(self) -> float:
+        """Largest share of all canaries that one threshold gets right."""
+        cuts = thresholds.hull_cuts(*self._in_order)
+        wrong = cuts.false_positives + cuts.false_negatives
+        return float(1 - wrong.min() / (self.num_in + self.num_out))
+
+    def _counts(self, cuts: Cuts) -> AttackCounts:
+        return AttackCounts(
+            false_positives=cuts.false_positives,
+            trials_h0=self.num_out,
+            false_negatives=cuts.false_negatives,
+            trials_h1=self.num_in,
+        )
+
+    def _best(
+        self,
+        bound: CutBound,
+        significance: float,
+        strategy: ThresholdStrategy,
+        *,
+        one_sided: bool,
+    ) -> float:
+        """The largest bound over the strategy's cuts, each with its share of the error."""
+        significance = check_significance(significance)
+        if isinstance(strategy, Ranks):
+            cuts = thresholds.rank_cuts(*self._in_order, strategy, one_sided=one_sided)
+            return float(bound(self, cuts, significance / len(cuts)).max())
+        return self._best_by_value(bound, significance, strategy)
+
+    def _best_guesses(
+        self,
+        bound: CutBound,
+        significance: float,
+        strategy: ThresholdStrategy,
+        *,
+        one_sided: bool,
+    ) -> float:
+        """The same for one-run bounds, whose ranks are of all scores together."""
+        significance = check_significance(significance)
+        if isinstance(strategy, Ranks):
+            together = np.sort(np.concatenate(self._in_order))
+            most = len(together) if one_sided else len(together) // 2
+            ranks = strategy.of(max(most, 1))
+            cuts = thresholds.cuts_at(*self._in_order, together[len(together) - ranks])
+            return float(bound(self, cuts, significance / len(ranks)).max())
+        if not one_sided:
+            raise InputError("expected threshold_strategy=Ranks() for one_sided=False.")
+        return self._best_by_value(bound, significance, strategy)
+
+    def _best_by_value(
+        self,
+        bound: CutBound,
+        significance: float,
+        strategy: Explicit | Split | MultiSplit | Bonferroni,
+    ) -> float:
+        if isinstance(strategy, Explicit):
+            cuts = thresholds.cuts_at(*self._in_order, np.array([strategy.threshold]))
+            return float(bound(self, cuts, significance)[0])
+        if isinstance(strategy, Bonferroni):
+            cuts = thresholds.hull_cuts(*self._in_order)
+            return float(bound(self, cuts, significance / len(cuts)).max())
+        rng = np.random.default_rng(strategy.seed)
+        share = strategy.threshold_estimation_frac
+        if isinstance(strategy, Split):
+            return self._split_bound(bound, significance, share, rng)
+        values = [
+            self._split_bound(bound, significance / 2, share, rng)
+            for _ in range(strategy.num_samples)
+        ]
+        return float(np.median(values))
+
+    def _split_bound(
+        self, bound: CutBound, significance: float, share: float, rng: np.random.Generator
+    ) -> float:
+        """Choose on one part, bound on the other."""
+        parts = []
+        for scores in (self._members, self._others):
+            first = int(len(scores) * share)
+            if not 0 < first < len(scores):
+                raise InputError(
+                    f"expected enough scores to split, got {len(scores)} with "
+                    f"threshold_estimation_frac={share}."
+                )
+            mixed = rng.permutation(scores)
+            parts.append((mixed[:first], mixed[first:]))
+        choosing = CanaryScoreAuditor(parts[0][0], parts[1][0])
+        cuts = thresholds.hull_cuts(*choosing._in_order)
+        best = int(np.argmax(bound(choosing, cuts, significance)))
+        judging = CanaryScoreAuditor(parts[0][1], parts[1][1])
+        return judging._best_by_value(bound, significance, Explicit(float(cuts.thresholds[best])))
+
+
+def _guesses(
+    auditor: CanaryScoreAuditor, cuts: Cuts, *, one_sided: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many canaries are guessed at each cut, and how many of these rightly."""
+    right = auditor.num_in - cuts.false_negatives
+    guesses = right + cuts.false_positives
+    if one_sided:
+        return guesses, right
+    members, others = auditor._in_order
+    together = np.sort(np.concatenate(auditor._in_order))
+    lowest = together[np.minimum(guesses, len(together)) - 1]  # as many from below
+    # Scores that are among the highest too, through ties, are not guessed twice.
+    lowest = np.minimum(lowest, np.nextafter(cuts.thresholds, -np.inf))
+    rejected = np.searchsorted(others, lowest, side="right")
+    missed = np.searchsorted(members, lowest, side="right")
+    return guesses + rejected + missed, right + rejected
+
+
+def _one_run(
+    auditor: CanaryScoreAuditor, cuts: Cuts, error: float, *, delta: float, one_sided: bool
+) -> FloatArray:
+    guesses, right = _guesses(auditor, cuts, one_sided=one_sided)
+    return epsilon_one_run(auditor.num_in + auditor.num_out, guesses, right, delta, error)
+
+
+def _one_run_fdp(
+    auditor: CanaryScoreAuditor,
+    cuts: Cuts,
+    error: float,
+    *,
+    delta: float,
+    one_sided: bool,
+    family: Family,
+) -> FloatArray:
+    guesses, right = _guesses(auditor, cuts, one_sided=one_sided)
+    canaries = auditor.num_in + auditor.num_out
+    return epsilon_one_run_fdp(canaries, guesses, right, delta, error, family=family)
+
+
+def _checked(name: str, scores: ArrayLike) -> FloatArray:
+    array = np.asarray(scores, dtype=float)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"expected {name} to be one-dimensional and not empty, got shape {array.shape}."
+        )
+    if not np.all(np.isfinite(array)):
+        raise InputError(f"expected finite {name}, got {array[~np.isfinite(array)][0]}.")
+    return array

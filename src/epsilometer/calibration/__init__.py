@@ -1,0 +1,1 @@
+"""How often every estimator errs, measured on mechanisms whose privacy is known."""
