@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "inference": {"model"},
     "baselines": {"model"},
     "calibration": {"model", "inference", "baselines", "attacks"},
-    "report": {"model", "inference", "baselines", "attacks"},
+    "report": {"model", "inference", "baselines", "calibration", "attacks"},
     "attacks": {"model"},
     "measurement": {"model", "attacks"},
     "datasets": {"model", "attacks", "measurement"},

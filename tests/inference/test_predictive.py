@@ -585,8 +585,8 @@ def test_correlated_counts_are_whole_and_possible() -> None:
     rates = rng.random((2, 3000, 2))
     for tau, rho in ((0.9, 0.6), (-1 / 9, 0.0), (-1 / 9 + 1e-16, 1e-9)):
         tau_column, rho_column = np.full((3000, 1), tau), np.full((3000, 1), rho)
-        x, y = predictive._correlated_counts(
-            counts, rates[0], rates[1], tau_column, rho_column, rng
+        x, y = CorrelatedNormal().sample_counts(
+            counts, rates[0], rates[1], tau_column, rho_column, rng=rng
         )
         assert x.dtype == y.dtype == np.int64
         assert np.all((x >= 0) & (x <= counts.trials_h0))

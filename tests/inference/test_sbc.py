@@ -15,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from epsilometer.calibration.own_model import draw
 from epsilometer.inference.exact import ExactSettings, estimate_exact
 from epsilometer.inference.mcmc import McmcSettings, estimate_mcmc
 from epsilometer.inference.posterior import Posterior
-from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Beta, HalfNormal
 
 LEVEL = 1e-4
@@ -37,40 +37,6 @@ def _mcmc(counts: AttackCounts, model: AuditModel) -> Posterior:
     return estimate_mcmc(counts, model, settings)
 
 
-def simulate(
-    model: AuditModel, bases: int, trials: int, rng: np.random.Generator, slip: float = 1.0
-) -> tuple[dict[str, float], AttackCounts]:
-    """Parameters from the prior and counts from the model, at ``slip`` times that epsilon."""
-    assert isinstance(model.epsilon, HalfNormal)
-    assert isinstance(model.strength, Beta)
-    epsilon = float(model.epsilon.sample(1, rng=rng)[0])
-    strength = float(model.strength.sample(1, rng=rng)[0])
-    alpha, beta = region.sample_ring(bases, slip * epsilon, model.delta, strength, rng=rng)
-    if isinstance(model.likelihood, IndependentBinomial):
-        counts = model.likelihood.sample(alpha, beta, trials_h0=trials, trials_h1=trials, rng=rng)
-        return {"epsilon": epsilon, "strength": strength}, counts
-    blank = AttackCounts(
-        false_positives=np.zeros(bases, dtype=int),
-        trials_h0=trials,
-        false_negatives=np.zeros(bases, dtype=int),
-        trials_h1=trials,
-    )
-    tau, rho = model.likelihood.sample_prior(blank, rng=rng)
-    spread = trials * (1 + (trials - 1) * tau)
-    r = rho * trials / (1 + (trials - 1) * tau)
-    z = rng.standard_normal((2, bases))
-    z[1] = r * z[0] + np.sqrt(1 - r * r) * z[1]
-    x = trials * alpha + np.sqrt(spread * alpha * (1 - alpha)) * z[0]
-    y = trials * beta + np.sqrt(spread * beta * (1 - beta)) * z[1]
-    counts = AttackCounts(
-        false_positives=np.clip(np.rint(x), 0, trials).astype(int),
-        trials_h0=trials,
-        false_negatives=np.clip(np.rint(y), 0, trials).astype(int),
-        trials_h1=trials,
-    )
-    return {"epsilon": epsilon, "strength": strength}, counts
-
-
 def ranks(
     engine: Engine, model: AuditModel, replicates: int, seed: int, slip: float = 1.0
 ) -> dict[str, NDArray[np.float64]]:
@@ -80,7 +46,7 @@ def ranks(
     trials = 2000 if isinstance(model.likelihood, CorrelatedNormal) else 60
     bases = 2 if isinstance(model.likelihood, CorrelatedNormal) else 4
     for _ in range(replicates):
-        truth, counts = simulate(model, bases, trials, rng, slip)
+        truth, counts = draw(model, bases, trials, rng, slip=slip)
         posterior = engine(counts, model)
         for name, values in found.items():
             values.append(1 - posterior.probability_above(name, truth[name]))

@@ -6,10 +6,16 @@ import math
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.model.gaussian_mechanism import gaussian_delta, gaussian_epsilon
+from epsilometer.model.gaussian_mechanism import (
+    epsilon_of_gaussian,
+    gaussian_delta,
+    gaussian_epsilon,
+)
+from tests.golden import peers
 
 
 def divergence(epsilon: float, ratio: float) -> Any:
@@ -96,3 +102,46 @@ def test_out_of_range(arguments: dict[str, float], name: str) -> None:
 def test_delta_out_of_range(delta: float) -> None:
     with pytest.raises(InputError, match="delta"):
         gaussian_epsilon(delta, sensitivity=1.0, noise=1.0)
+
+
+@pytest.mark.parametrize("case", list(peers.GAUSSIAN_MECHANISM))
+def test_epsilon_is_what_an_accountant_says(case: tuple[float, float]) -> None:
+    noise, delta = case
+    expected = pytest.approx(
+        peers.GAUSSIAN_MECHANISM[case], abs=peers.TOLERANCE["seven decimals"]
+    )
+    assert gaussian_epsilon(delta, sensitivity=1.0, noise=noise) == expected
+    assert float(epsilon_of_gaussian(1 / noise, delta)) == expected
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-5, 0.01, 0.3, 0.9])
+def test_many_separations_at_once_are_one_by_one(delta: float) -> None:
+    separations = np.array([[1e-6, 1e-3, 0.1], [1.0, 1.0300640, 7.0], [40.0, 300.0, 1e4]])
+    many = epsilon_of_gaussian(separations, delta)
+    assert many.shape == separations.shape
+    for separation, epsilon in zip(separations.flat, many.flat, strict=True):
+        alone = gaussian_epsilon(delta, sensitivity=float(separation), noise=1.0)
+        # Each to 1e-10, or to the rounding of its own size.
+        assert epsilon == pytest.approx(alone, rel=1e-10, abs=3e-10)
+
+
+def test_many_separations_at_the_limits() -> None:
+    assert epsilon_of_gaussian([0.0, 1.0], 0.0).tolist() == [0.0, math.inf]
+    assert float(epsilon_of_gaussian(0.0, 1e-5)) == 0.0
+    assert epsilon_of_gaussian([], 1e-5).shape == (0,)
+    # Total variation 2 Phi(mu/2) - 1 below delta: no epsilon is needed.
+    assert epsilon_of_gaussian([0.1, 0.2], 0.2).tolist() == [0.0, 0.0]
+    rising = epsilon_of_gaussian(np.linspace(0, 10, 101), 1e-5)
+    assert np.all(np.diff(rising) > 0)
+
+
+@pytest.mark.parametrize("separation", [[-0.1], [1.0, math.nan]])
+def test_separation_out_of_range(separation: list[float]) -> None:
+    with pytest.raises(InputError, match="separation"):
+        epsilon_of_gaussian(separation, 1e-5)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
+def test_delta_of_many_out_of_range(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        epsilon_of_gaussian([1.0], delta)

@@ -41,6 +41,11 @@ class CountEstimator(Protocol):
     kind: ClassVar[Kind]
     assumes: ClassVar[str]
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
+        ...
+
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""
         ...

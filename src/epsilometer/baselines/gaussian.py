@@ -56,6 +56,7 @@ class GaussianRates:
     assumes: ClassVar[str] = (
         "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
     )
+    gaussian: ClassVar[bool] = True
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""

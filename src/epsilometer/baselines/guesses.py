@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epsilometer.baselines.estimator import Kind, check_significance
 from epsilometer.baselines.one_run import epsilon_one_run
-from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
 
 FloatArray = NDArray[np.float64]
@@ -54,6 +54,7 @@ class OneRun:
     label: ClassVar[str] = "one run"
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
     assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
+    gaussian: ClassVar[bool] = False
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""
@@ -94,6 +95,11 @@ class OneRunFdp:
     label: ClassVar[str] = "one run, f-DP"
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
     assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the family is that of Gaussian mechanisms."""
+        return isinstance(self.family, GaussianDP)
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""

@@ -99,6 +99,7 @@ class ClopperPearson(_FromLimits):
     label: ClassVar[str] = "Clopper-Pearson"
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
     assumes: ClassVar[str] = "independent trials, a decision rule fixed beforehand"
+    gaussian: ClassVar[bool] = False
     limits: ClassVar[tuple[Limit, Limit]] = (
         rates.clopper_pearson_lower,
         rates.clopper_pearson_upper,
@@ -129,4 +130,5 @@ class Jeffreys(_FromLimits):
     label: ClassVar[str] = "Jeffreys"
     kind: ClassVar[Kind] = Kind.APPROXIMATE_BOUND
     assumes: ClassVar[str] = "independent trials, a decision rule fixed beforehand"
+    gaussian: ClassVar[bool] = False
     limits: ClassVar[tuple[Limit, Limit]] = (rates.jeffreys_lower, rates.jeffreys_upper)

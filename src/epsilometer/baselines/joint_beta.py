@@ -217,7 +217,10 @@ class JointBeta:
 
     label: ClassVar[str] = "joint beta"
     kind: ClassVar[Kind] = Kind.CREDIBLE
-    assumes: ClassVar[str] = "independent trials; the attack reaches the algorithm's own epsilon"
+    assumes: ClassVar[str] = (
+        "independent trials, Jeffreys priors of both rates, a rule fixed beforehand"
+    )
+    gaussian: ClassVar[bool] = False
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """The ``significance`` quantile for each base."""

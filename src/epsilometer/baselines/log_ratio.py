@@ -33,6 +33,7 @@ class _LogRatio(ABC):
 
     kind: ClassVar[Kind] = Kind.APPROXIMATE_BOUND
     assumes: ClassVar[str] = "many independent trials, a decision rule fixed beforehand"
+    gaussian: ClassVar[bool] = False
 
     def ratio_lower(
         self,

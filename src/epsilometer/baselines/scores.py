@@ -64,7 +64,8 @@ class CanaryScoreAuditor:
     def __init__(self, in_canary_scores: ArrayLike, out_canary_scores: ArrayLike) -> None:
         self._members = _checked("in_canary_scores", in_canary_scores)
         self._others = _checked("out_canary_scores", out_canary_scores)
-        self._in_order = np.sort(self._members), np.sort(self._others)
+        # Both groups in rising order.
+        self.in_order = np.sort(self._members), np.sort(self._others)
 
     @property
     def num_in(self) -> int:
@@ -78,8 +79,17 @@ class CanaryScoreAuditor:
 
     def counts_at(self, threshold: float) -> AttackCounts:
         """Error counts when scores at or above ``threshold`` are called members."""
-        cuts = thresholds.cuts_at(*self._in_order, np.array([Explicit(threshold).threshold]))
-        return self._counts(cuts)
+        cuts = thresholds.cuts_at(*self.in_order, np.array([Explicit(threshold).threshold]))
+        return self.counts_of(cuts)
+
+    def counts_of(self, cuts: Cuts) -> AttackCounts:
+        """Error counts at several cuts, as if each were a challenge base."""
+        return AttackCounts(
+            false_positives=cuts.false_positives,
+            trials_h0=self.num_out,
+            false_negatives=cuts.false_negatives,
+            trials_h1=self.num_in,
+        )
 
     def epsilon_lower(
         self,
@@ -97,7 +107,7 @@ class CanaryScoreAuditor:
         """
 
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
-            return estimator.lower(auditor._counts(cuts), delta, error)
+            return estimator.lower(auditor.counts_of(cuts), delta, error)
 
         return self._best(bound, significance, threshold_strategy, one_sided=one_sided)
 
@@ -180,7 +190,7 @@ class CanaryScoreAuditor:
         if least >= self.num_out:
             return 0.0
         smallest = least / self.num_out
-        cuts = thresholds.hull_cuts(*self._in_order)
+        cuts = thresholds.hull_cuts(*self.in_order)
         fpr = cuts.false_positives / self.num_out
         tpr = 1 - cuts.false_negatives / self.num_in
         kept = cuts.false_positives >= least
@@ -193,7 +203,7 @@ class CanaryScoreAuditor:
     def tpr_at_given_fpr(self, fpr: float) -> float:
         """Largest true-positive rate at this false-positive rate, cuts mixed where that helps."""
         wanted = _validate.unit_interval("fpr", fpr)
-        cuts = thresholds.hull_cuts(*self._in_order)
+        cuts = thresholds.hull_cuts(*self.in_order)
         found = np.interp(
             wanted,
             cuts.false_positives[::-1] / self.num_out,
@@ -206,24 +216,16 @@ class CanaryScoreAuditor:
 
     def attack_auroc(self) -> float:
         """Area under the hull of the ROC curve, as jax_privacy has it."""
-        cuts = thresholds.hull_cuts(*self._in_order)
+        cuts = thresholds.hull_cuts(*self.in_order)
         tnr = 1 - cuts.false_positives / self.num_out
         fnr = cuts.false_negatives / self.num_in
         return float(np.trapezoid(tnr, fnr))
 
     def max_accuracy(self) -> float:
         """Largest share of all canaries that one threshold gets right."""
-        cuts = thresholds.hull_cuts(*self._in_order)
+        cuts = thresholds.hull_cuts(*self.in_order)
         wrong = cuts.false_positives + cuts.false_negatives
         return float(1 - wrong.min() / (self.num_in + self.num_out))
-
-    def _counts(self, cuts: Cuts) -> AttackCounts:
-        return AttackCounts(
-            false_positives=cuts.false_positives,
-            trials_h0=self.num_out,
-            false_negatives=cuts.false_negatives,
-            trials_h1=self.num_in,
-        )
 
     def _best(
         self,
@@ -236,7 +238,7 @@ class CanaryScoreAuditor:
         """The largest bound over the strategy's cuts, each with its share of the error."""
         significance = check_significance(significance)
         if isinstance(strategy, Ranks):
-            cuts = thresholds.rank_cuts(*self._in_order, strategy, one_sided=one_sided)
+            cuts = thresholds.rank_cuts(*self.in_order, strategy, one_sided=one_sided)
             return float(bound(self, cuts, significance / len(cuts)).max())
         return self._best_by_value(bound, significance, strategy)
 
@@ -251,10 +253,10 @@ class CanaryScoreAuditor:
         """The same for one-run bounds, whose ranks are of all scores together."""
         significance = check_significance(significance)
         if isinstance(strategy, Ranks):
-            together = np.sort(np.concatenate(self._in_order))
+            together = np.sort(np.concatenate(self.in_order))
             most = len(together) if one_sided else len(together) // 2
             ranks = strategy.of(max(most, 1))
-            cuts = thresholds.cuts_at(*self._in_order, together[len(together) - ranks])
+            cuts = thresholds.cuts_at(*self.in_order, together[len(together) - ranks])
             return float(bound(self, cuts, significance / len(ranks)).max())
         if not one_sided:
             raise InputError("expected threshold_strategy=Ranks() for one_sided=False.")
@@ -267,10 +269,10 @@ class CanaryScoreAuditor:
         strategy: Explicit | Split | MultiSplit | Bonferroni,
     ) -> float:
         if isinstance(strategy, Explicit):
-            cuts = thresholds.cuts_at(*self._in_order, np.array([strategy.threshold]))
+            cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
             return float(bound(self, cuts, significance)[0])
         if isinstance(strategy, Bonferroni):
-            cuts = thresholds.hull_cuts(*self._in_order)
+            cuts = thresholds.hull_cuts(*self.in_order)
             return float(bound(self, cuts, significance / len(cuts)).max())
         rng = np.random.default_rng(strategy.seed)
         share = strategy.threshold_estimation_frac
@@ -297,7 +299,7 @@ class CanaryScoreAuditor:
             mixed = rng.permutation(scores)
             parts.append((mixed[:first], mixed[first:]))
         choosing = CanaryScoreAuditor(parts[0][0], parts[1][0])
-        cuts = thresholds.hull_cuts(*choosing._in_order)
+        cuts = thresholds.hull_cuts(*choosing.in_order)
         best = int(np.argmax(bound(choosing, cuts, significance)))
         judging = CanaryScoreAuditor(parts[0][1], parts[1][1])
         return judging._best_by_value(bound, significance, Explicit(float(cuts.thresholds[best])))
@@ -311,8 +313,8 @@ def _guesses(
     guesses = right + cuts.false_positives
     if one_sided:
         return guesses, right
-    members, others = auditor._in_order
-    together = np.sort(np.concatenate(auditor._in_order))
+    members, others = auditor.in_order
+    together = np.sort(np.concatenate(auditor.in_order))
     lowest = together[np.minimum(guesses, len(together)) - 1]  # as many from below
     # Scores that are among the highest too, through ties, are not guessed twice.
     lowest = np.minimum(lowest, np.nextafter(cuts.thresholds, -np.inf))

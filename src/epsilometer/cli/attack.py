@@ -147,6 +147,11 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, 
     return losses, _design(losses, shadows)
 
 
+def read_losses(file: str, variant: str | None) -> Losses:
+    """Losses of a file or a store, however they were measured."""
+    return _read(file, variant, None)[0]
+
+
 def _design(losses: Losses, shadows: int | None) -> Design:
     from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
 

@@ -1,8 +1,8 @@
 """The command ``epsilometer``: wires the commands together and words every failure in one line.
 
 Exit codes: 0 done, 2 bad input or a file that cannot be written, 3 the verdict is one that
-``--fail-on`` refuses, 4 the result is printed but did
-not reach its accuracy, 130 interrupted, 141 the reader of the output went away.
+``--fail-on`` refuses or ``selftest`` found something broken, 4 the result is printed but did not reach
+its accuracy, 130 interrupted, 141 the reader of the output went away.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import typer
 from epsilometer import _files
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
+from epsilometer.cli.calibrate import calibrate
+from epsilometer.cli.compare import compare
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
 from epsilometer.cli.report import report
 from epsilometer.cli.reproduce import reproduce
+from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError
 
@@ -30,6 +33,11 @@ BAD_INPUT = 2
 NOT_CONVERGED = 4
 INTERRUPTED = 130
 CLOSED_PIPE = 141
+
+_INTERRUPTED = {
+    "audit": "interrupted; losses that came in are kept, the same command goes on.",
+    "calibrate": "interrupted; finished parts are kept, the same command goes on.",
+}
 
 # typer does not name the base of its errors in public: BadParameter, UsageError, ClickException.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -46,6 +54,9 @@ app.command()(audit)
 app.command()(attack)
 app.command()(estimate)
 app.command()(report)
+app.command()(compare)
+app.command()(calibrate)
+app.command()(selftest)
 app.command()(status)
 app.command()(reproduce)
 app.add_typer(losses_app)
@@ -96,9 +107,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         # typer leaves this way when the reader of its output has gone.
         code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
     if code == INTERRUPTED:  # typer turns some interrupts into this code by itself
-        message = "interrupted."
-        if arguments[:1] == ["audit"]:
-            message = "interrupted; losses that came in are kept, the same command goes on."
+        message = _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
     if message:
         _complain(message)
     if code == INTERRUPTED and argv is None and threading.active_count() > 1:

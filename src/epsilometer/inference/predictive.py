@@ -308,39 +308,18 @@ def _new_attacks(
             part["epsilon"], model.delta, part["strength"], size=shape, rng=rng
         )
         if isinstance(model.likelihood, CorrelatedNormal):
-            x, y = _correlated_counts(
-                counts, alpha, beta, part["within_correlation"], part["cross_correlation"], rng
+            x, y = model.likelihood.sample_counts(
+                counts,
+                alpha,
+                beta,
+                part["within_correlation"],
+                part["cross_correlation"],
+                rng=rng,
             )
         else:
             x = rng.binomial(counts.trials_h0, alpha)
             y = rng.binomial(counts.trials_h1, beta)
         yield _Attacks.of_counts(counts, x, y)
-
-
-def _correlated_counts(
-    counts: AttackCounts,
-    alpha: FloatArray,
-    beta: FloatArray,
-    tau: FloatArray,
-    rho: FloatArray,
-    rng: np.random.Generator,
-) -> tuple[IntArray, IntArray]:
-    """Draw both counts of each base jointly normal, rounded and cut to 0..N."""
-    n0, n1 = counts.trials_h0, counts.trials_h1
-    # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
-    least = np.finfo(float).eps
-    wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
-    wider_h1 = np.maximum(1 + (n1 - 1) * tau, least)
-    correlation = rho * np.sqrt(n0 / wider_h0) * np.sqrt(n1 / wider_h1)
-    correlation = np.clip(correlation, -1.0, 1.0)
-    z, w = rng.standard_normal((2, *alpha.shape))
-    w = correlation * z + np.sqrt(1 - correlation**2) * w
-    x = n0 * alpha + np.sqrt(n0 * wider_h0 * alpha * (1 - alpha)) * z
-    y = n1 * beta + np.sqrt(n1 * wider_h1 * beta * (1 - beta)) * w
-    return (
-        np.clip(np.rint(x), 0, n0).astype(np.int64),
-        np.clip(np.rint(y), 0, n1).astype(np.int64),
-    )
 
 
 def _sorted_quantity(

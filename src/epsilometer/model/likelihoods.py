@@ -152,6 +152,37 @@ class CorrelatedNormal:
         bound = float(self.cross_correlation_bound(counts, tau))
         return tau, float(rng.uniform(-bound, bound))
 
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        within_correlation: ArrayLike,
+        cross_correlation: ArrayLike,
+        *,
+        rng: np.random.Generator,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw X and Y jointly normal, rounded and cut to 0..N; of ``counts`` only the trials are used.
+
+        The last axis of alpha and beta is the base.
+        """
+        n0, n1 = counts.trials_h0, counts.trials_h1
+        tau, rho = np.asarray(within_correlation), np.asarray(cross_correlation)
+        # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
+        least = np.finfo(float).eps
+        wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
+        wider_h1 = np.maximum(1 + (n1 - 1) * tau, least)
+        correlation = rho * np.sqrt(n0 / wider_h0) * np.sqrt(n1 / wider_h1)
+        correlation = np.clip(correlation, -1.0, 1.0)
+        z, w = rng.standard_normal((2, *alpha.shape))
+        w = correlation * z + np.sqrt(1 - correlation**2) * w
+        x = n0 * alpha + np.sqrt(n0 * wider_h0 * alpha * (1 - alpha)) * z
+        y = n1 * beta + np.sqrt(n1 * wider_h1 * beta * (1 - beta)) * w
+        return (
+            np.clip(np.rint(x), 0, n0).astype(np.int64),
+            np.clip(np.rint(y), 0, n1).astype(np.int64),
+        )
+
     def log_density(
         self,
         counts: AttackCounts,

@@ -1,0 +1,166 @@
+"""The bounds of `scores.py` as estimators that can be listed, compared and calibrated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from epsilometer.baselines.estimator import CountEstimator, Kind
+from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP
+from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor
+from epsilometer.baselines.thresholds import Ranks, Split, ThresholdStrategy
+
+_ORDER = "independent scores, higher for members"
+_COIN = "each canary in by a fair coin; scores higher for members"
+
+
+class ScoreEstimator(Protocol):
+    """An estimator that reads scores; as `CountEstimator`, but of one set of scores at a time."""
+
+    kind: ClassVar[Kind]
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for its answer to mean what it says."""
+        ...
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether its answer is about the Gaussian mechanism that covers the algorithm."""
+        ...
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """Lower end."""
+        ...
+
+
+def _strategy_label(strategy: ThresholdStrategy) -> str:
+    return "" if isinstance(strategy, Ranks) else f", {type(strategy).__name__}"
+
+
+@dataclass(frozen=True)
+class RocScan:
+    """The best threshold for an estimator from counts, paid for."""
+
+    estimator: CountEstimator = field(default_factory=ClopperPearson)
+    strategy: ThresholdStrategy = RANKS
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    gaussian: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """The estimator's name, and how the threshold is chosen unless by ranks."""
+        return f"ROC scan, {self.estimator.label}{_strategy_label(self.strategy)}"
+
+    @property
+    def assumes(self) -> str:
+        return _ORDER
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """The bound."""
+        return scores.epsilon_lower(
+            self.estimator, significance, delta, threshold_strategy=self.strategy
+        )
+
+
+@dataclass(frozen=True)
+class GaussianScan:
+    """The same with a Gaussian trade-off curve."""
+
+    strategy: ThresholdStrategy = RANKS
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    gaussian: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return f"ROC scan, Gaussian DP{_strategy_label(self.strategy)}"
+
+    @property
+    def assumes(self) -> str:
+        return f"a Gaussian trade-off curve; {_ORDER}"
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """The bound."""
+        return scores.epsilon_from_gdp(significance, delta, threshold_strategy=self.strategy)
+
+
+@dataclass(frozen=True)
+class OneRunScan:
+    """Steinke's bound at the best number of guesses, paid for."""
+
+    strategy: ThresholdStrategy = RANKS
+    one_sided: bool = True
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    gaussian: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return f"one run{'' if self.one_sided else ', both ends'}{_strategy_label(self.strategy)}"
+
+    @property
+    def assumes(self) -> str:
+        return _COIN
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """The bound."""
+        return scores.epsilon_one_run(
+            significance, delta, self.one_sided, threshold_strategy=self.strategy
+        )
+
+
+@dataclass(frozen=True)
+class OneRunFdpScan:
+    """Mahloujifar's bound at the best number of guesses, paid for."""
+
+    strategy: ThresholdStrategy = RANKS
+    family: Family = field(default_factory=ApproximateDP)
+    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+
+    @property
+    def gaussian(self) -> bool:
+        return isinstance(self.family, GaussianDP)
+
+    @property
+    def label(self) -> str:
+        curve = ", Gaussian" if self.gaussian else ""
+        return f"one run, f-DP{curve}{_strategy_label(self.strategy)}"
+
+    @property
+    def assumes(self) -> str:
+        return f"a Gaussian trade-off curve; {_COIN}" if self.gaussian else _COIN
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """The bound."""
+        return scores.epsilon_one_run_fdp(
+            significance, delta, threshold_strategy=self.strategy, family=self.family
+        )
+
+
+@dataclass(frozen=True)
+class RawCounts:
+    """The largest log((TPR - delta) / FPR) with enough false positives: a number without an error."""
+
+    min_count: int = 50
+    kind: ClassVar[Kind] = Kind.POINT
+    gaussian: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        return "raw counts"
+
+    @property
+    def assumes(self) -> str:
+        return "nothing, and promises nothing: exceeds the true epsilon as it happens"
+
+    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
+        """The estimate; ``significance`` has no part in it."""
+        return scores.epsilon_raw_counts(self.min_count, delta)
+
+
+SPLIT = Split()

@@ -1,0 +1,59 @@
+"""Scores of canaries as CSV: the columns ``score`` and ``member`` (0 or 1), a row for each canary."""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from pathlib import Path
+
+from epsilometer import _files
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.errors import InputError
+
+COLUMNS = ("score", "member")
+_MEMBER = {"1": True, "0": False, "true": True, "false": False}
+
+
+def looks_like_scores(text: str) -> bool:
+    """Whether the header has a column of scores."""
+    header = text.lstrip("\ufeff").split("\n", 1)[0]
+    return COLUMNS[0] in [cell.strip().strip('"') for cell in header.split(",")]
+
+
+def read(source: str | PathLike[str]) -> CanaryScoreAuditor:
+    """Read a CSV file."""
+    return parse(_files.load(source), name=Path(source).name)
+
+
+def parse(text: str, *, name: str) -> CanaryScoreAuditor:
+    r"""Read CSV text; ``name`` stands for the file in error messages.
+
+    Examples
+    --------
+    >>> auditor = parse("score,member\n2.5,1\n0.3,0\n", name="scores.csv")
+    >>> auditor.num_in, auditor.num_out
+    (1, 1)
+    """
+    header, rows, places = _files.table(text, COLUMNS, name=name)
+    _files.check_columns(header, COLUMNS, where=f"{name} row 1")
+    groups: dict[bool, list[float]] = {True: [], False: []}
+    for place, cells in zip(places, rows, strict=True):
+        record = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+        member = _MEMBER.get(record["member"].lower())
+        if member is None:
+            raise InputError(
+                f"{place}: expected member to be 0 or 1, got {_files.shown(record['member'])}."
+            )
+        try:
+            score = float(record["score"])
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise InputError(
+                f"{place}: expected score to be a number, got {_files.shown(record['score'])}."
+            )
+        groups[member].append(score)
+    for member, scores in groups.items():
+        if not scores:
+            raise InputError(f"{name}: expected scores with member {int(member)}, got none.")
+    return CanaryScoreAuditor(groups[True], groups[False])

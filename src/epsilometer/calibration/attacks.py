@@ -1,0 +1,78 @@
+"""Attacks of chosen strength on known mechanisms: counts and scores whose truth is known.
+
+``power`` 1 is the best attack there is.  Below 1 each trial with the point is, with probability
+1 - power, answered as if the point were absent: the error rates move from the trade-off curve towards
+guessing, (alpha, power beta + (1 - power)(1 - alpha)), and the mechanism's epsilon stays what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.calibration.mechanisms import Mechanism
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OneRate:
+    """Every attack is tuned to the same false-positive rate, as most audits do."""
+
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < _validate.unit_interval("alpha", self.alpha) < 1:
+            raise InputError(f"expected 0 < alpha < 1, got alpha={self.alpha}.")
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """The rate, so often."""
+        return np.full(shape, self.alpha)
+
+
+@dataclass(frozen=True)
+class AnyRate:
+    """Each attack has its own false-positive rate, uniform on (0, 1)."""
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """One for each attack."""
+        return rng.random(shape)
+
+
+Rates = OneRate | AnyRate
+
+
+def draw_counts(
+    mechanism: Mechanism,
+    rates: Rates,
+    *,
+    power: float,
+    trials: int,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """False positives and false negatives, of ``trials`` each, for (runs, bases)."""
+    alpha = rates.draw(shape, rng)
+    beta = power * mechanism.least_beta(alpha) + (1 - power) * (1 - alpha)
+    return rng.binomial(trials, alpha), rng.binomial(trials, np.clip(beta, 0.0, 1.0))
+
+
+def draw_scores(
+    mechanism: Mechanism, *, power: float, canaries: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Scores of canaries put in by a fair coin each: those that were in, and those that were not.
+
+    Coins that leave either group empty are thrown again.
+    """
+    while True:
+        member = rng.random(canaries) < 0.5
+        if 0 < member.sum() < canaries:
+            break
+    seen = member & (rng.random(canaries) < power)
+    scores = mechanism.scores(seen, rng)
+    return scores[member], scores[~member]

@@ -1,0 +1,223 @@
+"""Mechanisms whose privacy is known exactly, and the scores of the best attack on each.
+
+A challenge point moves the released value; the score of a trial is that value, or what orders
+outcomes as the likelihood ratio does.  Everything here is about one point and its two hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+FloatArray = NDArray[np.float64]
+
+
+class Mechanism(Protocol):
+    """What an audit of a known mechanism needs."""
+
+    name: ClassVar[str]
+
+    def epsilon(self, delta: float) -> float:
+        """Least epsilon at which the mechanism is (epsilon, delta)-DP."""
+        ...
+
+    def separation(self) -> float:
+        """Least mu at which it is mu-GDP: what the Gaussian bounds are about."""
+        ...
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """Least false-negative rate of an attack with false-positive rate ``alpha``."""
+        ...
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class Null:
+    """Releases nothing about the point."""
+
+    name: ClassVar[str] = "null"
+
+    def epsilon(self, delta: float) -> float:
+        """0."""
+        return 0.0
+
+    def separation(self) -> float:
+        """0."""
+        return 0.0
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """1 - alpha."""
+        return np.asarray(1 - np.asarray(alpha, dtype=float))
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """Normal, whoever is in."""
+        return rng.standard_normal(member.shape)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace noise of scale 1 on a value that the point moves by epsilon."""
+
+    pure_epsilon: float
+    name: ClassVar[str] = "Laplace"
+
+    def __post_init__(self) -> None:
+        _validate.positive("pure_epsilon", self.pure_epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Solve delta = 1 - exp((epsilon - pure_epsilon) / 2); 0 if that is below 0."""
+        return max(0.0, self.pure_epsilon + 2 * math.log1p(-_validate.delta(delta)))
+
+    def separation(self) -> float:
+        """That of the rates where the trade-off curve meets the diagonal alpha = beta."""
+        return float(-2 * ndtri(math.exp(-self.pure_epsilon / 2) / 2))
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """Closed form of two Laplace distributions."""
+        alpha = np.asarray(alpha, dtype=float)
+        shrink = math.exp(-self.pure_epsilon)
+        with np.errstate(divide="ignore"):
+            middle = shrink / (4 * alpha)
+        steep = 1 - alpha / shrink
+        below = np.where(alpha < shrink / 2, steep, middle)
+        return np.asarray(np.where(alpha > 0.5, shrink * (1 - alpha), below))
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """The released value."""
+        return rng.laplace(size=member.shape) + self.pure_epsilon * member
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal noise of scale 1 on a value that the point moves by mu."""
+
+    mu: float
+    name: ClassVar[str] = "Gaussian"
+
+    def __post_init__(self) -> None:
+        _validate.positive("mu", self.mu)
+
+    def epsilon(self, delta: float) -> float:
+        """That of the Gaussian mechanism; infinite at delta = 0."""
+        return float(epsilon_of_gaussian(self.mu, delta))
+
+    def separation(self) -> float:
+        """The mu itself."""
+        return self.mu
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """Phi(-Phi^-1(alpha) - mu)."""
+        return np.asarray(ndtr(-ndtri(np.asarray(alpha, dtype=float)) - self.mu))
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """The released value."""
+        return rng.standard_normal(member.shape) + self.mu * member
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """One bit, told truly with probability e^epsilon / (1 + e^epsilon): nearly all scores are ties."""
+
+    pure_epsilon: float
+    name: ClassVar[str] = "randomised response"
+
+    def __post_init__(self) -> None:
+        _validate.positive("pure_epsilon", self.pure_epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Solve delta = (e^pure - e^epsilon) / (1 + e^pure); 0 if that is below 0."""
+        pure = math.exp(self.pure_epsilon)
+        return max(0.0, math.log(max(pure - _validate.delta(delta) * (1 + pure), 1.0)))
+
+    def separation(self) -> float:
+        """That of telling a lie with probability 1 / (1 + e^epsilon) either way."""
+        return float(-2 * ndtri(1 / (1 + math.exp(self.pure_epsilon))))
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """The lower edge of R(epsilon, 0)."""
+        alpha = np.asarray(alpha, dtype=float)
+        grow = math.exp(self.pure_epsilon)
+        return np.maximum(1 - grow * alpha, (1 - alpha) / grow)
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """The bit that was told."""
+        lie = rng.random(member.shape) < 1 / (1 + math.exp(self.pure_epsilon))
+        return (member ^ lie).astype(float)
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian:
+    """The Gaussian mechanism on a random sample: the point is used with probability ``rate``."""
+
+    mu: float
+    rate: float
+    name: ClassVar[str] = "subsampled Gaussian"
+
+    def __post_init__(self) -> None:
+        _validate.positive("mu", self.mu)
+        if not 0 < _validate.unit_interval("rate", self.rate) < 1:
+            raise InputError(f"expected 0 < rate < 1, got rate={self.rate}.")
+
+    def _delta(self, epsilon: float) -> float:
+        """Larger of the two hockey-stick divergences.
+
+        The likelihood ratio 1 - rate + rate exp(mu x - mu^2 / 2) grows with x, so both are
+        differences of tails cut where it equals e^epsilon or e^-epsilon.
+        """
+
+        def cut(ratio: float) -> float:
+            inside = (ratio - 1 + self.rate) / self.rate
+            return -math.inf if inside <= 0 else math.log(inside) / self.mu + self.mu / 2
+
+        def below(x: float) -> tuple[float, float]:
+            without = float(ndtr(x))
+            return without, self.rate * float(ndtr(x - self.mu)) + (1 - self.rate) * without
+
+        def above(x: float) -> tuple[float, float]:
+            without = float(ndtr(-x))
+            return without, self.rate * float(ndtr(self.mu - x)) + (1 - self.rate) * without
+
+        without, within = above(cut(math.exp(epsilon)))
+        more = within - math.exp(epsilon) * without
+        without, within = below(cut(math.exp(-epsilon)))
+        return max(more, without - math.exp(epsilon) * within)
+
+    def epsilon(self, delta: float) -> float:
+        """Where the divergence falls to delta; infinite at delta = 0."""
+        delta = _validate.delta(delta)
+        if delta == 0:
+            return math.inf
+        if self._delta(0.0) <= delta:
+            return 0.0
+        high = 1.0
+        while self._delta(high) > delta:
+            high *= 2
+        return float(brentq(lambda e: self._delta(e) - delta, 0.0, high, xtol=1e-12))
+
+    def separation(self) -> float:
+        """The mu of the mechanism without sampling, approached at false-positive rates near 0."""
+        return self.mu
+
+    def least_beta(self, alpha: ArrayLike) -> FloatArray:
+        """Of attacks that call high values members."""
+        alpha = np.asarray(alpha, dtype=float)
+        used = ndtr(-ndtri(alpha) - self.mu)
+        return np.asarray(self.rate * used + (1 - self.rate) * (1 - alpha))
+
+    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+        """The released value."""
+        used = member & (rng.random(member.shape) < self.rate)
+        return rng.standard_normal(member.shape) + self.mu * used

@@ -1,0 +1,75 @@
+"""Simulation-based calibration: parameters from the prior, counts from the model, ranks of the truth.
+
+The posterior probability below the true value is uniform on [0, 1] if, and only if, model and engine
+agree (Cook, Gelman and Rubin 2006; Talts et al. 2018), so intervals of any level then cover as they say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epsilometer.calibration.plan import ModelCell
+from epsilometer.errors import InputError
+from epsilometer.model import region
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+from epsilometer.model.priors import Fixed, HalfNormal
+
+CORRELATED_SCALE = 2e-4
+"""Of the within correlation; with 2,000 trials rounding normal counts to whole numbers is nothing."""
+
+
+def model_of(cell: ModelCell) -> AuditModel:
+    """The model that both draws the counts and reads them."""
+    if cell.likelihood == "binomial":
+        return AuditModel(delta=cell.delta)
+    likelihood = CorrelatedNormal(within_correlation_scale=CORRELATED_SCALE)
+    return AuditModel(delta=cell.delta, epsilon=HalfNormal(scale=1.0), likelihood=likelihood)
+
+
+def draw(
+    model: AuditModel, bases: int, trials: int, rng: np.random.Generator, *, slip: float = 1.0
+) -> tuple[dict[str, float], AttackCounts]:
+    """Parameters from the prior, counts from the model.
+
+    ``slip`` is for controls: the counts are of attacks at that many times the epsilon that is told.
+    """
+    if isinstance(model.epsilon, Fixed) or isinstance(model.strength, Fixed):
+        raise InputError("expected priors to draw from, got a fixed value.")
+    truth = {
+        "epsilon": float(model.epsilon.sample(1, rng=rng)[0]),
+        "strength": float(model.strength.sample(1, rng=rng)[0]),
+    }
+    alpha, beta = region.sample_ring(
+        bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
+    )
+    if isinstance(model.likelihood, IndependentBinomial):
+        return truth, model.likelihood.sample(
+            alpha, beta, trials_h0=trials, trials_h1=trials, rng=rng
+        )
+    blank = AttackCounts(
+        false_positives=np.zeros(bases, dtype=np.int64),
+        trials_h0=trials,
+        false_negatives=np.zeros(bases, dtype=np.int64),
+        trials_h1=trials,
+    )
+    tau, rho = model.likelihood.sample_prior(blank, rng=rng)
+    x, y = model.likelihood.sample_counts(blank, alpha, beta, tau, rho, rng=rng)
+    return truth, AttackCounts(
+        false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials
+    )
+
+
+def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, list[float]]:
+    """Posterior probability below the truth, run by run, for epsilon and the strength."""
+    from epsilometer.inference.exact import ExactSettings, estimate_exact
+
+    model = model_of(cell)
+    found: dict[str, list[float]] = {"epsilon": [], "strength": []}
+    for _ in range(runs):
+        truth, counts = draw(model, cell.bases, cell.trials, rng)
+        posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
+        for name, values in found.items():
+            values.append(round(1 - posterior.probability_above(name, truth[name]), 6))
+    return found

@@ -1,0 +1,128 @@
+"""Null data through a whole pipeline: whoever finds epsilon there is broken.
+
+Null scores have no membership in them, so the true epsilon is 0 and a lower bound above 0 is a false
+alarm.  An honest bound raises one in at most ``significance`` of the runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.attacks.losses import Losses
+from epsilometer.calibration.attacks import draw_scores
+from epsilometer.calibration.mechanisms import Null
+from epsilometer.calibration.table import keeps
+from epsilometer.errors import InputError
+
+FloatArray = NDArray[np.float64]
+Pipeline = Callable[[FloatArray, FloatArray], float]
+"""Scores of members and of others in, a lower bound of epsilon out."""
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTest:
+    """What a pipeline made of null data."""
+
+    label: str
+    runs: int
+    alarms: int
+    largest: float
+    significance: float
+
+    @property
+    def broken(self) -> bool:
+        """Whether there were more alarms than an honest bound may raise by chance."""
+        return not keeps(self.alarms, self.runs, self.significance)
+
+
+def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Scores of members and of others, all from one distribution; who is a member, a coin decides."""
+    for run in range(_validate.whole_number("runs", runs)):
+        rng = np.random.default_rng([_validate.whole_number("seed", seed, least=0), run])
+        yield draw_scores(
+            Null(),
+            power=1.0,
+            canaries=_validate.whole_number("canaries", canaries, least=4),
+            rng=rng,
+        )
+
+
+def check_pipeline(
+    pipeline: Pipeline,
+    *,
+    label: str,
+    runs: int = 200,
+    canaries: int = 400,
+    significance: float = 0.05,
+    seed: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> SelfTest:
+    """Feed null scores to a pipeline and count its false alarms.
+
+    Examples
+    --------
+    >>> always = check_pipeline(lambda members, others: 1.0, label="always 1", runs=20)
+    >>> always.alarms, always.broken
+    (20, True)
+    """
+    found = []
+    for members, others in null_scores(runs, canaries, seed=seed):
+        found.append(_number(pipeline(members, others), label))
+        if progress is not None:
+            progress(len(found), runs)
+    return summed(label, found, significance)
+
+
+def summed(label: str, bounds: list[float], significance: float) -> SelfTest:
+    """The alarms among bounds on null data."""
+    return SelfTest(
+        label=label,
+        runs=len(bounds),
+        alarms=sum(bound > ROUNDING for bound in bounds),
+        largest=max(bounds),
+        significance=significance,
+    )
+
+
+def _number(value: object, label: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InputError(f"{label}: expected a number, the lower bound of epsilon, got {value!r}.")
+    number = float(value)
+    if math.isnan(number):
+        raise InputError(f"{label}: expected a number, the lower bound of epsilon, got nan.")
+    return number
+
+
+def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
+    """Losses of models without the point only, a random half of each base's called models with it.
+
+    What the attack then sees is real losses of the user's own training, and no membership.
+    """
+    labels, replicates, hypotheses, values = [], [], [], []
+    for base, name in enumerate(losses.names):
+        own = losses.loss[(losses.base == base) & (losses.hypothesis == 0)]
+        half = len(own) // 2
+        if half < 3:
+            raise InputError(
+                f"challenge base {name!r}: expected at least 6 models without the point, "
+                f"got {len(own)}."
+            )
+        mixed = rng.permutation(own)[: 2 * half]
+        labels += [name] * (2 * half)
+        hypotheses += [0] * half + [1] * half
+        replicates += [*range(half), *range(half)]
+        values.append(mixed)
+    return Losses(
+        challenge_base=labels,
+        hypothesis=hypotheses,
+        replicate=replicates,
+        loss=np.concatenate(values),
+    )

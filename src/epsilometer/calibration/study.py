@@ -1,0 +1,302 @@
+"""Running a study: in parallel, resumable, with progress, the same numbers whatever the workers.
+
+A job is a chunk of a cell's runs.  Its random numbers come from the plan's seed, the cell and the
+chunk, never from who runs it.  Finished jobs are lines of a JSON-lines file; a run that was ended goes
+on with those that are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _files, _validate
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.baselines.estimator import CountEstimator
+from epsilometer.baselines.score_estimators import OneRunScan
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.baselines.thresholds import Bonferroni
+from epsilometer.calibration.attacks import draw_counts, draw_scores
+from epsilometer.calibration.controls import CONTROLS
+from epsilometer.calibration.own_model import ranks
+from epsilometer.calibration.plan import (
+    CountsCell,
+    ModelCell,
+    ScoresCell,
+    StudyPlan,
+    describe,
+)
+from epsilometer.calibration.tally import Tally
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+"""Told how many jobs are done, of how many."""
+
+POSTERIOR = "Epsilometer, binomial"
+PEERS_RULE = OneRunScan(strategy=Bonferroni())
+"""jax_privacy's correction, to see what it costs."""
+LEVEL = 0.9
+"""Of all intervals."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs ``first`` to ``first + size`` of a cell; ``part`` says which estimators."""
+
+    cell: int
+    part: str
+    first: int
+    size: int
+
+    @property
+    def key(self) -> str:
+        """What it is called in the file."""
+        return f"{self.cell}/{self.part}/{self.first}+{self.size}"
+
+
+def jobs_of(plan: StudyPlan) -> list[Job]:
+    """All jobs, the long ones first so that no worker is left with one at the end."""
+    found: list[Job] = []
+    for number, cell in enumerate(plan.cells):
+        parts = [("runs", cell.runs, cell.chunk)]
+        if isinstance(cell, CountsCell) and cell.posterior_runs:
+            parts.append(("posterior", cell.posterior_runs, cell.posterior_chunk))
+        for part, runs, chunk in parts:
+            found += [
+                Job(number, part, first, min(chunk, runs - first))
+                for first in range(0, runs, chunk)
+            ]
+
+    def weight(job: Job) -> int:
+        cell = plan.cells[job.cell]
+        slow = isinstance(cell, ModelCell) or job.part == "posterior"
+        size = cell.canaries if isinstance(cell, ScoresCell) else cell.bases
+        return -(10_000 * slow + size)
+
+    return sorted(found, key=weight)
+
+
+def run_study(
+    plan: StudyPlan,
+    store: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Results of all jobs by key; those that ``store`` has are not run again.
+
+    Parameters
+    ----------
+    store
+        A JSON-lines file, made if it is not there; it must be of the same plan.
+    workers
+        Processes; 1 runs everything in this one.
+    """
+    workers = _validate.whole_number("workers", workers)
+    jobs = jobs_of(plan)
+    results = read_store(store, plan)
+    wanted = {job.key for job in jobs}
+    results = {key: value for key, value in results.items() if key in wanted}
+    todo = [job for job in jobs if job.key not in results]
+    with _opened(store, plan) as file:
+        for job, result in _each(plan, todo, workers):
+            results[job.key] = result
+            file.write(json.dumps({"job": job.key, "result": result}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            if progress is not None:
+                progress(len(results), len(jobs))
+    return results
+
+
+def read_store(store: Path, plan: StudyPlan) -> dict[str, Any]:
+    """Finished jobs; a last line that was cut short is not one."""
+    if not store.exists() or store.stat().st_size == 0:
+        return {}
+    lines = _files.load(store).split("\n")
+    head = _parsed(lines[0], store, 1)
+    if head.get("plan") != plan.digest():
+        raise InputError(f"{store}: holds another study; take another file or remove this one.")
+    found: dict[str, Any] = {}
+    for number, line in enumerate(lines[1:-1], start=2):
+        entry = _parsed(line, store, number)
+        if not isinstance(entry.get("job"), str) or not isinstance(entry.get("result"), dict):
+            raise InputError(f"{store} line {number}: expected a job and its result.")
+        found[entry["job"]] = entry["result"]
+    return found
+
+
+def _parsed(line: str, store: Path, number: int) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (json.JSONDecodeError, RecursionError):
+        raise InputError(f"{store} line {number}: not valid JSON.") from None
+    if not isinstance(entry, dict):
+        raise InputError(f"{store} line {number}: expected an object.")
+    return entry
+
+
+def _opened(store: Path, plan: StudyPlan) -> Any:
+    """The file to append to, its head written and a cut last line taken off."""
+    fresh = not store.exists() or store.stat().st_size == 0
+    if not fresh:
+        data = store.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            with store.open("r+b") as file:
+                file.truncate(whole)
+    opened = store.open("a", encoding="utf-8")
+    if fresh:
+        opened.write(json.dumps({"plan": plan.digest(), "epsilometer": "calibration"}) + "\n")
+    return opened
+
+
+def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    if workers == 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield job, run_job(plan, job)
+        return
+    # Not by fork: libraries that have threads do not survive it.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[dict[str, Any]], Job] = {}
+        waiting = iter(jobs)
+        try:
+            while True:
+                for job in waiting:
+                    running[pool.submit(run_job, plan, job)] = job
+                    if len(running) >= 2 * workers:
+                        break
+                if not running:
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield running.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
+    """One job's tallies by estimator, or its ranks."""
+    cell = plan.cells[job.cell]
+    name = json.dumps([describe(cell) | {"runs": 0, "posterior_runs": 0}, job.part], sort_keys=True)
+    entropy = int.from_bytes(sha256(name.encode()).digest()[:8], "big")
+    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, entropy, job.first]))
+    if isinstance(cell, ModelCell):
+        return {"ranks": ranks(cell, job.size, rng)}
+    if isinstance(cell, ScoresCell):
+        return _scores_job(plan, cell, job.size, rng)
+    if job.part == "posterior":
+        return _posterior_job(plan, cell, job.size, rng)
+    return _counts_job(plan, cell, job.size, rng)
+
+
+def _truth(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
+    """What an estimator's answer is about."""
+    if gaussian:
+        return float(epsilon_of_gaussian(cell.mechanism.separation(), cell.delta))
+    return cell.mechanism.epsilon(cell.delta)
+
+
+def _counts_job(
+    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    x, y = draw_counts(
+        cell.mechanism,
+        cell.rates,
+        power=cell.power,
+        trials=cell.trials,
+        shape=(runs, cell.bases),
+        rng=rng,
+    )
+    # Few different pairs of counts occur; each is worked out once.
+    pairs, where = np.unique(np.stack([x.ravel(), y.ravel()], axis=1), axis=0, return_inverse=True)
+    counts = AttackCounts(
+        false_positives=pairs[:, 0],
+        trials_h0=cell.trials,
+        false_negatives=pairs[:, 1],
+        trials_h1=cell.trials,
+    )
+    found: dict[str, Any] = {}
+    for estimator in FROM_COUNTS:
+        low, high = _shared(estimator, counts, cell, plan.significance)
+        tally = Tally.of(
+            low[where].reshape(runs, -1).max(axis=1),
+            high[where].reshape(runs, -1).max(axis=1),
+            truth=_truth(cell, estimator.gaussian),
+        )
+        found[estimator.label] = tally.as_dict()
+    return found
+
+
+def _shared(
+    estimator: CountEstimator, counts: AttackCounts, cell: CountsCell, significance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends that each err with ``significance`` over all the cell's bases together."""
+    return estimator.interval(counts, cell.delta, 2 * significance / cell.bases)
+
+
+def _posterior_job(
+    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    from epsilometer.inference.exact import ExactSettings, estimate_exact
+    from epsilometer.model.joint import AuditModel
+
+    x, y = draw_counts(
+        cell.mechanism,
+        cell.rates,
+        power=cell.power,
+        trials=cell.trials,
+        shape=(runs, cell.bases),
+        rng=rng,
+    )
+    model = AuditModel(delta=cell.delta)
+    low, high = np.zeros(runs), np.zeros(runs)
+    for run in range(runs):
+        counts = AttackCounts(
+            false_positives=x[run],
+            trials_h0=cell.trials,
+            false_negatives=y[run],
+            trials_h1=cell.trials,
+        )
+        try:
+            posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
+            low[run], high[run] = posterior.quantile(
+                "epsilon", [plan.significance, 1 - plan.significance]
+            )
+        except ContradictionError:
+            low[run], high[run] = np.nan, np.nan
+    known = np.isfinite(low)
+    tally = Tally.of(low[known], high[known], truth=_truth(cell, gaussian=False))
+    return {POSTERIOR: tally.as_dict()}
+
+
+def _scores_job(
+    plan: StudyPlan, cell: ScoresCell, runs: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    estimators = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
+    low = np.zeros((len(estimators), runs))
+    for run in range(runs):
+        members, others = draw_scores(
+            cell.mechanism, power=cell.power, canaries=cell.canaries, rng=rng
+        )
+        auditor = CanaryScoreAuditor(members, others)
+        low[:, run] = [e.lower(auditor, cell.delta, plan.significance) for e in estimators]
+    return {
+        estimator.label: Tally.of(
+            row, np.full(runs, np.inf), truth=_truth(cell, estimator.gaussian)
+        ).as_dict()
+        for estimator, row in zip(estimators, low, strict=True)
+    }

@@ -1,0 +1,175 @@
+"""Every estimator on the same data, side by side, each with what it assumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epsilometer import _validate
+from epsilometer.baselines.bases import best_interval, pooled
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.errors import InputError
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
+
+ABOUT_ALGORITHM = "the algorithm's epsilon"
+ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
+ABOUT_GAUSSIAN = "epsilon of the Gaussian mechanism that covers it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One estimator's answer; infinite where it has no upper end, NaN where it does not apply."""
+
+    label: str
+    kind: str
+    about: str
+    assumes: str
+    low: float
+    high: float
+    pooled: tuple[float, float] | None = None
+    reason: str = ""
+    """Why it does not apply; empty if it does."""
+
+    @property
+    def applies(self) -> bool:
+        return not self.reason
+
+    def described(self) -> dict[str, Any]:
+        """For JSON, which has no infinity."""
+
+        def number(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        found: dict[str, Any] = {
+            "estimator": self.label,
+            "kind": self.kind,
+            "about": self.about,
+            "assumes": self.assumes,
+            "lower": number(self.low),
+            "upper": number(self.high),
+        }
+        if self.pooled is not None:
+            found |= {
+                "pooled_lower": number(self.pooled[0]),
+                "pooled_upper": number(self.pooled[1]),
+            }
+        if self.reason:
+            found["does_not_apply"] = self.reason
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All rows, and what they were made from."""
+
+    rows: tuple[Row, ...]
+    delta: float
+    significance: float
+    source: str
+    several: bool
+    """Whether there were several challenge bases."""
+
+
+def compare_counts(
+    counts: AttackCounts,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    posteriors: Sequence[tuple[str, Posterior]] = (),
+) -> Comparison:
+    """Compare every estimator from counts; each end errs with probability ``significance``.
+
+    Several bases: the largest ends, with the error shared among the bases, and those of all counts
+    pooled.  Posteriors, with a name each, come first; they use all bases in their own way.
+    """
+    delta = _validate.delta(delta)
+    both = _two_sided(significance)
+    rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
+    together = pooled(counts)
+    for estimator in FROM_COUNTS:
+        low, high, shared, reason = math.nan, math.nan, None, ""
+        try:
+            low, high = best_interval(estimator, counts, delta, both)
+            if len(counts) > 1:
+                shared = best_interval(estimator, together, delta, both)
+        except InputError as error:
+            reason = str(error)
+        about = ABOUT_ATTACK if math.isfinite(high) else ABOUT_ALGORITHM
+        rows.append(
+            Row(
+                label=estimator.label,
+                kind=str(estimator.kind),
+                about=ABOUT_GAUSSIAN if estimator.gaussian else about,
+                assumes=estimator.assumes,
+                low=low,
+                high=high,
+                pooled=shared,
+                reason=reason,
+            )
+        )
+    bases = "challenge base" if len(counts) == 1 else "challenge bases"
+    return Comparison(
+        rows=tuple(rows),
+        delta=delta,
+        significance=significance,
+        source=f"{len(counts):,} {bases}",
+        several=len(counts) > 1,
+    )
+
+
+def compare_scores(
+    scores: CanaryScoreAuditor, *, delta: float, significance: float = 0.05
+) -> Comparison:
+    """Compare every estimator from scores; bounds err with probability ``significance``."""
+    delta = _validate.delta(delta)
+    _two_sided(significance)
+    rows = []
+    for estimator in FROM_SCORES:
+        low, reason = math.nan, ""
+        try:
+            low = estimator.lower(scores, delta, significance)
+        except InputError as error:
+            reason = str(error)
+        rows.append(
+            Row(
+                label=estimator.label,
+                kind=str(estimator.kind),
+                about=ABOUT_GAUSSIAN if estimator.gaussian else ABOUT_ALGORITHM,
+                assumes=estimator.assumes,
+                low=low,
+                high=math.inf,
+                reason=reason,
+            )
+        )
+    return Comparison(
+        rows=tuple(rows),
+        delta=delta,
+        significance=significance,
+        source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
+        several=False,
+    )
+
+
+def _two_sided(significance: float) -> float:
+    """Error of an interval whose ends err with ``significance`` each."""
+    if not check_significance(significance) < 0.5:
+        raise InputError(f"expected significance < 0.5, got significance={significance}.")
+    return 2 * significance
+
+
+def _posterior_row(name: str, posterior: Posterior, both: float) -> Row:
+    low, high = posterior.credible_interval("epsilon", 1 - both)
+    return Row(
+        label=name,
+        kind=str(Kind.CREDIBLE),
+        about=ABOUT_ALGORITHM,
+        assumes="attacks anywhere in the ring R_s; not that any attack is the best",
+        low=low,
+        high=high,
+        reason="" if posterior.trustworthy else "it did not reach its accuracy",
+    )

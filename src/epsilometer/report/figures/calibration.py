@@ -1,0 +1,118 @@
+"""How often estimators err, how near to the truth they come, and how often intervals cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import binom
+
+from epsilometer.baselines.estimator import Kind
+from epsilometer.calibration.table import DELIBERATE, BoundRow, ModelRow
+from epsilometer.report.figures import style
+from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LARGEST_RATE = 0.2
+"""Failure rates beyond this are drawn at the edge."""
+
+MARKERS = {"null": "o", "Laplace": "s", "Gaussian": "^", "randomised response": "D"}
+LEVELS = (50, 80, 90, 95)
+
+
+def draw_calibration(
+    bounds: Sequence[BoundRow], models: Sequence[ModelRow], *, significance: float
+) -> Figure:
+    """Failure rates and tightness of every bound, and the coverage of the posterior."""
+    shown = [row for row in bounds if row.kind in (Kind.EXACT_BOUND, Kind.APPROXIMATE_BOUND)]
+    names = list(dict.fromkeys(row.estimator for row in shown))
+    figure = style.new_figure(9.6, 1.9 + 0.27 * len(names) + (2.6 if models else 0))
+    grid = figure.add_gridspec(
+        2 if models else 1, 2, height_ratios=[0.27 * len(names) + 1, 2.6] if models else [1]
+    )
+    left = figure.add_subplot(grid[0, 0])
+    right = figure.add_subplot(grid[0, 1], sharey=left)
+    _failures(left, shown, names, significance)
+    _tightness(right, shown, names)
+    if models:
+        _coverage(figure.add_subplot(grid[1, :]), models)
+    return figure
+
+
+def _failures(axes: Axes, rows: Sequence[BoundRow], names: list[str], significance: float) -> None:
+    for row in rows:
+        rate = min(row.failure_rate, LARGEST_RATE)
+        wrong = row.verdict(significance) == "too often"
+        axes.plot(
+            100 * rate,
+            names.index(row.estimator),
+            ">" if row.failure_rate > LARGEST_RATE else "o",
+            color=ORANGE if wrong else BLUE,
+            markersize=5,
+            alpha=0.55,
+            markeredgewidth=0,
+        )
+    axes.axvline(100 * significance, color=GREY, linewidth=1, linestyle="--")
+    axes.set_yticks(range(len(names)), names, fontsize=8.5)
+    for label, name in zip(axes.get_yticklabels(), names, strict=True):
+        if name in DELIBERATE:
+            label.set_color(ORANGE)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(-0.5, 100 * LARGEST_RATE + 0.8)
+    axes.set(
+        xlabel=f"bound above the truth, % of runs (promised: at most {100 * significance:g})",
+        title="How often bounds err",
+    )
+    axes.grid(axis="y", alpha=0.25)
+    style.tidy(axes)
+
+
+def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
+    for row in rows:
+        if row.truth > 0 and row.power == 1:
+            axes.plot(
+                row.tightness,
+                names.index(row.estimator),
+                MARKERS.get(row.mechanism, "v"),
+                color=GREEN,
+                markersize=4.5,
+                alpha=0.6,
+                markeredgewidth=0,
+            )
+    axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--")
+    axes.tick_params(labelleft=False)
+    axes.set(
+        xlabel="mean bound as a share of the true epsilon, best attack",
+        title="How near to the truth they come",
+    )
+    axes.grid(axis="y", alpha=0.25)
+    style.tidy(axes)
+
+
+def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
+    """Measured minus stated coverage, with where chance leaves 99 % of such measurements."""
+    own = [row for row in models if row.parameter == "epsilon"]
+    labels = []
+    for place, row in enumerate(own):
+        for offset, level in zip((-0.27, -0.09, 0.09, 0.27), LEVELS, strict=True):
+            covered = getattr(row, f"covered_{level}") / row.runs
+            low, high = (binom.ppf(p, row.runs, level / 100) / row.runs for p in (0.005, 0.995))
+            axes.plot(
+                [place + offset] * 2, [100 * low, 100 * high], color=GREY, linewidth=5, alpha=0.3
+            )
+            axes.plot(place + offset, 100 * covered, "o", color=BLUE, markersize=5)
+        labels.append(f"{row.likelihood}\nn = {row.bases}, {row.runs:,} runs")
+    for level in LEVELS:
+        axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":")
+    axes.set_xticks(np.arange(len(own)), labels, fontsize=8.5)
+    axes.set_yticks(LEVELS)
+    axes.set(
+        ylabel="intervals that cover, %",
+        title="Coverage of the posterior of epsilon under its own model "
+        "(bars: where chance leaves 99 % of measurements)",
+    )
+    style.tidy(axes)

@@ -1,0 +1,82 @@
+"""Gaussian trade-off curves from two rates: the definition, the ends, the covering of Laplace."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import beta, norm
+
+from epsilometer.baselines.gaussian import GaussianRates, separation
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, gaussian_epsilon
+from tests.baselines.oracles import base, confusion
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("alpha", [1e-6, 0.2, 0.9])
+def test_separation_inverts_the_trade_off_curve(alpha: float, mu: float) -> None:
+    missed = norm.cdf(norm.isf(alpha) - mu)
+    assert float(separation(alpha, missed)) == pytest.approx(mu, rel=1e-9)
+
+
+def test_separation_at_the_ends() -> None:
+    found = separation([0.5, 0.7, 0.0, 0.2], [0.5, 0.6, 0.2, 0.0])
+    assert found.tolist() == [0.0, 0.0, math.inf, math.inf]
+
+
+@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="inf - inf before it is thrown away")
+def test_separation_of_calling_everything_a_member() -> None:
+    assert float(separation(1.0, 0.0)) == 0.0
+
+
+def test_laplace_is_covered_by_the_separation_that_the_other_tests_use() -> None:
+    # The largest separation of any threshold on Laplace(1, 1) against Laplace(0, 1), by search.
+    def minus(threshold: float) -> float:
+        false_positives = 0.5 * math.exp(-threshold)
+        missed = 0.5 * math.exp(threshold - 1)
+        return -float(separation(false_positives, missed))
+
+    best = minimize_scalar(minus, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    assert -best.fun == pytest.approx(1.0300640, abs=1e-6)
+    assert float(epsilon_of_gaussian(-best.fun, 1e-5)) == pytest.approx(4.5, abs=0.05)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.01])
+@pytest.mark.parametrize(("x", "n0", "y", "n1"), [(10, 100, 10, 100), (3, 900, 12, 40)])
+def test_ends_are_those_of_the_limits(x: int, n0: int, y: int, n1: int, delta: float) -> None:
+    low, high = GaussianRates().interval(base(x, n0, y, n1), delta, significance=0.1)
+    most = beta.isf(0.025, [x + 1, y + 1], [n0 - x, n1 - y])
+    least = beta.ppf(0.025, [x, y], [n0 - x + 1, n1 - y + 1])
+    for end, limits in ((low, most), (high, least)):
+        mu = float(-norm.ppf(limits).sum())
+        assert end[0] == pytest.approx(gaussian_epsilon(delta, sensitivity=mu, noise=1), abs=1e-8)
+    assert GaussianRates().lower(base(x, n0, y, n1), delta, 0.05)[0] == low[0]
+
+
+def test_counts_at_the_ends() -> None:
+    low, high = GaussianRates().interval(confusion(tp=50, tn=50, fp=0, fn=0), 1e-5)
+    assert 0 < low[0] < high[0] == math.inf
+    low, high = GaussianRates().interval(confusion(tp=1, tn=1, fp=0, fn=0), 1e-5)
+    assert (low[0], high[0]) == (0.0, math.inf)
+    for cells in ((0, 0, 50, 50), (50, 0, 50, 0), (0, 50, 0, 50)):
+        tp, tn, fp, fn = cells
+        assert GaussianRates().lower(confusion(tp=tp, tn=tn, fp=fp, fn=fn), 1e-5)[0] == 0.0
+
+
+def test_far_ends_known_and_unknown_side_by_side() -> None:
+    counts = AttackCounts(
+        false_positives=[0, 10], trials_h0=50, false_negatives=[0, 10], trials_h1=50
+    )
+    low, high = GaussianRates().interval(counts, 1e-5)
+    assert high[0] == math.inf
+    assert low[1] < high[1] < math.inf
+
+
+def test_delta_zero_is_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match="Gaussian DP takes the mechanism for a Gaussian one"):
+        GaussianRates().lower(confusion(tp=9, tn=9, fp=1, fn=1), 0.0)
+    assert np.isfinite(GaussianRates().lower(confusion(tp=9, tn=9, fp=1, fn=1), 1e-300)[0])

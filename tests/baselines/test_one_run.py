@@ -1,0 +1,185 @@
+"""Steinke's bound: the paper's own numbers, a loop over every i, the edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import binom
+
+from epsilometer.baselines.one_run import epsilon_one_run, one_run_p_value
+from epsilometer.errors import InputError
+from tests.baselines import oracles
+from tests.golden import peers
+
+FIXED = settings(derandomize=True, max_examples=100, deadline=None)
+guesses_right = st.integers(1, 300).flatmap(
+    lambda r: st.tuples(st.just(r), st.integers(0, r), st.integers(0, 700))
+)
+
+
+@pytest.mark.parametrize("case", list(peers.ONE_RUN_P_VALUES))
+def test_peer_p_values(case: tuple[int, int, int, float, float]) -> None:
+    found = float(one_run_p_value(*case))
+    assert found == pytest.approx(
+        peers.ONE_RUN_P_VALUES[case], rel=peers.TOLERANCE["eight digits"]
+    )
+
+
+@pytest.mark.parametrize("case", list(peers.ONE_RUN_EPSILONS))
+def test_peer_epsilons(case: tuple[int, int, int]) -> None:
+    found = float(epsilon_one_run(*case, delta=1e-5))
+    assert found == pytest.approx(
+        peers.ONE_RUN_EPSILONS[case][0], abs=peers.TOLERANCE["solved to 1e-6"]
+    )
+
+
+@FIXED
+@given(
+    case=guesses_right,
+    epsilon=st.floats(0, 8),
+    delta=st.sampled_from([0.0, 1e-9, 1e-5, 1e-3, 0.05, 0.4]),
+)
+def test_p_value_is_that_of_the_loop(
+    case: tuple[int, int, int], epsilon: float, delta: float
+) -> None:
+    r, v, unguessed = case
+    m = r + unguessed
+    found = float(one_run_p_value(m, r, v, epsilon, delta))
+    # A sum of up to 300 terms against incomplete beta functions and their differences.
+    expected = oracles.one_run_p_value(m, r, v, epsilon, delta)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-14)
+
+
+FAR_OUT = [
+    (3000, 3000, 3000, 0.2, 0.01),
+    pytest.param(10_000, 10_000, 10_000, 0.1, 0.01, marks=pytest.mark.xfail(strict=True)),
+    pytest.param(100_000, 20_000, 19_000, 0.3, 0.01, marks=pytest.mark.xfail(strict=True)),
+]
+
+
+@pytest.mark.parametrize(("m", "r", "v", "epsilon", "delta"), FAR_OUT)
+def test_p_value_far_beyond_the_peak(
+    m: int, r: int, v: int, epsilon: float, delta: float
+) -> None:
+    # Probabilities near v underflow; the mean that counts reaches down to the peak.
+    # xfail: the bisection takes 0 > 0 for "past the best i" and gives 0.
+    expected = oracles.one_run_p_value(m, r, v, epsilon, delta)
+    assert float(one_run_p_value(m, r, v, epsilon, delta)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="underflow in _largest_mean: far too large")
+def test_epsilon_of_very_many_right_guesses() -> None:
+    # All of m = r guesses right: p is 2 delta / (1 - q) to leading order, .05 at q = .6.
+    found = float(epsilon_one_run(100_000, 100_000, 100_000, 0.01))
+    assert found == pytest.approx(math.log(0.6 / 0.4), abs=0.02)
+
+
+def test_a_term_left_out_fails_the_same_check() -> None:
+    m, r, v, epsilon, delta = 1000, 100, 90, 1.0, 1e-5
+    without = float(binom.sf(v - 1, r, expit(epsilon)))
+    expected = oracles.one_run_p_value(m, r, v, epsilon, delta)
+    assert abs(without - expected) > 0.5 * expected
+
+
+@pytest.mark.parametrize("significance", [1e-6, 0.05, 0.3])
+@pytest.mark.parametrize("r", [10, 1000])
+def test_all_right_without_delta_in_closed_form(r: int, significance: float) -> None:
+    q = significance ** (1 / r)
+    expected = max(0.0, math.log(q / (1 - q)))
+    found = float(epsilon_one_run(5 * r, r, r, 0.0, significance))
+    assert found == pytest.approx(expected, abs=1e-8)
+
+
+@FIXED
+@given(case=guesses_right, delta=st.sampled_from([0.0, 1e-5, 0.01]), level=st.floats(1e-6, 0.6))
+def test_epsilon_inverts_the_p_value(
+    case: tuple[int, int, int], delta: float, level: float
+) -> None:
+    r, v, unguessed = case
+    m = r + unguessed
+    epsilon = float(epsilon_one_run(m, r, v, delta, level))
+    assert epsilon >= 0
+    if epsilon == 0:
+        assert oracles.one_run_p_value(m, r, v, 0.0, delta) >= level * (1 - 1e-9)
+    else:
+        # Epsilon to 1e-9; the logarithm of p grows by at most r per unit of epsilon.
+        assert oracles.one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(level, rel=1e-6)
+
+
+@FIXED
+@given(
+    case=guesses_right,
+    deltas=st.lists(st.floats(0, 0.3), min_size=2, max_size=2).map(sorted),
+    levels=st.lists(st.floats(1e-6, 0.9), min_size=2, max_size=2).map(sorted),
+)
+def test_monotone(case: tuple[int, int, int], deltas: list[float], levels: list[float]) -> None:
+    r, v, unguessed = case
+    m = r + unguessed
+    by_level = epsilon_one_run(m, r, v, deltas[0], levels)
+    assert by_level[0] <= by_level[1] + 1e-8
+    by_delta = [float(epsilon_one_run(m, r, v, d, levels[0])) for d in deltas]
+    assert by_delta[0] >= by_delta[1] - 1e-8
+    if v < r:
+        better = float(epsilon_one_run(m, r, v + 1, deltas[0], levels[0]))
+        assert better >= by_level[0] - 1e-8
+    # More canaries that nobody guesses cost delta only.
+    more = float(epsilon_one_run(m + 100, r, v, 0.0, levels[0]))
+    assert more == pytest.approx(float(epsilon_one_run(m, r, v, 0.0, levels[0])), abs=1e-8)
+
+
+def test_edges() -> None:
+    assert float(one_run_p_value(5, 0, 0, 1.0, 0.1)) == 1.0
+    assert float(epsilon_one_run(5, 0, 0, 1e-5)) == 0.0
+    assert float(epsilon_one_run(5, 5, 0, 1e-5)) == 0.0
+    assert float(epsilon_one_run(1, 1, 1, 0.0)) == 0.0
+    # One guess, right, at a level above one half: q = .8.
+    assert float(epsilon_one_run(1, 1, 1, 0.0, 0.8)) == pytest.approx(math.log(4), abs=1e-8)
+    assert float(one_run_p_value(10, 10, 10, 0.0, 0.9)) == 1.0
+
+
+def test_many_at_once_are_one_by_one() -> None:
+    r, v = np.array([[100], [1000]]), np.array([60, 90, 100])
+    levels = np.array([0.01, 0.05, 0.2])
+    many = epsilon_one_run(1000, r, v, 1e-5, levels)
+    assert many.shape == (2, 3)
+    for i in range(2):
+        for j in range(3):
+            alone = float(epsilon_one_run(1000, int(r[i, 0]), int(v[j]), 1e-5, levels[j]))
+            assert many[i, j] == pytest.approx(alone, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("m", "r", "v"), [(10, 5, 6), (10, 11, 5), (0, 0, 0), (10, 5, -1), (10, -1, -1)]
+)
+def test_impossible_guesses(m: int, r: int, v: int) -> None:
+    with pytest.raises(InputError, match=f"canaries={m}, guesses={r}, correct={v}"):
+        epsilon_one_run(m, r, v, 1e-5)
+    with pytest.raises(InputError, match="0 <= correct <= guesses <= canaries"):
+        one_run_p_value([100, m], [50, r], [25, v], 1.0, 1e-5)
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="NaN reaches int() in the message")
+def test_guesses_that_are_no_number() -> None:
+    with pytest.raises(InputError, match="correct=nan"):
+        epsilon_one_run(10, 5, math.nan, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("delta", "significance", "name"),
+    [
+        (1.0, 0.05, "delta=1.0"),
+        (-1e-9, 0.05, "delta"),
+        (math.nan, 0.05, "delta=nan"),
+        (0.0, 0.0, "significance=0.0"),
+        (0.0, 1.0, "significance=1.0"),
+        (0.0, math.nan, "significance=nan"),
+    ],
+)
+def test_out_of_range(delta: float, significance: float, name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        epsilon_one_run(10, 5, 5, delta, significance)

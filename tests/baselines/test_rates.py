@@ -1,0 +1,89 @@
+"""Limits of a rate against the tail that defines them."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from epsilometer.baselines import rates
+
+FIXED = settings(derandomize=True, max_examples=100, deadline=None)
+
+CASES = [(1, 1), (3, 10), (9, 10), (200, 500), (1, 100_000), (99_999, 100_000), (7, 1_000_000)]
+
+
+@pytest.mark.parametrize(("count", "trials"), CASES)
+@pytest.mark.parametrize("tail", [1e-12, 0.0125, 0.05, 0.5, 0.9])
+def test_clopper_pearson_is_where_the_binomial_tail_is(
+    count: int, trials: int, tail: float
+) -> None:
+    low = float(rates.clopper_pearson_lower(count, trials, tail))
+    # 1e-9: the binomial's own functions, not the inverse, are what limits the comparison.
+    assert binom.sf(count - 1, trials, low) == pytest.approx(tail, rel=1e-9)
+    if count < trials:
+        high = float(rates.clopper_pearson_upper(count, trials, tail))
+        assert binom.cdf(count, trials, high) == pytest.approx(tail, rel=1e-9)
+
+
+def test_clopper_pearson_at_the_ends() -> None:
+    assert float(rates.clopper_pearson_lower(0, 7, 0.05)) == 0.0
+    assert float(rates.clopper_pearson_upper(7, 7, 0.05)) == 1.0
+    # All or none of n: the closed forms.
+    assert float(rates.clopper_pearson_upper(0, 50, 0.05)) == pytest.approx(
+        1 - 0.05 ** (1 / 50), rel=1e-12
+    )
+    assert float(rates.clopper_pearson_lower(50, 50, 0.05)) == pytest.approx(
+        0.05 ** (1 / 50), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("count", "trials"), [(1, 2), (3, 10), (200, 500), (1, 5000)])
+@pytest.mark.parametrize("tail", [1e-6, 0.025, 0.3])
+def test_jeffreys_leaves_its_tail(count: int, trials: int, tail: float) -> None:
+    low = float(rates.jeffreys_lower(count, trials, tail))
+    high = float(rates.jeffreys_upper(count, trials, tail))
+    a, b = count + 0.5, trials - count + 0.5
+    with mpmath.workdps(30):
+        below = float(mpmath.betainc(a, b, 0, low, regularized=True))
+        above = float(mpmath.betainc(a, b, high, 1, regularized=True))
+    assert below == pytest.approx(tail, rel=1e-9)
+    assert above == pytest.approx(tail, rel=1e-9)
+
+
+def test_jeffreys_at_the_ends() -> None:
+    assert float(rates.jeffreys_lower(0, 7, 0.05)) == 0.0
+    assert float(rates.jeffreys_upper(7, 7, 0.05)) == 1.0
+    assert float(rates.jeffreys_upper(0, 7, 0.05)) < 1.0
+    assert float(rates.jeffreys_lower(7, 7, 0.05)) > 0.0
+
+
+@FIXED
+@given(
+    trials=st.integers(1, 10_000),
+    share=st.floats(0, 1),
+    tails=st.lists(st.floats(1e-9, 0.49), min_size=2, max_size=2).map(sorted),
+)
+def test_limits_nest_and_mirror(trials: int, share: float, tails: list[float]) -> None:
+    count = round(share * trials)
+    for low, high in (
+        (rates.clopper_pearson_lower, rates.clopper_pearson_upper),
+        (rates.jeffreys_lower, rates.jeffreys_upper),
+    ):
+        strict, loose = tails
+        ends = [float(f(count, trials, t)) for f, t in ((low, strict), (low, loose))]
+        ends += [float(f(count, trials, t)) for f, t in ((high, loose), (high, strict))]
+        assert ends == sorted(ends)
+        assert 0 <= ends[0] <= count / trials <= ends[-1] <= 1
+        mirrored = 1 - float(low(trials - count, trials, loose))
+        assert float(high(count, trials, loose)) == pytest.approx(mirrored, abs=1e-9)
+
+
+def test_shapes_broadcast() -> None:
+    counts, trials = np.array([[0], [2]]), np.array([3, 4, 5])
+    many = rates.clopper_pearson_upper(counts, trials, 0.1)
+    assert many.shape == (2, 3)
+    assert many[1, 2] == rates.clopper_pearson_upper(2, 5, 0.1)
