@@ -53,9 +53,7 @@ def test_hull_is_above_every_cut_and_has_no_vertex_to_spare(
     assert (x[-1], y[-1]) == (len(members), len(others))
     every = cuts_at(members, others, np.append(np.union1d(members, others), np.inf))
     # Brute force: no chord between two cuts passes above the hull.
-    for miss, right in zip(
-        every.false_negatives, len(others) - every.false_positives, strict=True
-    ):
+    for miss, right in zip(every.false_negatives, len(others) - every.false_positives, strict=True):
         highest = max(y[x == miss].tolist(), default=-math.inf)
         assert right <= max(highest, float(np.interp(miss, x, y))) + 1e-9
     turns = np.diff(x)[:-1] * np.diff(y)[1:] - np.diff(y)[:-1] * np.diff(x)[1:]

@@ -107,9 +107,7 @@ def test_delta_out_of_range(delta: float) -> None:
 @pytest.mark.parametrize("case", list(peers.GAUSSIAN_MECHANISM))
 def test_epsilon_is_what_an_accountant_says(case: tuple[float, float]) -> None:
     noise, delta = case
-    expected = pytest.approx(
-        peers.GAUSSIAN_MECHANISM[case], abs=peers.TOLERANCE["seven decimals"]
-    )
+    expected = pytest.approx(peers.GAUSSIAN_MECHANISM[case], abs=peers.TOLERANCE["seven decimals"])
     assert gaussian_epsilon(delta, sensitivity=1.0, noise=noise) == expected
     assert float(epsilon_of_gaussian(1 / noise, delta)) == expected
 

@@ -6,6 +6,7 @@ Both are about the algorithm, whose epsilon no base's attack can exceed.
 from __future__ import annotations
 
 from epsilometer.baselines.estimator import CountEstimator, check_significance
+from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
 
@@ -41,7 +42,8 @@ def pooled(counts: AttackCounts) -> AttackCounts:
 
     The region R is convex, so the mean error rates of attacks on a private algorithm lie in it too; and
     a sum of trials with different rates spreads less than a binomial with their mean (Hoeffding 1956),
-    so exact limits stay limits.
+    so exact limits stay limits.  Both rates must be means with the same weights, so the bases must
+    share one ratio of trials_h0 to trials_h1; others are refused.
 
     Examples
     --------
@@ -51,6 +53,11 @@ def pooled(counts: AttackCounts) -> AttackCounts:
     >>> pooled(counts).false_positives.tolist()
     [50]
     """
+    h0, h1 = counts.trials_h0.tolist(), counts.trials_h1.tolist()
+    if any(a * h1[0] != b * h0[0] for a, b in zip(h0, h1, strict=True)):
+        raise InputError(
+            "expected one ratio of trials_h0 to trials_h1 in all bases to pool them, got several."
+        )
     return AttackCounts(
         false_positives=[int(counts.false_positives.sum())],
         trials_h0=int(counts.trials_h0.sum()),

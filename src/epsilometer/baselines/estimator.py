@@ -37,9 +37,17 @@ class CountEstimator(Protocol):
     do better.
     """
 
-    label: ClassVar[str]
     kind: ClassVar[Kind]
-    assumes: ClassVar[str]
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for its answer to mean what it says."""
+        ...
 
     @property
     def gaussian(self) -> bool:

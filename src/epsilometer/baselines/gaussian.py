@@ -35,7 +35,8 @@ def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
     1.0
     """
     alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
-    return np.asarray(np.where(alpha + beta < 1, -ndtri(alpha) - ndtri(beta), 0.0))
+    with np.errstate(invalid="ignore"):  # rates of 0 and 1, which sum to 1
+        return np.asarray(np.where(alpha + beta < 1, -ndtri(alpha) - ndtri(beta), 0.0))
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,14 @@ class GaussianRates:
         y, n1 = counts.false_negatives, counts.trials_h1
         highest = [rates.clopper_pearson_upper(c, n, tail) for c, n in ((x, n0), (y, n1))]
         lowest = [rates.clopper_pearson_lower(c, n, tail) for c, n in ((x, n0), (y, n1))]
-        far = separation(lowest[0], lowest[1])
+        # A reflected attack tells as much.
+        near = np.maximum(
+            separation(highest[0], highest[1]), separation(1 - lowest[0], 1 - lowest[1])
+        )
+        far = np.maximum(
+            separation(lowest[0], lowest[1]), separation(1 - highest[0], 1 - highest[1])
+        )
         upper = np.full(len(counts), np.inf)
         known = np.isfinite(far)
         upper[known] = epsilon_of_gaussian(far[known], delta)
-        return epsilon_of_gaussian(separation(highest[0], highest[1]), delta), upper
+        return epsilon_of_gaussian(near, delta), upper

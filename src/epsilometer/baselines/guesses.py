@@ -92,9 +92,18 @@ class OneRunFdp:
     all_trials: bool = False
     family: Family = field(default_factory=ApproximateDP)
 
-    label: ClassVar[str] = "one run, f-DP"
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return "one run, f-DP, Gaussian" if self.gaussian else "one run, f-DP"
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for its answer to mean what it says."""
+        curve = "a Gaussian trade-off curve, " if self.gaussian else ""
+        return f"{curve}each canary in by a fair coin, a decision rule fixed beforehand"
 
     @property
     def gaussian(self) -> bool:

@@ -171,6 +171,8 @@ class _Posterior:
         point, where = self._middle()[active], np.flatnonzero(active)
         point = np.clip(point, 1e-3 * high, high)
         wanted = float(ndtri(probability))
+        before = np.full(point.shape, np.inf)
+        last = np.full(point.shape, np.inf)
         for _ in range(_MOST_STEPS):
             if not where.size:
                 break
@@ -182,6 +184,8 @@ class _Posterior:
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = point - excess / slope
             inside = np.isfinite(step) & (step > low) & (step < high)
+            # Newton may jump to and fro; then it must give way to halving.
+            inside &= np.abs(step - point) < before / 2
             new = np.where(inside, step, (low + high) / 2)
             scale = np.maximum(1.0, point)
             # After a Newton step this short the next would be about its square.
@@ -189,6 +193,7 @@ class _Posterior:
             done |= high - low <= _TOLERANCE * scale
             result[where] = new
             go_on = ~done
+            before, last = last[go_on], np.abs(new - point)[go_on]
             rows, where = rows.rows(go_on), where[go_on]
             low, high, point = low[go_on], high[go_on], new[go_on]
         return result
@@ -203,7 +208,7 @@ class _Posterior:
 class JointBeta:
     """Quantiles of epsilon, the rates having independent Jeffreys posteriors.
 
-    Good to about 1e-9 for up to 1e6 trials.
+    Good to about 1e-7.
 
     Examples
     --------

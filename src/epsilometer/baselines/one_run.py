@@ -26,10 +26,10 @@ def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -
     m, r, v = (np.asarray(x, dtype=float) for x in np.broadcast_arrays(canaries, guesses, correct))
     bad = ~((v >= 0) & (v <= r) & (r <= m) & (m >= 1))
     if bad.any():
-        first = tuple(int(x[bad].flat[0]) for x in (m, r, v))
+        first = [float(x[bad].flat[0]) for x in (m, r, v)]
         raise InputError(
             "expected 0 <= correct <= guesses <= canaries and at least one canary, "
-            f"got canaries={first[0]}, guesses={first[1]}, correct={first[2]}."
+            f"got canaries={first[0]:.15g}, guesses={first[1]:.15g}, correct={first[2]:.15g}."
         )
     return [m, r, v]
 
@@ -66,6 +66,8 @@ def one_run_p_value(
     delta = _validate.delta(delta)
     m, r, v = check_guesses(canaries, guesses, correct)
     m, r, v, eps = np.broadcast_arrays(m, r, v, np.asarray(epsilon, dtype=float))
+    if not np.all(eps >= 0):
+        raise InputError(f"expected epsilon >= 0, got epsilon={eps[~(eps >= 0)].flat[0]}.")
     chance = expit(eps)
     right = _at_least(v, r, chance)
     if delta == 0:
@@ -86,7 +88,8 @@ def _largest_mean(
         middle = np.floor((low + high) / 2)
         here = (_at_least(v - middle, r, chance) - right) / middle
         further = (_at_least(v - middle - 1, r, chance) - right) / (middle + 1)
-        rising = (further > here) & (middle < v)
+        # Where both underflow to 0 the mass is further on.
+        rising = ((further > here) | (here <= 0)) & (middle < v)
         low, high = np.where(rising, middle + 1, low), np.where(rising, high, middle)
         low = np.minimum(low, high)
     mean = (_at_least(v - low, r, chance) - right) / low

@@ -56,7 +56,7 @@ class ApproximateDP:
         """Where the two edges of R(epsilon, delta) leave room."""
         shallow = (true_positive_rate - delta) * np.exp(-parameter)
         with np.errstate(over="ignore", invalid="ignore"):
-            steep = 1 - delta - np.exp(parameter) * (1 - true_positive_rate)
+            steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
         return np.maximum(0.0, np.fmax(shallow, steep))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
@@ -165,5 +165,6 @@ def epsilon_one_run_fdp(
         root = find_root(
             excess, (low, high), args=(m, r, v, level), tolerances={"xatol": _TOLERANCE}
         )
-        parameter[refuted] = root.x
+        # Refuted even at the largest: that is as much as is claimed.
+        parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter, delta)

@@ -239,7 +239,13 @@ class CanaryScoreAuditor:
         significance = check_significance(significance)
         if isinstance(strategy, Ranks):
             cuts = thresholds.rank_cuts(*self.in_order, strategy, one_sided=one_sided)
-            return float(bound(self, cuts, significance / len(cuts)).max())
+            found = bound(self, cuts, significance / len(cuts))
+            # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
+            wrong_side = (
+                cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
+                >= self.num_in * self.num_out
+            )
+            return float(np.where(wrong_side, 0.0, found).max())
         return self._best_by_value(bound, significance, strategy)
 
     def _best_guesses(
@@ -292,10 +298,7 @@ class CanaryScoreAuditor:
         for scores in (self._members, self._others):
             first = int(len(scores) * share)
             if not 0 < first < len(scores):
-                raise InputError(
-                    f"expected enough scores to split, got {len(scores)} with "
-                    f"threshold_estimation_frac={share}."
-                )
+                return 0.0  # too few to split: nothing can be said
             mixed = rng.permutation(scores)
             parts.append((mixed[:first], mixed[first:]))
         choosing = CanaryScoreAuditor(parts[0][0], parts[1][0])

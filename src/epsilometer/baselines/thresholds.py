@@ -35,7 +35,7 @@ class Ranks:
     """Thresholds at ranks fixed beforehand, with the error shared among them.
 
     For bounds from two rates the ranks are of one group's own scores: the k-th highest non-member for
-    k = 1, 2, 3, 5, 7, ... (each ``ratio`` times the last).  The false-positive rate above it has the
+    k = 1, 2, 3, 4, 6, 8, 12, ... (``ratio`` apart).  The false-positive rate above it has the
     same limit as k - 1 false positives of a threshold fixed beforehand (the rate follows
     Beta(k, N0 - k + 1) at most, ties included), and the members are independent of it.  So the union
     bound over the ranks is exact for any scores.  Two-sided bounds add the ranks of the lowest members.

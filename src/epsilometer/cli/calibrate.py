@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -153,12 +154,12 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
         if found.estimator in DELIBERATE and not found.too_often
     ]
     lines += ["", "! more often than chance explains; tight: mean bound / truth, best attack."]
+    said = "No bound that ships was above the truth more often than it says."
     if blamed:
-        lines.append(f"Above the truth too often: {'; '.join(blamed)}.")
-    else:
-        lines.append("No bound that ships was above the truth more often than it says.")
+        said = f"Above the truth too often: {'; '.join(blamed)}."
     if unseen:
-        lines.append(f"NOT SEEN to be wrong, though it is: {'; '.join(unseen)}. Run longer.")
+        said += f" NOT SEEN to be wrong, though it is: {'; '.join(unseen)}. Run longer."
+    lines += textwrap.wrap(said, 80)
     if models:
         lines += ["", "90 % intervals of epsilon that cover, counts from the model itself:"]
         for row in models:

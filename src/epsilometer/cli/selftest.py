@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from epsilometer.calibration.selftest import SelfTest
 
 PLACE = "{file}"
+THRESHOLD_HINT = "Is a threshold chosen on the same scores that it is judged on?"
+DEPENDENCE_HINT = (
+    "Decisions of cross-fed models depend on each other, so bounds for independent trials are too "
+    "sure: estimate with `--likelihood correlated`, or give each challenge shadow models of its own."
+)
 PATIENCE = 600.0
 """Seconds that a command may take for one set of scores."""
 
@@ -97,7 +102,8 @@ def selftest(
     else:
         return _shipped(runs, canaries, significance, delta, seed, as_json=as_json)
     broken = any(test.broken for test in found)
-    _say(found, as_json=as_json, last=_verdict(found[0]))
+    hint = THRESHOLD_HINT if file is None else DEPENDENCE_HINT
+    _say(found, as_json=as_json, last=_verdict(found[0], hint))
     return REFUSED if broken else 0
 
 
@@ -234,12 +240,12 @@ def _shipped(
     return REFUSED if broken or not tests[-1].broken else 0
 
 
-def _verdict(test: SelfTest) -> str:
+def _verdict(test: SelfTest, hint: str) -> str:
     promised = f"{100 * test.significance:g} %"
     if test.broken:
         return (
             f"BROKEN: it finds epsilon where there is none, in {test.alarms} of {test.runs} runs; "
-            f"a bound that may err in {promised} does not. Is a threshold chosen on the same scores?"
+            f"a bound that may err in {promised} does not. {hint}"
         )
     return (
         f"It keeps its word: at most {promised} false alarms, as far as {test.runs} runs can tell."

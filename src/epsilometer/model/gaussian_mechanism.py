@@ -65,6 +65,10 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
     return float(brentq(excess, 0.0, high, xtol=1e-10))
 
 
+_FAR = 1e50
+"""Separations beyond this, infinity among them, are taken for no privacy at all."""
+
+
 def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> NDArray[np.float64]:
     """`gaussian_epsilon` for many separations mu = sensitivity / noise at once.
 
@@ -91,8 +95,8 @@ def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> NDArray[np.float
         lost = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
         return np.asarray(ndtr(mu / 2 - epsilon / mu) - lost - delta)
 
-    result = np.zeros(mu.shape)
-    leaks = 2 * ndtr(mu / 2) - 1 > delta
+    result = np.where(mu > _FAR, np.inf, 0.0)
+    leaks = (2 * ndtr(mu / 2) - 1 > delta) & (mu <= _FAR)
     some = mu[leaks]
     if some.size:
         # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.

@@ -90,12 +90,12 @@ def compare_counts(
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
-    together = pooled(counts)
+    together = _pooled(counts)
     for estimator in FROM_COUNTS:
         low, high, shared, reason = math.nan, math.nan, None, ""
         try:
             low, high = best_interval(estimator, counts, delta, both)
-            if len(counts) > 1:
+            if together is not None:
                 shared = best_interval(estimator, together, delta, both)
         except InputError as error:
             reason = str(error)
@@ -118,7 +118,7 @@ def compare_counts(
         delta=delta,
         significance=significance,
         source=f"{len(counts):,} {bases}",
-        several=len(counts) > 1,
+        several=together is not None,
     )
 
 
@@ -153,6 +153,14 @@ def compare_scores(
         source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
         several=False,
     )
+
+
+def _pooled(counts: AttackCounts) -> AttackCounts | None:
+    """All bases as one, if there are several and they can be pooled."""
+    try:
+        return pooled(counts) if len(counts) > 1 else None
+    except InputError:
+        return None
 
 
 def _two_sided(significance: float) -> float:

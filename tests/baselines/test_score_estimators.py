@@ -1,0 +1,67 @@
+"""The listed estimators are the auditor's bounds, and every one says what it is."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.baselines.estimator import Kind
+from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.one_run_fdp import GaussianDP
+from epsilometer.baselines.score_estimators import (
+    GaussianScan,
+    OneRunFdpScan,
+    OneRunScan,
+    RawCounts,
+    RocScan,
+    ScoreEstimator,
+)
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.baselines.thresholds import Bonferroni, Split
+from tests.baselines.oracles import normal_grid
+
+AUDITOR = CanaryScoreAuditor(normal_grid(150) + 2, normal_grid(150))
+
+
+def test_labels_are_distinct_and_nothing_is_left_unsaid() -> None:
+    assert len({e.label for e in FROM_COUNTS}) == len(FROM_COUNTS)
+    assert len({e.label for e in FROM_SCORES}) == len(FROM_SCORES)
+    words = [(e.label, e.assumes, e.kind, e.gaussian) for e in FROM_COUNTS]
+    words += [(e.label, e.assumes, e.kind, e.gaussian) for e in FROM_SCORES]
+    for label, assumes, kind, gaussian in words:
+        assert label
+        assert assumes
+        assert kind in set(Kind)
+        assert gaussian == ("Gaussian" in label)
+
+
+@pytest.mark.parametrize("estimator", FROM_SCORES, ids=lambda e: e.label)
+def test_every_bound_is_a_number_and_rises_with_significance(estimator: ScoreEstimator) -> None:
+    small, large = (estimator.lower(AUDITOR, 1e-5, s) for s in (0.01, 0.2))
+    assert 0 < small <= large < math.inf
+
+
+def test_they_are_the_auditor_s() -> None:
+    a, split, hull = AUDITOR, Split(), Bonferroni()
+    pairs: list[tuple[ScoreEstimator, float]] = [
+        (RocScan(), a.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)),
+        (
+            RocScan(strategy=split),
+            a.epsilon_lower(ClopperPearson(), 0.1, 1e-5, threshold_strategy=split),
+        ),
+        (GaussianScan(strategy=hull), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
+        (OneRunScan(), a.epsilon_one_run(0.1, 1e-5)),
+        (OneRunScan(one_sided=False), a.epsilon_one_run(0.1, 1e-5, one_sided=False)),
+        (OneRunFdpScan(), a.epsilon_one_run_fdp(0.1, 1e-5)),
+        (OneRunFdpScan(family=GaussianDP()), a.epsilon_one_run_fdp(0.1, 1e-5, family=GaussianDP())),
+        (RawCounts(min_count=5), a.epsilon_raw_counts(5, 1e-5)),
+    ]
+    for estimator, expected in pairs:
+        assert estimator.lower(a, 1e-5, 0.1) == expected
+
+
+def test_the_strategy_is_in_the_label() -> None:
+    assert RocScan(strategy=Bonferroni()).label == "ROC scan, Clopper-Pearson, Bonferroni"
+    assert OneRunScan(strategy=Split(), one_sided=False).label == "one run, both ends, Split"

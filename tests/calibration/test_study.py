@@ -1,0 +1,219 @@
+"""A study: the same numbers whoever runs it, nothing lost when it is ended, controls that are seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.baselines.estimator import Kind
+from epsilometer.calibration import study as module
+from epsilometer.calibration.attacks import OneRate
+from epsilometer.calibration.controls import CONTROLS
+from epsilometer.calibration.mechanisms import Laplace, Null
+from epsilometer.calibration.plan import (
+    CountsCell,
+    ModelCell,
+    ScoresCell,
+    StudyPlan,
+    full_plan,
+    quick_plan,
+)
+from epsilometer.calibration.study import POSTERIOR, jobs_of, run_study
+from epsilometer.calibration.table import (
+    KINDS,
+    NO_BOUND,
+    TOO_OFTEN,
+    BoundRow,
+    ModelRow,
+    bound_rows,
+    from_csv,
+    keeps,
+    model_rows,
+    summarise_bounds,
+    to_csv,
+)
+from epsilometer.calibration.tally import Tally
+from epsilometer.errors import InputError
+
+SMALL = StudyPlan(
+    cells=(
+        ModelCell(likelihood="binomial", bases=2, trials=50, runs=3),
+        CountsCell(
+            mechanism=Laplace(1.0),
+            rates=OneRate(0.1),
+            power=1.0,
+            trials=50,
+            bases=2,
+            runs=40,
+            posterior_runs=2,
+        ),
+        ScoresCell(mechanism=Null(), power=1.0, canaries=60, runs=120),
+    )
+)
+
+
+def nominal_plan(runs: int, score_runs: int) -> StudyPlan:
+    """Null and Laplace, attacked so well that exact bounds have no slack but their own."""
+    cells: list[CountsCell | ScoresCell] = []
+    for mechanism in (Null(), Laplace(1.0)):
+        cells += [
+            CountsCell(
+                mechanism=mechanism,
+                rates=OneRate(0.1),
+                power=1.0,
+                trials=trials,
+                bases=bases,
+                runs=runs,
+            )
+            for trials in ((100,) if runs < 10_000 else (100, 1000))
+            for bases in (1, 5)
+        ]
+        cells.append(ScoresCell(mechanism=mechanism, power=1.0, canaries=400, runs=score_runs))
+    return StudyPlan(cells=tuple(cells), seed=3)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "study.jsonl"
+    run_study(SMALL, path)
+    return path
+
+
+def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
+    alone = run_study(SMALL, finished)
+    seen: list[tuple[int, int]] = []
+    both = run_study(SMALL, tmp_path / "s.jsonl", workers=2, progress=lambda *n: seen.append(n))
+    assert both == alone
+    assert seen[-1] == (len(jobs_of(SMALL)), len(jobs_of(SMALL)))
+
+
+def test_an_ended_study_goes_on(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run_study(SMALL, finished)
+    text = finished.read_text()
+    lines = text.splitlines(keepends=True)
+    path = tmp_path / "cut.jsonl"
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # ended while it wrote
+    ran: list[str] = []
+    original = module.run_job
+
+    def noted(plan: StudyPlan, job: module.Job) -> object:
+        ran.append(job.key)
+        return original(plan, job)
+
+    monkeypatch.setattr(module, "run_job", noted)
+    assert run_study(SMALL, path) == whole
+    assert len(ran) == len(jobs_of(SMALL)) - 2
+    assert sorted(path.read_text().splitlines()) == sorted(text.splitlines())
+    ran.clear()
+    run_study(SMALL, path)
+    assert ran == []
+
+
+def test_other_studies_and_damage_are_refused(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds another study"):
+        run_study(replace(SMALL, seed=2), finished)
+    path = tmp_path / "damaged.jsonl"
+    lines = finished.read_text().splitlines()
+    for bad, message in (
+        ("{", "line 2: not valid JSON"),
+        ("[1]", "line 2: expected an object"),
+        ('{"job": 1, "result": {}}', "line 2: expected a job and its result"),
+    ):
+        path.write_text("\n".join([lines[0], bad, *lines[2:]]) + "\n")
+        with pytest.raises(InputError, match=message):
+            run_study(SMALL, path)
+    path.write_text("\n".join([lines[0], '{"job": "1/runs/0+40", "result": {"x": {}}}', ""]))
+    with pytest.raises(InputError, match="expected an estimator that is known"):
+        bound_rows(SMALL, run_study(SMALL, path))
+
+
+def test_every_estimator_has_its_row(finished: Path) -> None:
+    rows = bound_rows(SMALL, run_study(SMALL, finished))
+    assert {row.estimator for row in rows} == set(KINDS)
+    labels = {e.label for e in FROM_COUNTS} | {e.label for e in (*FROM_SCORES, *CONTROLS)}
+    assert labels | {POSTERIOR} < set(KINDS)
+    for row in rows:
+        posterior = row.estimator == POSTERIOR
+        assert row.runs == (2 if posterior else 40 if row.mechanism == "Laplace" else 120)
+    models = model_rows(SMALL, run_study(SMALL, finished))
+    assert [(row.parameter, row.runs) for row in models] == [("epsilon", 3), ("strength", 3)]
+    for table, kind in ((rows, BoundRow), (models, ModelRow)):
+        assert from_csv(to_csv(table, kind), kind, name="t.csv") == table  # type: ignore[type-var]
+
+
+def test_rows_of_a_table_are_checked() -> None:
+    with pytest.raises(InputError, match="missing setting"):
+        from_csv("mechanism\nx\n", BoundRow, name="t.csv")
+    text = to_csv([], ModelRow) + "binomial,x,1,epsilon,1,1,1,1,1,0.5\n"
+    with pytest.raises(InputError, match=r"t\.csv row 2: invalid literal"):
+        from_csv(text, ModelRow, name="t.csv")
+
+
+def test_tallies_add_up() -> None:
+    low, high = np.array([0.0, 1.5, 0.5, 1.0]), np.array([0.9, np.inf, 2.0, 1.0])
+    whole = Tally.of(low, high, truth=1.0)
+    assert (whole.above, whole.below, whole.runs, whole.bounded) == (1, 1, 4, 3)
+    parts = Tally.of(low[:1], high[:1], truth=1.0) + Tally.of(low[1:], high[1:], truth=1.0)
+    assert parts == whole
+    assert Tally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
+    for bad in ({}, {**whole.as_dict(), "runs": "4"}, {**whole.as_dict(), "more": 1}):
+        with pytest.raises(InputError, match="expected a tally"):
+            Tally.from_dict(bad)
+
+
+def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
+    plans = [full_plan(), quick_plan(), SMALL, replace(SMALL, seed=9)]
+    assert len({plan.digest() for plan in plans}) == 4
+    full = full_plan().cells
+    assert {(c.likelihood, c.bases) for c in full if isinstance(c, ModelCell)} == {
+        (likelihood, n) for likelihood in ("binomial", "correlated") for n in (1, 5, 20)
+    }
+    for mechanism in (Null(), Laplace(1.0)):
+        own = [c for c in full if not isinstance(c, ModelCell) and c.mechanism == mechanism]
+        assert any(isinstance(c, ScoresCell) and c.runs >= 10_000 for c in own)
+        assert any(isinstance(c, CountsCell) and c.runs >= 10_000 for c in own)
+
+
+@pytest.mark.parametrize(
+    ("runs", "score_runs"), [(2500, 120), pytest.param(10_000, 10_000, marks=pytest.mark.slow)]
+)
+def test_every_bound_keeps_its_word_and_the_control_does_not(
+    runs: int, score_runs: int, tmp_path: Path
+) -> None:
+    plan = nominal_plan(runs, score_runs)
+    workers = 1 if runs < 10_000 else 2
+    rows = bound_rows(plan, run_study(plan, tmp_path / "study.jsonl", workers=workers))
+    controls = {control.label for control in CONTROLS}
+    bounds = [
+        row
+        for row in rows
+        if row.kind in (Kind.EXACT_BOUND, Kind.APPROXIMATE_BOUND) and row.estimator not in controls
+    ]
+    assert len({row.estimator for row in bounds}) == len(KINDS) - len(controls) - 3
+    for row in bounds:
+        assert row.verdict(plan.significance) != TOO_OFTEN, row
+    # Not by saying nothing: each comes somewhere near the truth on Laplace.
+    for summary in summarise_bounds(bounds, plan.significance):
+        best = max(
+            row.tightness for row in bounds if row.estimator == summary.estimator and row.truth
+        )
+        assert 0.05 < best < 1.2, summary.estimator
+    worst = CONTROLS[-1].label
+    blamed = {
+        row.mechanism for row in rows if row.estimator == worst and row.verdict(0.05) == TOO_OFTEN
+    }
+    assert blamed == {"null", "Laplace"}
+    assert all(row.verdict(0.05) == NO_BOUND for row in rows if row.estimator == "joint beta")
+
+
+def test_what_chance_explains() -> None:
+    assert keeps(50, 1000, 0.05)
+    assert keeps(0, 1000, 0.05)
+    assert not keeps(100, 1000, 0.05)

@@ -1,0 +1,150 @@
+"""``epsilometer compare``: the same numbers as the estimators, a table, JSON and a figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
+from epsilometer.cli.main import run
+
+COUNTS = (
+    "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
+    "one,10,100,12,100\ntwo,6,100,25,100\n"
+)
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS)
+    return path
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    lines = [f"{rng.normal(1.5 * (i % 2)):.5f},{i % 2}" for i in range(300)]
+    path = tmp_path / "scores.csv"
+    path.write_text("score,member\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(["compare", str(counts), "--delta", "0.001"], capsys)
+    rows = {row["estimator"]: row for row in found["rows"]}
+    assert list(rows) == ["Epsilometer, binomial", *(e.label for e in FROM_COUNTS)]
+    read = em.AttackCounts.read(counts)
+    posterior = em.estimate(read, em.AuditModel(delta=0.001))
+    ours = rows["Epsilometer, binomial"]
+    expected = posterior.credible_interval("epsilon", 0.9)
+    np.testing.assert_allclose([ours["lower"], ours["upper"]], expected)
+    for estimator in FROM_COUNTS:
+        row = rows[estimator.label]
+        # Two bases share the error; both ends together may err in twice the significance.
+        low, high = estimator.interval(read, 0.001, 0.05)
+        assert row["lower"] == pytest.approx(low.max())
+        assert row["lower"] == pytest.approx(em.best_base(estimator, read, 0.001, 0.05))
+        if np.isfinite(high.max()):
+            assert row["upper"] == pytest.approx(high.max())
+        else:
+            assert row["upper"] is None
+        pooled = estimator.lower(em.pooled(read), 0.001, 0.05)
+        assert row["pooled_lower"] == pytest.approx(pooled[0])
+
+
+def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(["compare", str(scores), "--delta", "1e-5", "--significance", "0.1"], capsys)
+    assert [row["estimator"] for row in found["rows"]] == [e.label for e in FROM_SCORES]
+    by_label = {row["estimator"]: row for row in found["rows"]}
+    data = np.loadtxt(scores, delimiter=",", skiprows=1)
+    auditor = em.CanaryScoreAuditor(data[data[:, 1] == 1, 0], data[data[:, 1] == 0, 0])
+    assert by_label["one run"]["lower"] == pytest.approx(auditor.epsilon_one_run(0.1, 1e-5))
+    assert by_label["ROC scan, Clopper-Pearson"]["lower"] == pytest.approx(
+        auditor.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)
+    )
+    assert all(row["upper"] is None for row in found["rows"])
+
+
+def test_text_fits_a_terminal_and_says_what_is_assumed(
+    counts: Path, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file, delta in ((counts, "0"), (scores, "0"), (counts, "0.01")):
+        assert run(["compare", str(file), "--delta", delta]) == 0
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert "assumes" in text
+        assert ("does not apply" in text) == (delta == "0")
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_figures(form: str, counts: Path, scores: Path, tmp_path: Path) -> None:
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    for file in (counts, scores):
+        target = tmp_path / f"figure.{form}"
+        assert run(["compare", str(file), "--delta", "1e-3", "--figure", str(target)]) == 0
+        assert target.read_bytes().startswith(starts[form])
+
+
+def test_figure_shows_the_rows(counts: Path) -> None:
+    from epsilometer.report.comparison import compare_counts
+    from epsilometer.report.figures.comparison import draw_comparison
+
+    found = compare_counts(em.AttackCounts.read(counts), delta=0.0)
+    axes = draw_comparison(found).axes[0]
+    applying = [row for row in found.rows if row.applies]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [r.label for r in applying]
+    drawn = {float(x) for line in axes.lines for x in np.atleast_1d(line.get_xdata())}
+    for row in applying:
+        assert row.low in drawn
+        assert row.pooled is not None
+        assert row.pooled[0] in drawn
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("score,member\n1,2\n", "row 2: expected member to be 0 or 1"),
+        ("score,member\nnan,1\n", "row 2: expected score to be a number"),
+        ("score,member\n1,1\n", "expected scores with member 0, got none"),
+        ("score,member,more\n1,1,1\n", "unknown column 'more'"),
+        ("score\n1\n", "missing member"),
+        ("hello\n", "expected columns false_positives"),
+    ],
+)
+def test_files_that_are_wrong(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(text)
+    assert run(["compare", str(path), "--delta", "0.01"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "expected --delta D"),
+        (["--delta", "1"], "expected 0 <= delta < 1"),
+        (["--delta", "0.1", "--significance", "0.5"], "expected significance < 0.5"),
+        (["--delta", "0.1", "--figure", "x.gif"], "expected the figure's ending to be one of png"),
+        (["--delta", "0.1", "--likelihood", "x"], "expected likelihood to be one of binomial"),
+    ],
+)
+def test_options_that_are_wrong(
+    options: list[str], message: str, counts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(counts), *options]) == 2
+    assert message in capsys.readouterr().err
