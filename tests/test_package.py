@@ -102,6 +102,22 @@ def test_readme_python_runs(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_python_of_the_documentation_runs(page: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if blocks:
+        script = "\n".join(blocks)
+        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+
+
+def test_names_in_the_documentation_are_public() -> None:
+    import epsilometer
+
+    for page in (*(ROOT / "docs").glob("*.md"), ROOT / "README.md"):
+        named = set(re.findall(r"\bem\.([A-Za-z_]\w*)", page.read_text(encoding="utf-8")))
+        assert named <= set(epsilometer.__all__), page
+
+
 def test_readme_has_the_command_that_ci_runs() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = text.split("<!-- test command -->")[1].split("<!-- end -->")[0]

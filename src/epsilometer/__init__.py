@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from epsilometer.baselines.one_run_fdp import ApproximateDP, GaussianDP, epsilon_one_run_fdp
     from epsilometer.baselines.scores import CanaryScoreAuditor
     from epsilometer.baselines.thresholds import Bonferroni, Explicit, MultiSplit, Ranks, Split
+    from epsilometer.calibration.selftest import check_pipeline
     from epsilometer.cli.audit_config import AuditConfig, read_audit
     from epsilometer.datasets.named import load_population
     from epsilometer.errors import (
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from epsilometer.model.joint import AuditModel, log_joint
     from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
     from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+    from epsilometer.report.comparison import compare_counts, compare_scores
     from epsilometer.report.evidence import Origin
     from epsilometer.report.figures.region import region_probability
     from epsilometer.report.page import write_report
@@ -155,7 +157,10 @@ _HOMES = {
     "Uniform": "model.priors",
     "Verdict": "inference.verdict",
     "best_base": "baselines.bases",
+    "check_pipeline": "calibration.selftest",
     "check_predictions": "inference.predictive",
+    "compare_counts": "report.comparison",
+    "compare_scores": "report.comparison",
     "cross_feed": "measurement.designs",
     "epsilon_one_run": "baselines.one_run",
     "epsilon_one_run_fdp": "baselines.one_run_fdp",
@@ -254,7 +259,10 @@ __all__ = [
     "Uniform",
     "Verdict",
     "best_base",
+    "check_pipeline",
     "check_predictions",
+    "compare_counts",
+    "compare_scores",
     "cross_feed",
     "epsilon_one_run",
     "epsilon_one_run_fdp",
