@@ -66,10 +66,10 @@ CORRELATED = AuditModel(
 @pytest.mark.parametrize(
     ("name", "engine", "replicates"),
     [
-        pytest.param("binomial", _exact, 80, id="binomial-exact"),
-        pytest.param("binomial", _mcmc, 25, id="binomial-mcmc"),
-        pytest.param("correlated", _exact, 12, id="correlated-exact"),
-        pytest.param("correlated", _mcmc, 25, id="correlated-mcmc"),
+        pytest.param("binomial", _exact, 40, id="binomial-exact"),
+        pytest.param("binomial", _mcmc, 16, id="binomial-mcmc"),
+        pytest.param("correlated", _exact, 10, id="correlated-exact"),
+        pytest.param("correlated", _mcmc, 16, id="correlated-mcmc"),
         pytest.param("binomial", _exact, 1000, id="binomial-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _mcmc, 200, id="binomial-mcmc-long", marks=pytest.mark.slow),
         pytest.param("correlated", _exact, 100, id="correlated-exact-long", marks=pytest.mark.slow),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -63,6 +64,41 @@ class CountEstimator(Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
         ...
+
+
+class FromRateLimits(ABC):
+    """Both ends from limits of the two error rates, each limit with half of an end's error."""
+
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base; errs with probability ``significance``."""
+        return self._ends(counts, delta, check_significance(significance) / 2)[0]
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both ends for each base, each erring with half of ``significance``."""
+        return self._ends(counts, delta, check_significance(significance) / 4)
+
+    @abstractmethod
+    def _ends(
+        self, counts: AttackCounts, delta: float, tail: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The ends, ``tail`` being the error of each limit of a rate."""
+
+
+class LowerEndOnly(ABC):
+    """What has no upper end."""
+
+    @abstractmethod
+    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
+        """Lower end for each base; errs with probability ``significance``."""
+
+    def interval(
+        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    ) -> tuple[FloatArray, FloatArray]:
+        """The lower end with half of the error; infinity."""
+        low = self.lower(counts, delta, check_significance(significance) / 2)
+        return low, np.full(len(counts), np.inf)
 
 
 def check_significance(value: object) -> float:

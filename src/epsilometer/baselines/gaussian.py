@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from epsilometer.baselines import rates
-from epsilometer.baselines.estimator import Kind, check_positive_delta, check_significance
+from epsilometer.baselines.estimator import FromRateLimits, Kind, check_positive_delta
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
@@ -40,7 +40,7 @@ def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class GaussianRates:
+class GaussianRates(FromRateLimits):
     """Epsilon at delta from Clopper-Pearson limits of the rates, the mechanism taken for Gaussian.
 
     Examples
@@ -58,16 +58,6 @@ class GaussianRates:
         "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
     )
     gaussian: ClassVar[bool] = True
-
-    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base."""
-        return self._ends(counts, delta, check_significance(significance) / 2)[0]
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """Both ends for each base, each erring with half of ``significance``."""
-        return self._ends(counts, delta, check_significance(significance) / 4)
 
     def _ends(
         self, counts: AttackCounts, delta: float, tail: float

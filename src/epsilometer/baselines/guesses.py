@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.baselines.one_run import epsilon_one_run
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
@@ -32,7 +32,7 @@ def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntAr
 
 
 @dataclass(frozen=True)
-class OneRun:
+class OneRun(LowerEndOnly):
     """Steinke's bound; see `one_run.py`.
 
     Parameters
@@ -61,16 +61,9 @@ class OneRun:
         guessed = _guessed(counts, all_trials=self.all_trials)
         return epsilon_one_run(*guessed, delta, check_significance(significance))
 
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """The lower end with half of the error; no upper end."""
-        low = self.lower(counts, delta, check_significance(significance) / 2)
-        return low, np.full(len(counts), np.inf)
-
 
 @dataclass(frozen=True)
-class OneRunFdp:
+class OneRunFdp(LowerEndOnly):
     """Mahloujifar's bound; see `one_run_fdp.py`.
 
     Parameters
@@ -115,10 +108,3 @@ class OneRunFdp:
         guessed = _guessed(counts, all_trials=self.all_trials)
         significance = check_significance(significance)
         return epsilon_one_run_fdp(*guessed, delta, significance, family=self.family)
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """The lower end with half of the error; no upper end."""
-        low = self.lower(counts, delta, check_significance(significance) / 2)
-        return low, np.full(len(counts), np.inf)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _validate
 from epsilometer.baselines import rates
-from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.estimator import FromRateLimits, Kind
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
 
@@ -39,21 +39,11 @@ def _rectangle_ends(
     return np.where(crossed, 0.0, np.minimum(at_low, at_high)), np.maximum(at_low, at_high)
 
 
-class _FromLimits:
-    """Both ends from the limits of the rates, whichever they are."""
+class _Rectangle(FromRateLimits):
+    """The rates in a rectangle of limits, whichever these are."""
 
     limits: ClassVar[tuple[Limit, Limit]]
     one_sided: bool
-
-    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base; errs with probability ``significance``."""
-        return self._ends(counts, delta, check_significance(significance) / 2)[0]
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """Both ends for each base, each erring with half of ``significance``."""
-        return self._ends(counts, delta, check_significance(significance) / 4)
 
     def _ends(
         self, counts: AttackCounts, delta: float, tail: float
@@ -75,7 +65,7 @@ class _FromLimits:
 
 
 @dataclass(frozen=True)
-class ClopperPearson(_FromLimits):
+class ClopperPearson(_Rectangle):
     """Bounds from exact binomial limits of both error rates.
 
     Parameters
@@ -107,7 +97,7 @@ class ClopperPearson(_FromLimits):
 
 
 @dataclass(frozen=True)
-class Jeffreys(_FromLimits):
+class Jeffreys(_Rectangle):
     """The same from Jeffreys' limits: narrower, right about as often as stated on average.
 
     Parameters

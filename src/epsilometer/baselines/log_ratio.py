@@ -13,7 +13,7 @@ them err more or less often than stated.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,17 +22,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from epsilometer import _validate
-from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.model.counts import AttackCounts
 
 FloatArray = NDArray[np.float64]
 
 
-class _LogRatio(ABC):
+class _LogRatio(LowerEndOnly):
     """What the four have in common: one ratio in each direction, each with half of the error."""
 
     kind: ClassVar[Kind] = Kind.APPROXIMATE_BOUND
     assumes: ClassVar[str] = "many independent trials, a decision rule fixed beforehand"
+    added: ClassVar[float] = 0.0
+    """Events and trials added to each count."""
     gaussian: ClassVar[bool] = False
 
     def ratio_lower(
@@ -60,20 +62,15 @@ class _LogRatio(ABC):
             np.asarray(value, dtype=float)
             for value in np.broadcast_arrays(events, trials, other_events, other_trials)
         )
+        more = self.added
         with np.errstate(all="ignore"):  # zero counts and p1 <= delta are set to 0 below
-            limit = self._limit(x1, n1, x2, n2, delta, z)
+            limit = self._limit(
+                *_log_variances(x1 + more, n1 + more, x2 + more, n2 + more, delta), z
+            )
         return np.asarray(np.where(np.isfinite(limit), np.maximum(limit, 0.0), 0.0))
 
     @abstractmethod
-    def _limit(
-        self,
-        x1: FloatArray,
-        n1: FloatArray,
-        x2: FloatArray,
-        n2: FloatArray,
-        delta: float,
-        z: float,
-    ) -> FloatArray:
+    def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         """The limit, not finite where it has none."""
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
@@ -84,13 +81,6 @@ class _LogRatio(ABC):
         positive = self.ratio_lower(n1 - y, n1, x, n0, delta=delta, significance=half)
         negative = self.ratio_lower(n0 - x, n0, y, n1, delta=delta, significance=half)
         return np.asarray(np.log(np.maximum(np.maximum(positive, negative), 1.0)))
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """The lower end with half of the error; no upper end."""
-        low = self.lower(counts, delta, check_significance(significance) / 2)
-        return low, np.full(len(counts), np.inf)
 
 
 def _log_variances(
@@ -114,21 +104,12 @@ class Katz(_LogRatio):
 
     label: ClassVar[str] = "Katz log-ratio"
 
-    def _limit(
-        self,
-        x1: FloatArray,
-        n1: FloatArray,
-        x2: FloatArray,
-        n2: FloatArray,
-        delta: float,
-        z: float,
-    ) -> FloatArray:
-        ratio, v1, v2 = _log_variances(x1, n1, x2, n2, delta)
+    def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         return ratio * np.exp(-z * np.sqrt(v1 + v2))
 
 
 @dataclass(frozen=True)
-class AdjustedLog(_LogRatio):
+class AdjustedLog(Katz):
     """Katz with half an event and half a trial added to each count (Walter 1975).
 
     Examples
@@ -138,18 +119,7 @@ class AdjustedLog(_LogRatio):
     """
 
     label: ClassVar[str] = "adjusted log-ratio"
-
-    def _limit(
-        self,
-        x1: FloatArray,
-        n1: FloatArray,
-        x2: FloatArray,
-        n2: FloatArray,
-        delta: float,
-        z: float,
-    ) -> FloatArray:
-        ratio, v1, v2 = _log_variances(x1 + 0.5, n1 + 0.5, x2 + 0.5, n2 + 0.5, delta)
-        return ratio * np.exp(-z * np.sqrt(v1 + v2))
+    added: ClassVar[float] = 0.5
 
 
 @dataclass(frozen=True)
@@ -164,16 +134,7 @@ class Bailey(_LogRatio):
 
     label: ClassVar[str] = "Bailey ratio"
 
-    def _limit(
-        self,
-        x1: FloatArray,
-        n1: FloatArray,
-        x2: FloatArray,
-        n2: FloatArray,
-        delta: float,
-        z: float,
-    ) -> FloatArray:
-        ratio, v1, v2 = _log_variances(x1, n1, x2, n2, delta)
+    def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         spread = np.sqrt(v1 + v2 - (z / 3) ** 2 * v1 * v2)
         return ratio * (np.maximum(1 - z / 3 * spread, 0.0) / (1 - (z / 3) ** 2 * v2)) ** 3
 
@@ -190,14 +151,5 @@ class InverseSinh(_LogRatio):
 
     label: ClassVar[str] = "inverse-sinh log-ratio"
 
-    def _limit(
-        self,
-        x1: FloatArray,
-        n1: FloatArray,
-        x2: FloatArray,
-        n2: FloatArray,
-        delta: float,
-        z: float,
-    ) -> FloatArray:
-        ratio, v1, v2 = _log_variances(x1, n1, x2, n2, delta)
+    def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         return np.asarray(ratio * np.exp(-2 * np.arcsinh(z / 2 * np.sqrt(v1 + v2))))

@@ -210,10 +210,10 @@ def _truth(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
     return cell.mechanism.epsilon(cell.delta)
 
 
-def _counts_job(
-    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    x, y = draw_counts(
+def _drawn(
+    cell: CountsCell, runs: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return draw_counts(
         cell.mechanism,
         cell.rates,
         power=cell.power,
@@ -221,6 +221,12 @@ def _counts_job(
         shape=(runs, cell.bases),
         rng=rng,
     )
+
+
+def _counts_job(
+    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    x, y = _drawn(cell, runs, rng)
     # Few different pairs of counts occur; each is worked out once.
     pairs, where = np.unique(np.stack([x.ravel(), y.ravel()], axis=1), axis=0, return_inverse=True)
     counts = AttackCounts(
@@ -254,14 +260,7 @@ def _posterior_job(
     from epsilometer.inference.exact import ExactSettings, estimate_exact
     from epsilometer.model.joint import AuditModel
 
-    x, y = draw_counts(
-        cell.mechanism,
-        cell.rates,
-        power=cell.power,
-        trials=cell.trials,
-        shape=(runs, cell.bases),
-        rng=rng,
-    )
+    x, y = _drawn(cell, runs, rng)
     model = AuditModel(delta=cell.delta)
     low, high = np.zeros(runs), np.zeros(runs)
     for run in range(runs):
