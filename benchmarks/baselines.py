@@ -45,7 +45,7 @@ ONE = {
 def different_bases() -> AttackCounts:
     """A thousand bases of 20 to 2,000 trials, from no attack at all to strong ones."""
     rng = np.random.default_rng(SEED)
-    trials_h0, trials_h1 = rng.integers(20, 2000, (2, BASES))
+    trials_h0 = trials_h1 = rng.integers(20, 2000, BASES)
     alpha = rng.random(BASES)
     beta = (1 - alpha) * rng.random(BASES)
     return AttackCounts(

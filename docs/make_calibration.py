@@ -132,8 +132,8 @@ def misfit_table(rows: list[BoundRow]) -> str:
 def peers_table(rows: list[BoundRow], significance: float) -> str:
     """jax_privacy's correction on null scores, beside ours."""
     lines = [
-        "| canaries | runs | jax_privacy's correction | ranks fixed beforehand |",
-        "| ---: | ---: | ---: | ---: |",
+        "| canaries | δ | runs | jax_privacy's correction | ranks fixed beforehand |",
+        "| ---: | ---: | ---: | ---: | ---: |",
     ]
     null = [row for row in rows if row.mechanism == "null" and row.false_positive_rate == "scores"]
     for row in sorted(null, key=lambda row: row.trials):
@@ -142,7 +142,7 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
         ours = next(r for r in null if r.trials == row.trials and r.estimator == "one run")
         mark = "" if keeps(row.above, row.runs, significance) else " **!**"
         lines.append(
-            f"| {row.trials:,} | {row.runs:,} | {percent(row.above, row.runs)}{mark} "
+            f"| {row.trials:,} | {row.delta:g} | {row.runs:,} | {percent(row.above, row.runs)}{mark} "
             f"| {percent(ours.above, ours.runs)} |"
         )
     return "\n".join(lines)

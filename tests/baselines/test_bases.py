@@ -36,7 +36,9 @@ def test_best_interval_holds_the_best_base() -> None:
     )
     low, high = best_interval(ClopperPearson(), some, 0.01, 0.1)
     assert low == best_base(ClopperPearson(), some, 0.01, 0.05)
-    lows, highs = ClopperPearson().interval(some, 0.01, 0.05)
+    # Any base's lower end may be too high; only the strongest attack's upper end may be too low.
+    lows, _ = ClopperPearson().interval(some, 0.01, 0.05)
+    _, highs = ClopperPearson().interval(some, 0.01, 0.1)
     assert (low, high) == (lows.max(), highs.max())
 
 

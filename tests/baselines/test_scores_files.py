@@ -23,9 +23,9 @@ def test_round_trip(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("score,member\n1,1\n2,2\n", "row 3.*member to be 0 or 1"),
-        ("score,member\n1,1\nhigh,0\n", "row 3.*score to be a number"),
-        ("score,member\nnan,1\n1,0\n", "row 2.*score to be a number"),
-        ("score,member\ninf,1\n1,0\n", "row 2.*score to be a number"),
+        ("score,member\n1,1\nhigh,0\n", "row 3.*score to be a finite number"),
+        ("score,member\nnan,1\n1,0\n", "row 2.*score to be a finite number"),
+        ("score,member\ninf,1\n1,0\n", "row 2.*score to be a finite number"),
         ("score,member\n1,1\n", "scores with member 0, got none"),
         ("score,member\n1,0\n", "scores with member 1, got none"),
         ("score,group\n1,0\n", "member"),

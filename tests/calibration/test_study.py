@@ -117,7 +117,7 @@ def test_an_ended_study_goes_on(
 
 
 def test_other_studies_and_damage_are_refused(finished: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds another study"):
+    with pytest.raises(InputError, match="holds a study with another plan or seed"):
         run_study(replace(SMALL, seed=2), finished)
     path = tmp_path / "damaged.jsonl"
     lines = finished.read_text().splitlines()
@@ -132,6 +132,22 @@ def test_other_studies_and_damage_are_refused(finished: Path, tmp_path: Path) ->
     path.write_text("\n".join([lines[0], '{"job": "1/runs/0+40", "result": {"x": {}}}', ""]))
     with pytest.raises(InputError, match="expected an estimator that is known"):
         bound_rows(SMALL, run_study(SMALL, path))
+
+
+def test_numbers_of_other_code_are_not_mixed_in(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "study.jsonl"
+    path.write_text(finished.read_text())
+    monkeypatch.setattr(module, "code_digest", lambda: "another")
+    with pytest.raises(InputError, match="made by another version of the estimators"):
+        run_study(SMALL, path)
+
+
+def test_a_study_ended_before_its_first_line(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    path.write_text(finished.read_text()[:10])
+    assert run_study(SMALL, path) == run_study(SMALL, finished)
 
 
 def test_every_estimator_has_its_row(finished: Path) -> None:

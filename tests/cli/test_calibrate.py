@@ -52,7 +52,7 @@ def test_another_seed_needs_another_folder(
 ) -> None:
     (tmp_path / "study.jsonl").write_text('{"plan": "other"}\n')
     assert run(["calibrate", "--quick", "--output", str(tmp_path), "--workers", "1"]) == 2
-    assert "holds another study" in capsys.readouterr().err
+    assert "holds a study with another plan or seed" in capsys.readouterr().err
     file = tmp_path / "file"
     file.write_text("")
     assert run(["calibrate", "--quick", "--output", str(file)]) == 2

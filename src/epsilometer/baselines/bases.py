@@ -31,9 +31,14 @@ def best_base(
 def best_interval(
     estimator: CountEstimator, counts: AttackCounts, delta: float, significance: float = 0.1
 ) -> tuple[float, float]:
-    """Interval of the strongest attack's epsilon: the largest ends, the error shared among the bases."""
+    """Interval of the strongest attack's epsilon.
+
+    The largest lower end has to share its error among the bases, for any of them may be too high.  The
+    largest upper end has not: it holds if that of the strongest attack does.
+    """
     share = check_significance(significance) / len(counts)
-    low, high = estimator.interval(counts, delta, share)
+    low, _ = estimator.interval(counts, delta, share)
+    _, high = estimator.interval(counts, delta, significance)
     return float(low.max()), float(high.max())
 
 

@@ -1,7 +1,8 @@
 """The one-run bounds on error counts: decisions of one attack taken as guesses about canaries.
 
 The attack's trials are the canaries and its decisions the guesses: those that say "member" only, or
-all.  Which is to be fixed before the counts are seen.
+all.  Which is to be fixed before the counts are seen.  Bases with too uneven trials for a fair coin get
+0: the bound has nothing to say about them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
-from epsilometer.baselines.one_run import epsilon_one_run
+from epsilometer.baselines.one_run import epsilon_one_run, fair_coin
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
 
@@ -22,13 +23,15 @@ IntArray = NDArray[np.int64]
 
 
 def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntArray, IntArray]:
-    """Canaries, guesses and right guesses of each base."""
+    """Canaries, guesses and right guesses of each base; none where the trials were no fair coin's."""
+    fair = fair_coin(counts.trials_h1, counts.trials_h0)
     canaries = counts.trials_h0 + counts.trials_h1
     right = counts.trials_h1 - counts.false_negatives
     guesses = right + counts.false_positives
     if all_trials:
-        return canaries, canaries, canaries - counts.false_positives - counts.false_negatives
-    return canaries, guesses, right
+        guesses = canaries
+        right = canaries - counts.false_positives - counts.false_negatives
+    return canaries, np.where(fair, guesses, 0), np.where(fair, right, 0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from epsilometer.errors import InputError
 FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
+_TOO_UNEVEN = 5e-3
 
 
 def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> list[FloatArray]:
@@ -32,6 +33,29 @@ def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -
             f"got canaries={first[0]:.15g}, guesses={first[1]:.15g}, correct={first[2]:.15g}."
         )
     return [m, r, v]
+
+
+def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> None:
+    """Raise :class:`InputError` where so many in and out cannot be the work of a fair coin.
+
+    The one-run bounds rest on it: with twice as many members as others, guessing "member" is right two
+    times in three, and looks like a leak.  A fair coin is turned away once in two hundred times.
+    """
+    unfair = ~fair_coin(num_in, num_out)
+    if unfair.any():
+        members, others = np.broadcast_arrays(num_in, num_out)
+        raise InputError(
+            "expected canaries put in by a fair coin each, about as many in as out, "
+            f"got {int(members[unfair].flat[0])} in and {int(others[unfair].flat[0])} out."
+        )
+
+
+def fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> NDArray[np.bool_]:
+    """Whether so many in and out may be the work of a fair coin."""
+    members, others = np.asarray(num_in, dtype=float), np.asarray(num_out, dtype=float)
+    fewer = np.minimum(members, others)
+    chance = 2 * betainc(members + others - fewer, fewer + 1, 0.5)
+    return np.asarray(chance >= _TOO_UNEVEN)
 
 
 def _at_least(correct: FloatArray, guesses: FloatArray, chance: FloatArray) -> FloatArray:

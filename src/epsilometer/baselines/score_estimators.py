@@ -156,7 +156,7 @@ class RawCounts:
 
     @property
     def assumes(self) -> str:
-        return "nothing, and promises nothing: exceeds the true epsilon as it happens"
+        return "nothing, and says nothing about its error: above or below the truth by chance"
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The estimate; ``significance`` has no part in it."""

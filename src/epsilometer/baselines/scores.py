@@ -17,7 +17,7 @@ from epsilometer.baselines import thresholds
 from epsilometer.baselines.estimator import CountEstimator, check_significance
 from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run import epsilon_one_run
+from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
 from epsilometer.baselines.thresholds import (
     Bonferroni,
@@ -221,6 +221,15 @@ class CanaryScoreAuditor:
         fnr = cuts.false_negatives / self.num_in
         return float(np.trapezoid(tnr, fnr))
 
+    def members_rank_low(self) -> bool:
+        """Whether members are above others in less than half of the pairs, by 5 standard errors."""
+        members, others = self.in_order
+        below = np.searchsorted(others, members, side="left").sum()
+        ties = np.searchsorted(others, members, side="right").sum() - below
+        pairs = self.num_in * self.num_out
+        spread = np.sqrt((self.num_in + self.num_out + 1) / (12 * pairs))
+        return bool((below + ties / 2) / pairs < 0.5 - 5 * spread)
+
     def max_accuracy(self) -> float:
         """Largest share of all canaries that one threshold gets right."""
         cuts = thresholds.hull_cuts(*self.in_order)
@@ -257,6 +266,7 @@ class CanaryScoreAuditor:
         one_sided: bool,
     ) -> float:
         """The same for one-run bounds, whose ranks are of all scores together."""
+        check_fair_coin(self.num_in, self.num_out)
         significance = check_significance(significance)
         if isinstance(strategy, Ranks):
             together = np.sort(np.concatenate(self.in_order))

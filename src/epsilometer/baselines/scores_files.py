@@ -50,7 +50,7 @@ def parse(text: str, *, name: str) -> CanaryScoreAuditor:
             score = math.nan
         if not math.isfinite(score):
             raise InputError(
-                f"{place}: expected score to be a number, got {_files.shown(record['score'])}."
+                f"{place}: expected score to be a finite number, got {_files.shown(record['score'])}."
             )
         groups[member].append(score)
     for member, scores in groups.items():

@@ -142,7 +142,7 @@ def full_plan() -> StudyPlan:
         )
         for bases, runs in zip(BASES, many, strict=True)
     ]
-    cells.append(ScoresCell(mechanism=Null(), power=1.0, canaries=20_000, runs=1000))
+    cells.append(ScoresCell(mechanism=Null(), power=1.0, canaries=20_000, runs=400, delta=1e-9))
     for mechanism in MECHANISMS:
         for power in POWERS[: 1 if isinstance(mechanism, Null) else None]:
             for trials in (100, 1000):
@@ -175,7 +175,7 @@ def full_plan() -> StudyPlan:
                     mechanism=mechanism,
                     power=power,
                     canaries=canaries,
-                    runs=10_000 if much and canaries == 400 and power == 1 else 1000,
+                    runs=10_000 if much and canaries == 400 and power == 1 else 500,
                 )
                 for canaries in (400, 4000)
             ]

@@ -58,6 +58,7 @@ class BoundRow:
 
     mechanism: str
     setting: str
+    delta: float
     power: float
     bases: int
     trials: int
@@ -144,6 +145,7 @@ def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
             BoundRow(
                 mechanism=cell.mechanism.name,
                 setting=" ".join(f"{key}={value:g}" for key, value in options.items()),
+                delta=cell.delta,
                 power=cell.power,
                 bases=cell.bases if isinstance(cell, CountsCell) else 1,
                 trials=cell.trials if isinstance(cell, CountsCell) else cell.canaries,

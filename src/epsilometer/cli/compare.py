@@ -18,7 +18,7 @@ from epsilometer.cli.options import AsJson
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.report.comparison import Comparison
+    from epsilometer.report.comparison import Comparison, Row
 
 WIDTH = 80
 
@@ -88,6 +88,7 @@ def _form(figure: Path | None) -> str:
 def _compared(file: str, delta: float, significance: float, likelihood: str) -> Comparison:
     from epsilometer.baselines import scores_files
     from epsilometer.model import counts_files
+    from epsilometer.model.counts import COLUMNS
     from epsilometer.report.comparison import compare_counts, compare_scores
 
     if file == STDIN:
@@ -96,8 +97,14 @@ def _compared(file: str, delta: float, significance: float, likelihood: str) -> 
     else:
         name, text = Path(file).name, _files.load(file)
     if scores_files.looks_like_scores(text):
+        if likelihood != LIKELIHOODS[0]:
+            raise InputError("--likelihood is for counts; scores have no posterior.")
         return compare_scores(
             scores_files.parse(text, name=name), delta=delta, significance=significance
+        )
+    if text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{") and "false_positives" not in text:
+        raise InputError(
+            f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
         )
     counts = counts_files.parse(text, name=name)
     model = audit_model(delta, likelihood, None, None)
@@ -112,32 +119,35 @@ def _compared(file: str, delta: float, significance: float, likelihood: str) -> 
 
 
 def _text(found: Comparison) -> str:
-    percent = f"{100 * found.significance:g} %"
+    from epsilometer.baselines.estimator import Kind
+    from epsilometer.report.comparison import ABOUT_GAUSSIAN
+
     title = (
-        f"epsilon at delta = {found.delta:g} from {found.source}; "
-        f"each end errs with probability {percent}"
+        f"epsilon at delta = {found.delta:g} from {found.source}. Bounds err with probability "
+        f"{found.significance:g} at each end"
     )
+    if any(row.kind == Kind.CREDIBLE for row in found.rows):
+        title += f"; credible intervals hold {100 * (1 - 2 * found.significance):g}\u00a0%"
+    title += "."
     lines = [*textwrap.wrap(title, WIDTH), ""]
     head = f"{'':34}{'at least':>9}{'at most':>9}"
-    if found.several:
+    pooled = any(row.pooled is not None for row in found.rows)
+    if pooled:
         head += f"{'pooled: least':>15}{'most':>8}"
     lines.append(head)
-    for row in found.rows:
-        if not row.applies:
-            lines.append(f"{row.label:34}  does not apply")
-            continue
-        line = f"{row.label:34}{_number(row.low):>9}{_number(row.high):>9}"
-        if row.pooled is not None:
-            line += f"{_number(row.pooled[0]):>15}{_number(row.pooled[1]):>8}"
-        lines.append(line.rstrip())
-    if found.several:
-        lines += [
-            "",
-            *textwrap.wrap(
-                "at least / at most: the largest over the bases, the error shared among them.",
-                WIDTH,
-            ),
-        ]
+    groups = (
+        ("", [row for row in found.rows if row.kind != Kind.POINT and row.about != ABOUT_GAUSSIAN]),
+        ("if the algorithm were a Gaussian mechanism:", _about(found, ABOUT_GAUSSIAN)),
+    )
+    for heading, rows in groups:
+        if heading and rows:
+            lines += ["", heading]
+        lines += [_line(row) for row in rows]
+    points = [row for row in found.rows if row.kind == Kind.POINT]
+    if points:
+        lines += ["", "estimates, which bound nothing:"]
+        lines += [f"{row.label:34}{_number(row.low):>9}" for row in points]
+    lines += ["", *_remarks(found, pooled=pooled)]
     lines += ["", "What each is, what it is about, and what it assumes:"]
     alike: dict[str, list[str]] = {}
     for row in found.rows:
@@ -152,5 +162,38 @@ def _text(found: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float) -> str:
-    return "-" if not math.isfinite(value) else f"{value:.3f}"
+def _about(found: Comparison, about: str) -> list[Row]:
+    return [row for row in found.rows if row.about == about]
+
+
+def _line(row: Row) -> str:
+    if not row.applies:
+        return f"{row.label:34}  does not apply"
+    high = _number(row.high, none="no limit") if row.bounded_above else "-"
+    line = f"{row.label:34}{_number(row.low):>9}{high:>9}"
+    if row.pooled is not None:
+        most = _number(row.pooled[1], none="none") if row.bounded_above else "-"
+        line += f"{_number(row.pooled[0]):>15}{most:>8}"
+    return line.rstrip()
+
+
+def _remarks(found: Comparison, *, pooled: bool) -> list[str]:
+    """How to read the numbers, and what these data are suspected of."""
+    from epsilometer.baselines.estimator import Kind
+
+    remarks = ["0.000 at least: nothing could be said. A bound is no estimate: most lie far below."]
+    if found.several:
+        remarks.append(
+            "At least and at most are of the strongest attack: the largest over the bases, the choice "
+            "paid for."
+        )
+    if pooled:
+        remarks.append("Pooled: all counts added up, so about the average attack.")
+    if any(row.kind == Kind.CREDIBLE for row in found.rows):
+        remarks.append("Credible intervals never reach down to 0, whatever the data.")
+    remarks += found.notes
+    return [line for remark in remarks for line in textwrap.wrap(remark, WIDTH)]
+
+
+def _number(value: float, *, none: str = "-") -> str:
+    return none if not math.isfinite(value) else f"{value:.3f}"

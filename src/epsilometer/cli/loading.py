@@ -72,6 +72,14 @@ def call(factory: Any, options: dict[str, Any], *, place: str, done: str = "made
         raise InputError(f"{place}: cannot be {done} with {shown} ({_reason(error)}).") from None
 
 
+def call_function(function: Any, *arguments: Any, place: str) -> Any:
+    """What a user's function returns; what it raises becomes one line."""
+    try:
+        return function(*arguments)
+    except _RAISED as error:
+        raise InputError(f"{place}: the function failed ({_reason(error)}).") from None
+
+
 def _reason(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from epsilometer import _validate
 from epsilometer.baselines.bases import best_interval, pooled
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import Kind, check_significance
+from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
+from epsilometer.baselines.guesses import OneRun, OneRunFdp
+from epsilometer.baselines.one_run import check_fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
@@ -18,7 +22,10 @@ from epsilometer.model.counts import AttackCounts
 
 ABOUT_ALGORITHM = "the algorithm's epsilon"
 ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
-ABOUT_GAUSSIAN = "epsilon of the Gaussian mechanism that covers it"
+ABOUT_GAUSSIAN = (
+    "epsilon of the most private Gaussian mechanism that allows such errors, not of the algorithm "
+    "unless it is one"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,8 @@ class Row:
     assumes: str
     low: float
     high: float
+    bounded_above: bool = False
+    """Whether this kind of answer has an upper end at all, be it infinite."""
     pooled: tuple[float, float] | None = None
     reason: str = ""
     """Why it does not apply; empty if it does."""
@@ -52,6 +61,7 @@ class Row:
             "assumes": self.assumes,
             "lower": number(self.low),
             "upper": number(self.high),
+            "has_upper": self.bounded_above,
         }
         if self.pooled is not None:
             found |= {
@@ -73,6 +83,8 @@ class Comparison:
     source: str
     several: bool
     """Whether there were several challenge bases."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know about these data."""
 
 
 def compare_counts(
@@ -94,12 +106,15 @@ def compare_counts(
     for estimator in FROM_COUNTS:
         low, high, shared, reason = math.nan, math.nan, None, ""
         try:
+            if isinstance(estimator, OneRun | OneRunFdp):
+                check_fair_coin(counts.trials_h1, counts.trials_h0)
             low, high = best_interval(estimator, counts, delta, both)
             if together is not None:
                 shared = best_interval(estimator, together, delta, both)
         except InputError as error:
             reason = str(error)
-        about = ABOUT_ATTACK if math.isfinite(high) else ABOUT_ALGORITHM
+        bounded = not isinstance(estimator, LowerEndOnly)
+        about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
         rows.append(
             Row(
                 label=estimator.label,
@@ -108,6 +123,7 @@ def compare_counts(
                 assumes=estimator.assumes,
                 low=low,
                 high=high,
+                bounded_above=bounded,
                 pooled=shared,
                 reason=reason,
             )
@@ -118,7 +134,8 @@ def compare_counts(
         delta=delta,
         significance=significance,
         source=f"{len(counts):,} {bases}",
-        several=together is not None,
+        several=len(counts) > 1,
+        notes=tuple(_notes_of_counts(counts, pooled_too=together is not None)),
     )
 
 
@@ -152,7 +169,32 @@ def compare_scores(
         significance=significance,
         source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
         several=False,
+        notes=tuple(_notes_of_scores(scores)),
     )
+
+
+def _notes_of_counts(counts: AttackCounts, *, pooled_too: bool) -> Iterator[str]:
+    yield (
+        "Counts of cross-fed models depend on each other; rows that assume independent trials are "
+        "then too sure (`epsilometer selftest LOSSES` measures it)."
+    )
+    if len(counts) > 1 and not pooled_too:
+        yield "Not pooled: bases differ in the ratio of trials_h0 to trials_h1."
+    reversed_ = int(np.sum(counts.false_positive_rates + counts.false_negative_rates > 1))
+    if reversed_:
+        yield (
+            f"In {reversed_:,} of {len(counts):,} bases the attack was wrong more often than guessing: "
+            "are columns exchanged? Ratio and one-run bounds say nothing there; others read the "
+            "decisions the other way round."
+        )
+
+
+def _notes_of_scores(scores: CanaryScoreAuditor) -> Iterator[str]:
+    if scores.members_rank_low():
+        yield (
+            "Members have lower scores than others: are the scores reversed? Bounds take higher for "
+            "member, and say nothing here."
+        )
 
 
 def _pooled(counts: AttackCounts) -> AttackCounts | None:
@@ -176,8 +218,10 @@ def _posterior_row(name: str, posterior: Posterior, both: float) -> Row:
         label=name,
         kind=str(Kind.CREDIBLE),
         about=ABOUT_ALGORITHM,
-        assumes="attacks anywhere in the ring R_s; not that any attack is the best",
+        assumes="attacks with any error rates between their strength and the algorithm's limit, not "
+        "that any is the best",
         low=low,
         high=high,
+        bounded_above=True,
         reason="" if posterior.trustworthy else "it did not reach its accuracy",
     )

@@ -64,8 +64,8 @@ def _failures(axes: Axes, rows: Sequence[BoundRow], names: list[str], significan
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(-0.5, 100 * LARGEST_RATE + 0.8)
     axes.set(
-        xlabel=f"bound above the truth, % of runs (promised: at most {100 * significance:g})",
-        title="How often bounds err",
+        xlabel="bound above the truth, % of runs",
+        title=f"How often bounds err (promised: {100 * significance:g} %)",
     )
     axes.grid(axis="y", alpha=0.25)
     style.tidy(axes)
@@ -86,8 +86,8 @@ def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
     axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--")
     axes.tick_params(labelleft=False)
     axes.set(
-        xlabel="mean bound as a share of the true epsilon, best attack",
-        title="How near to the truth they come",
+        xlabel="mean bound / true epsilon",
+        title="How near to the truth, best attack",
     )
     axes.grid(axis="y", alpha=0.25)
     style.tidy(axes)
@@ -111,8 +111,8 @@ def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
     axes.set_xticks(np.arange(len(own)), labels, fontsize=8.5)
     axes.set_yticks(LEVELS)
     axes.set(
-        ylabel="intervals that cover, %",
-        title="Coverage of the posterior of epsilon under its own model "
-        "(bars: where chance leaves 99 % of measurements)",
+        ylabel="cover epsilon, %",
+        xlabel="grey: where chance leaves 99 % of such measurements",
+        title="The posterior under its own model: intervals of 50, 80, 90 and 95 %",
     )
     style.tidy(axes)

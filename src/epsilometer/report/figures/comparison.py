@@ -33,6 +33,9 @@ def draw_comparison(found: Comparison) -> Figure:
     reach = 1.12 * max([*ends, 0.1])
     for place, row in enumerate(rows):
         colour = _colour(row)
+        if row.kind == Kind.POINT:
+            axes.plot(row.low, place, "o", color=colour, markersize=6)
+            continue
         _bar(axes, place, row.low, row.high, colour, reach, width=2.6)
         if row.pooled is not None:
             _bar(axes, place + 0.26, *row.pooled, colour, reach, width=1.0)
@@ -42,11 +45,11 @@ def draw_comparison(found: Comparison) -> Figure:
     percent = f"{100 * found.significance:g} %"
     axes.set(
         xlabel=f"epsilon at delta = {found.delta:g}; each end errs with probability {percent}",
-        title=f"Every estimator on the same data: {found.source}",
+        title=f"Every estimator on the same data\n{found.source}",
     )
     shown = list(dict.fromkeys((_colour(row), _meaning(row)) for row in rows))
     handles = [Line2D([], [], color=colour, linewidth=2.6, label=name) for colour, name in shown]
-    if found.several:
+    if any(row.pooled is not None for row in rows):
         handles.append(Line2D([], [], color=GREY, linewidth=1, label="thin: all bases pooled"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
     axes.grid(axis="x", alpha=0.25)
