@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
-from epsilometer.baselines.one_run import epsilon_one_run, one_run_p_value
+from epsilometer.baselines.guesses import OneRun
+from epsilometer.baselines.one_run import (
+    check_fair_coin,
+    epsilon_one_run,
+    fair_coin,
+    one_run_p_value,
+)
+from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
 from tests.baselines import oracles
 from tests.golden import peers
 
@@ -178,3 +186,33 @@ def test_guesses_that_are_no_number() -> None:
 def test_out_of_range(delta: float, significance: float, name: str) -> None:
     with pytest.raises(InputError, match=name):
         epsilon_one_run(10, 5, 5, delta, significance)
+
+
+@pytest.mark.parametrize(
+    ("num_in", "num_out", "fair"),
+    [(100, 100, True), (120, 100, True), (150, 100, False), (100, 1000, False), (3, 0, True)],
+)
+def test_coins_that_cannot_be_fair(num_in: int, num_out: int, fair: bool) -> None:
+    expected = binomtest(num_in, num_in + num_out).pvalue >= 0.005
+    assert bool(fair_coin(num_in, num_out)) == fair == expected
+    if not fair:
+        with pytest.raises(InputError, match=f"got {num_in} in and {num_out} out"):
+            check_fair_coin(num_in, num_out)
+
+
+def test_uneven_groups_get_no_bound_from_one_run() -> None:
+    # Null scores: guessing "member" is right in two of three, which is no leak.
+    rng = np.random.default_rng(8)
+    auditor = CanaryScoreAuditor(rng.standard_normal(200), rng.standard_normal(100))
+    for bound in (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp):
+        with pytest.raises(InputError, match="fair coin each, about as many in as out"):
+            bound(0.05, 1e-5)
+    uneven = AttackCounts(
+        false_positives=[50, 50],
+        trials_h0=[100, 100],
+        false_negatives=[500, 20],
+        trials_h1=[1000, 100],
+    )
+    low = OneRun().lower(uneven, 1e-5)
+    assert low[0] == 0.0
+    assert low[1] == OneRun().lower(oracles.base(50, 100, 20, 100), 1e-5)[0] > 0

@@ -47,6 +47,11 @@ def test_a_study_leaves_its_plan_table_and_figure(
     assert {row["likelihood"] for row in found["coverage"]} == {"binomial"}
 
 
+def test_workers_are_checked(small: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", "--quick", "--workers", "0"]) == 2
+    assert "expected workers >= 1" in capsys.readouterr().err
+
+
 def test_another_seed_needs_another_folder(
     small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,12 +89,16 @@ def test_functions_of_others(
     (tmp_path / "selftested.py").write_text(
         "def quiet(members, others):\n    return 0.0\n"
         "def loud(members, others):\n    return abs(members.mean() - others.mean())\n"
+        "from itertools import count\nnumber = count()\n"
+        "def sometimes(members, others):\n    return float(next(number) % 10 == 0)\n"
         "def fails(members, others):\n    raise RuntimeError('no')\n"
     )
     assert run(["selftest", "--pipeline", "selftested:quiet", "--runs", "20"]) == 0
     assert "It keeps its word" in capsys.readouterr().out
     assert run(["selftest", "--pipeline", "selftested:loud", "--runs", "20"]) == 3
     assert "BROKEN: it finds epsilon where there is none, in 20 of 20" in capsys.readouterr().out
+    assert run(["selftest", "--pipeline", "selftested:sometimes", "--runs", "40"]) == 0
+    assert "SUSPECT: false alarms in 10.0" in capsys.readouterr().out
     assert run(["selftest", "--pipeline", "selftested:fails", "--runs", "20"]) == 2
     assert "RuntimeError: no" in capsys.readouterr().err
 
@@ -129,7 +138,10 @@ def test_losses_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path = tmp_path / "losses.csv"
     losses.write(path)
     assert run(["selftest", str(path), "--runs", "30", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["tests"][0]
-    assert (found["runs"], found["broken"]) == (30, False)
+    found = json.loads(capsys.readouterr().out)["tests"]
+    assert [test["pipeline"][-6:] for test in found] == ["t 0.02", "at 0.1", "at 0.3", "at 0.5"]
+    assert all((test["runs"], test["broken"]) == (30, False) for test in found)
+    assert run(["selftest", str(path), "--seed", "-1"]) == 2
+    assert "expected seed >= 0" in capsys.readouterr().err
     assert run(["selftest", str(path), "--pipeline", "a:b"]) == 2
     assert "expected one of LOSSES, --pipeline and --command" in capsys.readouterr().err

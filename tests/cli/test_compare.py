@@ -149,3 +149,36 @@ def test_options_that_are_wrong(
 ) -> None:
     assert run(["compare", str(counts), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "remark"),
+    [
+        ("a,90,100,90,100\n", "In 1 of 1 bases the attack was wrong more often than guessing"),
+        ("a,9,100,9,50\nb,9,100,9,100\n", "Not pooled: bases differ in the ratio"),
+        ("a,50,100,500,1000\n", "expected canaries put in by a fair coin each"),
+        ("a,9,100,9,100\n", "Counts of cross-fed models depend on each other"),
+    ],
+)
+def test_what_is_suspected_of_counts_is_said(
+    rows: str, remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(COUNTS.split("\n", maxsplit=1)[0] + "\n" + rows)
+    assert run(["compare", str(path), "--delta", "1e-3"]) == 0
+    text = capsys.readouterr().out
+    assert remark in " ".join(text.split())
+    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "Not pooled" not in remark)
+
+
+def test_reversed_scores_are_suspected(
+    scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "reversed.csv"
+    lines = scores.read_text().splitlines()
+    path.write_text("\n".join([lines[0], *(f"-{line}".replace("--", "") for line in lines[1:])]))
+    for file, suspected in ((path, True), (scores, False)):
+        assert run(["compare", str(file), "--delta", "1e-3"]) == 0
+        assert ("are the scores reversed?" in capsys.readouterr().out) == suspected
+    assert run(["compare", str(scores), "--delta", "0.1", "--likelihood", "correlated"]) == 2
+    assert "--likelihood is for counts" in capsys.readouterr().err
