@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
@@ -116,6 +123,48 @@ def test_an_ended_study_goes_on(
     assert ran == []
 
 
+SCRIPT = """
+import sys
+from pathlib import Path
+from epsilometer.calibration.study import run_study
+from tests.calibration.test_study import LONGER
+if __name__ == "__main__":
+    run_study(LONGER, Path(sys.argv[1]), workers=2)
+"""
+LONGER = StudyPlan(cells=(ScoresCell(mechanism=Null(), power=1.0, canaries=40, runs=800),))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return run_study(LONGER, tmp_path_factory.mktemp("whole") / "study.jsonl")
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_study_leaves_no_process_and_goes_on(
+    end: signal.Signals, uninterrupted: dict[str, Any], tmp_path: Path
+) -> None:
+    path, script = tmp_path / "study.jsonl", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    run = subprocess.Popen(
+        [sys.executable, str(script), str(path)],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    patience = time.monotonic() + 60
+    while time.monotonic() < patience and not (path.exists() and path.read_text().count("\n") > 2):
+        time.sleep(0.02)
+    workers = psutil.Process(run.pid).children(recursive=True)
+    run.send_signal(end)
+    run.wait(60)
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
+    done = path.read_text().count("\n") - 1
+    assert 2 <= done < len(jobs_of(LONGER))
+    assert run_study(LONGER, path) == uninterrupted
+
+
 def test_other_studies_and_damage_are_refused(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds a study with another plan or seed"):
         run_study(replace(SMALL, seed=2), finished)
@@ -198,7 +247,7 @@ def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "score_runs"), [(2500, 120), pytest.param(10_000, 10_000, marks=pytest.mark.slow)]
+    ("runs", "score_runs"), [(1500, 60), pytest.param(10_000, 10_000, marks=pytest.mark.slow)]
 )
 def test_every_bound_keeps_its_word_and_the_control_does_not(
     runs: int, score_runs: int, tmp_path: Path

@@ -133,7 +133,8 @@ TWENTY = pytest.param(20, marks=pytest.mark.slow)
 
 @pytest.mark.parametrize("kills", [6, TWENTY])
 @pytest.mark.parametrize(
-    ("executor", "until"), [("serial", 0.5), ("threads", 0.6), ("processes", 1.8)]
+    ("executor", "until"),
+    [("serial", 0.5), pytest.param("threads", 0.6, marks=pytest.mark.slow), ("processes", 1.8)],
 )
 def test_killed_again_and_again(
     executor: str, until: float, kills: int, tmp_path: Path, uninterrupted: str

@@ -140,6 +140,7 @@ def test_the_losses_are_those_of_the_plan() -> None:
                 assert inside[name] == value
 
 
+@pytest.mark.slow
 def test_chains_make_their_figures(tmp_path: Path) -> None:
     workshop = import_module(f"{reproduce.package().__name__}.workshop")
     shop = workshop.Workshop(

@@ -4,6 +4,12 @@ The same guesses as in `one_run.py`, judged by a recursion over how many of them
 algorithm's trade-off curve is f.  The curve comes from a family with one parameter; the largest
 parameter that the guesses refute becomes an epsilon at delta.
 
+The recursion: ``right`` and ``wrong`` stand for the probability that a canary is guessed rightly
+(wrongly) and at least i of the guesses are right, starting from what a probability ``level`` of seeing
+v or more would leave at i = v.  Going down in i, the curve forces ``wrong`` up to the least
+false-positive rate at ``right``, and counting forces ``right`` up by i / (r - i) times that (theorem 9
+and algorithm 3 of that paper).  More than r / m in all cannot be: then the curve is refuted.
+
 Which family is the assumption.  `ApproximateDP` makes the weakest, (epsilon, delta)-DP itself, and
 bounds epsilon for any algorithm.  `GaussianDP` takes the algorithm for a Gaussian mechanism, as
 jax_privacy does: tighter if it is one, and otherwise about the Gaussian mechanism that covers it, whose
@@ -13,6 +19,7 @@ epsilon may be far above the algorithm's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +48,18 @@ class Family(Protocol):
         """Least false-positive rate of a test with this true-positive rate."""
         ...
 
+    def excess(
+        self,
+        parameter: FloatArray,
+        m: FloatArray,
+        r: FloatArray,
+        v: FloatArray,
+        level: FloatArray,
+        delta: float,
+    ) -> FloatArray:
+        """Above 0 where the curve at ``parameter`` is refuted; see the head of this module."""
+        ...
+
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """What the parameter says about epsilon at delta."""
         ...
@@ -59,6 +78,20 @@ class ApproximateDP:
             steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
         return np.maximum(0.0, np.fmax(shallow, steep))
 
+    def excess(
+        self,
+        parameter: FloatArray,
+        m: FloatArray,
+        r: FloatArray,
+        v: FloatArray,
+        level: FloatArray,
+        delta: float,
+    ) -> FloatArray:
+        """Above 0 where (parameter, delta)-DP is refuted."""
+        from epsilometer.baselines.one_run_fdp_kernels import excess_of_approximate_dp
+
+        return np.asarray(excess_of_approximate_dp(parameter, m, r, v, level, delta))
+
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """The parameter itself."""
         return parameter
@@ -74,41 +107,24 @@ class GaussianDP:
         """Phi(Phi^-1(TPR) - mu)."""
         return np.asarray(ndtr(ndtri(true_positive_rate) - parameter))
 
+    def excess(
+        self,
+        parameter: FloatArray,
+        m: FloatArray,
+        r: FloatArray,
+        v: FloatArray,
+        level: FloatArray,
+        delta: float,
+    ) -> FloatArray:
+        """Above 0 where the Gaussian mechanism with that separation is refuted."""
+        from epsilometer.baselines.one_run_fdp_kernels import excess_of_gaussian_dp
+
+        first = ndtri(level * v / m)
+        return np.asarray(excess_of_gaussian_dp(parameter, m, r, v, level, first))
+
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """Epsilon of the Gaussian mechanism at delta."""
         return epsilon_of_gaussian(parameter, check_positive_delta(delta, who="GaussianDP"))
-
-
-def _excess(
-    family: Family,
-    parameter: FloatArray,
-    m: FloatArray,
-    r: FloatArray,
-    v: FloatArray,
-    level: FloatArray,
-    delta: float,
-) -> FloatArray:
-    """Above 0 where the family's curve at ``parameter`` is refuted.
-
-    ``right`` and ``wrong`` stand for P(the canary is guessed rightly (wrongly), at least i of the
-    guesses right), starting from what a probability ``level`` of seeing v or more would leave at
-    i = v.  Going down in i, the curve forces ``wrong`` up, and counting forces ``right`` with it
-    (theorem 9 and algorithm 3 of that paper).  More than r / m in all cannot be.
-    """
-    right, wrong = level * v / m, level * (r - v) / m
-    moving = np.ones(m.shape, dtype=bool)
-    i = v - 1
-    while np.any(moving & (i >= 0)):
-        moving &= i >= 0
-        raised = np.maximum(wrong, family.least_false_positive_rate(right, parameter, delta))
-        raised = np.where(moving, raised, wrong)
-        moving &= raised > wrong  # once it rests, nothing moves any more
-        with np.errstate(divide="ignore", invalid="ignore"):
-            grown = right + i / (r - i) * (raised - wrong)
-        right = np.where(moving, np.minimum(grown, 1.0), right)
-        wrong = raised
-        i = i - 1
-    return np.asarray(right + wrong - r / m)
 
 
 def epsilon_one_run_fdp(
@@ -144,27 +160,34 @@ def epsilon_one_run_fdp(
     for end in (level.min(), level.max()):
         check_significance(float(end))
     m, r, v = check_guesses(canaries, guesses, correct)
-    m, r, v, level = np.broadcast_arrays(m, r, v, level)
-    parameter = np.zeros(m.shape)
-    refuted = _excess(family, parameter, m, r, v, level, delta) > 0
-    refuted &= r > 0
+    shape = np.broadcast_shapes(m.shape, level.shape)
+    m, r, v, level = (
+        np.ascontiguousarray(np.broadcast_to(x, shape)).ravel() for x in (m, r, v, level)
+    )
+    parameter = np.zeros(len(m))
+    refuted = (family.excess(parameter, m, r, v, level, delta) > 0) & (r > 0)
     m, r, v, level = (x[refuted] for x in (m, r, v, level))
     if m.size:
         low, high = np.zeros(m.shape), np.full(m.shape, _FIRST_BRACKET)
         while True:
-            above = _excess(family, high, m, r, v, level, delta) > 0
+            above = family.excess(high, m, r, v, level, delta) > 0
             if not above.any() or high.max() >= _LARGEST_PARAMETER:
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
-
-        def excess(
-            parameter: FloatArray, m: FloatArray, r: FloatArray, v: FloatArray, level: FloatArray
-        ) -> FloatArray:
-            return _excess(family, parameter, m, r, v, level, delta)
-
         root = find_root(
-            excess, (low, high), args=(m, r, v, level), tolerances={"xatol": _TOLERANCE}
+            partial(_solved, family, delta),
+            (low, high),
+            args=(m, r, v, level),
+            tolerances={"xatol": _TOLERANCE},
         )
         # Refuted even at the largest: that is as much as is claimed.
         parameter[refuted] = np.where(above, high, root.x)
-    return family.epsilon(parameter, delta)
+    return family.epsilon(parameter.reshape(shape), delta)
+
+
+def _solved(family: Family, delta: float, parameter: FloatArray, *data: FloatArray) -> FloatArray:
+    """The excess as the root finder asks for it, whatever shapes it makes of its arrays."""
+    flat = [np.ascontiguousarray(x).ravel() for x in np.broadcast_arrays(parameter, *data)]
+    return family.excess(flat[0], flat[1], flat[2], flat[3], flat[4], delta).reshape(
+        np.broadcast(parameter, *data).shape
+    )

@@ -175,11 +175,18 @@ def full_plan() -> StudyPlan:
                     mechanism=mechanism,
                     power=power,
                     canaries=canaries,
-                    runs=10_000 if much and canaries == 400 and power == 1 else 500,
+                    runs=_score_runs(canaries, much=much and power == 1),
                 )
                 for canaries in (400, 4000)
             ]
     return StudyPlan(cells=tuple(cells))
+
+
+def _score_runs(canaries: int, *, much: bool) -> int:
+    """Where nominal errors are checked much, and less where a run is long."""
+    if canaries > 1000:
+        return 200
+    return 10_000 if much else 500
 
 
 def quick_plan() -> StudyPlan:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _files, _validate
+from epsilometer._workers import begin_worker
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.score_estimators import OneRunScan
@@ -187,7 +188,8 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
             yield job, run_job(plan, job)
         return
     # Not by fork: libraries that have threads do not survive it.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin_worker)
+    with pool:
         running: dict[Future[dict[str, Any]], Job] = {}
         waiting = iter(jobs)
         try:
@@ -202,7 +204,10 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
                 for future in done:
                     yield running.pop(future), future.result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            if running:  # interrupted: jobs under way are lost, and not waited for
+                for process in list((getattr(pool, "_processes", None) or {}).values()):
+                    process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import pickle
 import re
-import signal
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from epsilometer import _validate
+from epsilometer._workers import begin_worker
 from epsilometer.errors import ExecutorError, InputError
 from epsilometer.measurement.serial_executor import SerialExecutor
 from epsilometer.measurement.tasks import Chunk, Problem, Trained, Work, train_chunk
@@ -150,23 +150,12 @@ _installed: list[Work] = []
 
 
 def _begin_worker(work: Work) -> None:
-    # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What the user's code prints is not the program's answer.
-    sys.stdout = sys.stderr
+    begin_worker()
     _installed[:] = [work]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _ready() -> None:
     """Answers as soon as a worker has started."""
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _train_installed(chunk: Chunk) -> Answer:
