@@ -250,6 +250,7 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
     assert {path.stem for path in (audited / "figures").iterdir()} <= set(CHART_NAMES)
 
 
+@pytest.mark.slow
 def test_variants_have_a_page_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noisy = AUDIT.replace("[attack]", "output_perturbation = [0.02, 0.5]\n[attack]")
     (tmp_path / "audit.toml").write_text(noisy)

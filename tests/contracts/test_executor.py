@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,7 +115,14 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
             yield Choice(name=name, executor=name)
 
 
-on_every = pytest.mark.parametrize("choice", NAMES, indirect=True)
+def _slow_if_local_dask(names: Sequence[str]) -> list[Any]:
+    """A cluster of its own for every test takes seconds; one that is there already serves as well."""
+    return [
+        pytest.param(name, marks=pytest.mark.slow) if name == "dask" else name for name in names
+    ]
+
+
+on_every = pytest.mark.parametrize("choice", _slow_if_local_dask(NAMES), indirect=True)
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -325,7 +332,7 @@ def test_no_model_can_be_trained(choice: Choice, tmp_path: Path) -> None:
 # --- workers that die -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", DYING, indirect=True)
+@pytest.mark.parametrize("choice", _slow_if_local_dask(DYING), indirect=True)
 def test_a_model_that_kills_its_worker(choice: Choice, tmp_path: Path) -> None:
     log = tmp_path / "log"
     algorithm = Faulty(faults=((0, 1, 7, "kill"),), log=str(log))
@@ -350,7 +357,7 @@ def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
     assert len(measured.only) == 77
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> None:
     """Every model is accounted for, also when the last ones under way are among the guilty."""
     chosen = np.random.default_rng(seed).random(20) < 0.15

@@ -295,7 +295,7 @@ def test_small_p_values_are_not_more_frequent_than_they_should_be() -> None:
             trials_h1=600,
         )
 
-    for name, values in p_values(lambda: simulated(PRIOR, 8, 40, rng), judge, 24).items():
+    for name, values in p_values(lambda: simulated(PRIOR, 8, 40, rng), judge, 12).items():
         for level in (0.02, 0.1, 0.25):
             assert np.sum(values <= level) <= binom.isf(LEVEL, len(values), level), (name, level)
     wrong = p_values(alike, judge, 6)["standard deviation of false-negative rates"]

