@@ -113,6 +113,7 @@ def test_another_plan_is_refused_by_name(config: Path, capsys: pytest.CaptureFix
     assert "seed is 1 there and 2 here" in err
 
 
+@pytest.mark.slow
 def test_noise_levels_share_models(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,6 +208,7 @@ def test_a_page_from_counts(
     )
 
 
+@pytest.mark.slow
 def test_a_result_keeps_its_claim_and_level(
     result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,8 +22,16 @@ SCRIPTS = sorted((ROOT / "reproduction").rglob("*.py"))
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything but the figures of chains, by the exact engine."""
+    """The figures of made-up counts, by the exact engine."""
     output = tmp_path_factory.mktemp("made")
+    assert run(["reproduce", "figure2", "figure3", "--output", str(output)]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything but the figures of chains, by the exact engine."""
+    output = tmp_path_factory.mktemp("whole")
     names = [name for name in reproduce.NAMES if name not in ("figure6", "traces")]
     assert run(["reproduce", *names, "--output", str(output)]) == 0
     return output
@@ -71,23 +79,33 @@ def test_figure_3_has_the_reference_posterior_of_strong_attacks(made: Path) -> N
     np.testing.assert_allclose(found["strength"], [0.568, 0.710, 0.795], atol=2e-3)
 
 
-def test_figures_are_pictures(made: Path) -> None:
+def _check_pictures(folder: Path, numbers: tuple[int, ...]) -> None:
     from matplotlib.image import imread
 
-    for number in (2, 3, 4, 5):
-        picture = imread(made / f"figure{number}.png")
+    for number in numbers:
+        picture = imread(folder / f"figure{number}.png")
         assert min(picture.shape[:2]) > 400
         # Ink: neither blank nor a block.
         assert 0.02 < np.mean(picture[..., :3] < 0.9) < 0.6
-        assert (made / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
+        assert (folder / f"figure{number}.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_randomness_and_noise_lower_epsilon(made: Path) -> None:
+def test_figures_are_pictures(made: Path) -> None:
+    _check_pictures(made, (2, 3))
+
+
+@pytest.mark.slow
+def test_all_figures_are_pictures(whole: Path) -> None:
+    _check_pictures(whole, (2, 3, 4, 5))
+
+
+@pytest.mark.slow
+def test_randomness_and_noise_lower_epsilon(whole: Path) -> None:
     """The order of the paper's table, by medians, for both statistics."""
     for statistic in ("loss", "logit"):
         median = {
             row["algorithm"]: row["median"]
-            for row in _numbers(made, "table1.json")
+            for row in _numbers(whole, "table1.json")
             if row["statistic"] == statistic
         }
         assert median["A1"] > median["A3"]
@@ -95,14 +113,16 @@ def test_randomness_and_noise_lower_epsilon(made: Path) -> None:
         assert median["A4-0.01"] > median["A4-0.05"]
 
 
-def test_every_estimate_can_be_quoted(made: Path) -> None:
-    assert all(row["trustworthy"] for row in _numbers(made, "table1.json"))
+@pytest.mark.slow
+def test_every_estimate_can_be_quoted(whole: Path) -> None:
+    assert all(row["trustworthy"] for row in _numbers(whole, "table1.json"))
 
 
-def test_the_written_comparison_has_the_table_that_is_made(made: Path) -> None:
+@pytest.mark.slow
+def test_the_written_comparison_has_the_table_that_is_made(whole: Path) -> None:
     text = (ROOT / "reproduction" / "README.md").read_text(encoding="utf-8")
     for name in ("table1.md", "table1-modes.md"):
-        for line in (made / name).read_text(encoding="utf-8").splitlines():
+        for line in (whole / name).read_text(encoding="utf-8").splitlines():
             assert line in text
 
 

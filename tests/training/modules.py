@@ -28,7 +28,7 @@ def dropping() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3))
 
 
-class Shaky(nn.Module):
+class Shaky(nn.Module):  # type: ignore[misc]
     """Draws even when it only predicts."""
 
     def __init__(self) -> None:

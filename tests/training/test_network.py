@@ -133,7 +133,7 @@ def by_torch(settings: Network, dataset: Dataset, rng: np.random.Generator) -> l
     for _ in range(settings.epochs):
         for batch in torch.split(torch.from_numpy(rng.permutation(len(rows))), settings.batch_size):
             descent.zero_grad()
-            torch.nn.functional.cross_entropy(layers(rows[batch]), labels[batch]).backward()  # type: ignore[no-untyped-call]
+            torch.nn.functional.cross_entropy(layers(rows[batch]), labels[batch]).backward()
             descent.step()
     below, hidden_biases, above, output_biases = (
         part.detach().numpy() for part in layers.parameters()

@@ -83,6 +83,10 @@ def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
                 alpha=0.6,
                 markeredgewidth=0,
             )
+    for mechanism in dict.fromkeys(row.mechanism for row in rows if row.truth > 0):
+        marker = MARKERS.get(mechanism, "v")
+        axes.plot([], [], marker, color=GREEN, markersize=4.5, label=mechanism)
+    axes.legend(fontsize=7.5, loc="lower right", framealpha=0.9)
     axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--")
     axes.tick_params(labelleft=False)
     axes.set(
