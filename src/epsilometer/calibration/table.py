@@ -220,7 +220,8 @@ def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summ
     for row in rows:
         by_name.setdefault(row.estimator, []).append(row)
     found = []
-    for name, own in by_name.items():
+    for name in sorted(by_name, key=list(KINDS).index):
+        own = by_name[name]
         near = [row.tightness for row in own if row.truth > 0 and row.power == 1]
         found.append(
             Summary(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from epsilometer.baselines.estimator import Kind
-from epsilometer.calibration.table import DELIBERATE, BoundRow, ModelRow
+from epsilometer.calibration.table import DELIBERATE, KINDS, BoundRow, ModelRow
 from epsilometer.report.figures import style
 from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE
 
@@ -29,7 +29,7 @@ def draw_calibration(
 ) -> Figure:
     """Failure rates and tightness of every bound, and the coverage of the posterior."""
     shown = [row for row in bounds if row.kind in (Kind.EXACT_BOUND, Kind.APPROXIMATE_BOUND)]
-    names = list(dict.fromkeys(row.estimator for row in shown))
+    names = sorted({row.estimator for row in shown}, key=list(KINDS).index)
     figure = style.new_figure(9.6, 1.9 + 0.27 * len(names) + (2.6 if models else 0))
     grid = figure.add_gridspec(
         2 if models else 1, 2, height_ratios=[0.27 * len(names) + 1, 2.6] if models else [1]
@@ -83,14 +83,11 @@ def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
                 alpha=0.6,
                 markeredgewidth=0,
             )
-    for mechanism in dict.fromkeys(row.mechanism for row in rows if row.truth > 0):
-        marker = MARKERS.get(mechanism, "v")
-        axes.plot([], [], marker, color=GREEN, markersize=4.5, label=mechanism)
-    axes.legend(fontsize=7.5, loc="lower right", framealpha=0.9)
     axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--")
     axes.tick_params(labelleft=False)
     axes.set(
-        xlabel="mean bound / true epsilon",
+        xlabel="mean bound / true epsilon\n"
+        "\u25a0 Laplace  \u25b2 Gaussian\n\u25c6 randomised response  \u25bc subsampled Gaussian",
         title="How near to the truth, best attack",
     )
     axes.grid(axis="y", alpha=0.25)
