@@ -176,6 +176,7 @@ WEAK = (
 """Twenty attacks that hardly tell anything, as a private algorithm leaves them."""
 
 
+@pytest.mark.slow
 def test_weak_attacks_are_resolved_where_epsilon_is_about_delta() -> None:
     """There the region changes its shape; unresolved, quantiles were off by 0.2."""
     model = AuditModel(delta=0.001, likelihood=CorrelatedNormal())

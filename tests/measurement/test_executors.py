@@ -41,7 +41,10 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         measure(plan(), executor=running.executor)
 
 
-@pytest.mark.parametrize("victims", ["workers", "everyone"])
+@pytest.mark.parametrize(
+    "victims",
+    ["workers", pytest.param("everyone", marks=pytest.mark.slow)],  # waits for 20 s
+)
 def test_all_workers_are_gone(
     victims: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
