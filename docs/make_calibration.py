@@ -139,7 +139,7 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
     for row in sorted(null, key=lambda row: row.trials):
         if row.estimator != PEERS_RULE.label:
             continue
-        ours = next(r for r in null if r.trials == row.trials and r.estimator == "one run")
+        ours = next(r for r in null if r.trials == row.trials and r.estimator == "one-run scan")
         mark = "" if keeps(row.above, row.runs, significance) else " **!**"
         lines.append(
             f"| {row.trials:,} | {row.delta:g} | {row.runs:,} | {percent(row.above, row.runs)}{mark} "

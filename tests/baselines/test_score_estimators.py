@@ -64,4 +64,4 @@ def test_they_are_the_auditor_s() -> None:
 
 def test_the_strategy_is_in_the_label() -> None:
     assert RocScan(strategy=Bonferroni()).label == "ROC scan, Clopper-Pearson, Bonferroni"
-    assert OneRunScan(strategy=Split(), one_sided=False).label == "one run, both ends, Split"
+    assert OneRunScan(strategy=Split(), one_sided=False).label == "one-run scan, both ends, Split"

@@ -206,6 +206,8 @@ def test_every_estimator_has_its_row(finished: Path) -> None:
     assert {row.estimator for row in rows} == set(KINDS)
     labels = {e.label for e in FROM_COUNTS} | {e.label for e in (*FROM_SCORES, *CONTROLS)}
     assert labels | {POSTERIOR} < set(KINDS)
+    # No two share a label, or a table would add them up.
+    assert len(KINDS) == len(FROM_COUNTS) + len(FROM_SCORES) + len(CONTROLS) + 2
     for row in rows:
         posterior = row.estimator == POSTERIOR
         assert row.runs == (2 if posterior else 40 if row.mechanism == "Laplace" else 120)

@@ -101,7 +101,9 @@ class OneRunScan:
 
     @property
     def label(self) -> str:
-        return f"one run{'' if self.one_sided else ', both ends'}{_strategy_label(self.strategy)}"
+        return (
+            f"one-run scan{'' if self.one_sided else ', both ends'}{_strategy_label(self.strategy)}"
+        )
 
     @property
     def assumes(self) -> str:
@@ -129,7 +131,7 @@ class OneRunFdpScan:
     @property
     def label(self) -> str:
         curve = ", Gaussian" if self.gaussian else ""
-        return f"one run, f-DP{curve}{_strategy_label(self.strategy)}"
+        return f"one-run scan, f-DP{curve}{_strategy_label(self.strategy)}"
 
     @property
     def assumes(self) -> str:
