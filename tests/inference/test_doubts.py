@@ -32,7 +32,7 @@ ALL = counts_of([20, 20, 20], [15, 14, 16])
 
 def draws(counts: AttackCounts, model: AuditModel) -> SamplePosterior:
     """Any posterior of given counts: only its counts and its model are looked at."""
-    samples = {name: np.full((2, 10), 0.5) for name in model.parameters}
+    samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
     return SamplePosterior(
         counts=counts,
         model=model,

@@ -200,7 +200,7 @@ def test_same_seed_same_draws_for_any_number_of_threads(model: AuditModel) -> No
     settings = McmcSettings(num_iterations=700, num_warmup=600, num_chains=3, seed=7)
     runs = [estimate_mcmc(SMALL, model, settings, num_threads=k) for k in (1, 3, None)]
     other = estimate_mcmc(SMALL, model, replace(settings, seed=8))
-    for name in model.parameters:
+    for name in runs[0].parameters:
         assert np.array_equal(runs[0].samples[name], runs[1].samples[name])
         assert np.array_equal(runs[0].samples[name], runs[2].samples[name])
         assert not np.array_equal(runs[0].samples[name], other.samples[name])
@@ -334,6 +334,6 @@ def test_posterior_answers_from_its_draws() -> None:
         assert np.isclose(posterior.probability_above(name, middle), 0.5, atol=1e-3)
     assert posterior.density("strength", [-0.1, 1.1]).tolist() == [0.0, 0.0]
     drawn = posterior.draws(500, rng=np.random.default_rng(1))
-    assert set(drawn) == set(model.parameters)
+    assert set(drawn) == set(posterior.parameters)
     pairs = set(zip(*(posterior.samples[name].ravel() for name in drawn), strict=True))
     assert set(zip(*drawn.values(), strict=True)) <= pairs

@@ -59,7 +59,7 @@ def draws(
 ) -> SamplePosterior:
     """Any posterior of given counts: only its counts and its model are looked at."""
     model = AuditModel(delta=0.01, likelihood=likelihood or IndependentBinomial())
-    samples = {name: np.full((2, 10), 0.5) for name in model.parameters}
+    samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
     return SamplePosterior(
         counts=counts,
         model=model,

@@ -43,7 +43,7 @@ def correlated_grid() -> GridPosterior:
 def sampled(**model: object) -> SamplePosterior:
     rng = np.random.default_rng(1)
     audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
-    samples = {name: rng.random((3, 50)) for name in audit.parameters}
+    samples = {name: rng.random((3, 50)) for name in audit.parameters_of(counts())}
     return SamplePosterior(
         counts=counts(),
         model=audit,

@@ -165,7 +165,7 @@ def _conclude(
     target, wanted = settings.file.attack.target_alpha, settings.file.estimate
     result = settings.plan.design.attack(losses, settings.attack, statistic=settings.statistic)
     counts = result.counts(target)
-    settings.model.likelihood.check(counts)
+    settings.model.check(counts)
     posterior = results.run_engine(counts, settings.model, None)
     claim = settings.claim
     summary = summarise(

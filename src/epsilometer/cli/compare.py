@@ -108,7 +108,7 @@ def _compared(file: str, delta: float, significance: float, likelihood: str) -> 
         )
     counts = counts_files.parse(text, name=name)
     model = audit_model(delta, likelihood, None, None)
-    model.likelihood.check(counts)
+    model.check(counts)
     posterior = results.run_engine(counts, model, None)
     return compare_counts(
         counts,

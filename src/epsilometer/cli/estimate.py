@@ -141,7 +141,7 @@ def estimate(
     if output is not None:
         results.check_output(output)
     counts = _read(file)
-    model.likelihood.check(counts)
+    model.check(counts)
     posterior = results.run_engine(counts, model, settings)
     return _deliver(
         posterior,

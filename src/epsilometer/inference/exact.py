@@ -80,7 +80,7 @@ def estimate_exact(
     estimate and whether it meets the tolerance.
     """
     settings = settings or ExactSettings()
-    model.likelihood.check(counts)
+    model.check(counts)
     started = time.perf_counter()
     correlated = isinstance(model.likelihood, CorrelatedNormal)
     tolerance = settings.tolerance or (1e-2 if correlated else 1e-3)

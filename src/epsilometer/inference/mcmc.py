@@ -227,13 +227,13 @@ def estimate_mcmc(
     700, where e^-epsilon nears the end of double precision, is not visited.
     """
     settings = settings or McmcSettings()
-    model.likelihood.check(counts)
+    model.check(counts)
     if isinstance(model.strength, Fixed) and model.strength.value == 1:
         raise InputError(
             "MCMC expects strength < 1, got strength=1.0: the ring has no area there; "
             "the exact engine serves this limit."
         )
-    if not model.parameters:
+    if not model.parameters_of(counts):
         raise InputError("expected a parameter to estimate: epsilon and strength are both fixed.")
     if num_threads is not None:
         num_threads = _validate.whole_number("num_threads", num_threads)
@@ -247,7 +247,7 @@ def estimate_mcmc(
     chains = _run(problem, settings, progress, num_threads)
     samples = {
         name: np.stack([chain.kept[:, _COLUMNS[name]] for chain in chains])
-        for name in model.parameters
+        for name in model.parameters_of(counts)
     }
     seconds = time.perf_counter() - started
     walked = sum(chain.walked for chain in chains)
@@ -350,7 +350,7 @@ class _Problem:
             constants[kernels.TAU_SCALE] = likelihood.within_correlation_scale
             pairs = np.stack([counts.trials_h0, counts.trials_h1], axis=1)
             sizes = np.unique(pairs, axis=0).astype(float)
-        free = np.array([name in model.parameters for name in _COLUMNS])
+        free = np.array([name in model.parameters_of(counts) for name in _COLUMNS])
         return cls(
             counts=counts,
             model=model,

@@ -13,6 +13,7 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import IndependentRows
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Fixed
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation")
+PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 
 
 class Posterior(ABC):
-    """The posterior of epsilon, the strength and, where estimated, the correlations.
+    """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
     """
@@ -38,7 +39,7 @@ class Posterior(ABC):
     @property
     def parameters(self) -> tuple[str, ...]:
         """The parameters that were estimated."""
-        return self.model.parameters
+        return self.model.parameters_of(self.counts)
 
     @property
     @abstractmethod
@@ -97,6 +98,11 @@ class Posterior(ABC):
             prior = getattr(self.model, parameter)
             if isinstance(prior, Fixed):
                 return prior.value
+        if parameter == "spread" and self.model.scatters(self.counts):
+            dependence = self.model.dependence
+            assert not isinstance(dependence, IndependentRows)
+            if isinstance(dependence.spread, Fixed):
+                return dependence.spread.value
         known = ", ".join(self.parameters)
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
 

@@ -43,11 +43,11 @@ class SamplePosterior(Posterior):
         diagnostics: Diagnostics,
     ) -> None:
         super().__init__(counts=counts, model=model, provenance=provenance)
-        if set(samples) != set(model.parameters):
+        if set(samples) != set(self.parameters):
             raise InputError(
-                f"expected samples of {', '.join(model.parameters)}, got {', '.join(samples)}."
+                f"expected samples of {', '.join(self.parameters)}, got {', '.join(samples)}."
             )
-        self.samples = {name: np.asarray(samples[name], dtype=float) for name in model.parameters}
+        self.samples = {name: np.asarray(samples[name], dtype=float) for name in self.parameters}
         shapes = {draws.shape for draws in self.samples.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 2:
             raise InputError(f"expected samples of one shape (chain, draw), got {sorted(shapes)}.")

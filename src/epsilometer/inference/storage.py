@@ -14,7 +14,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from epsilometer.inference.nuisance import POINT, NuisanceBox, NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance, versions
-from epsilometer.model import likelihoods, priors
+from epsilometer.model import dependence, likelihoods, priors
 from epsilometer.model.counts import COLUMNS, AttackCounts
 from epsilometer.model.joint import AuditModel
 
@@ -63,6 +63,15 @@ _PRIORS = {
 }
 _LIKELIHOODS = {
     cls.__name__: cls for cls in (likelihoods.IndependentBinomial, likelihoods.CorrelatedNormal)
+}
+_SCATTERS = {cls.__name__: cls for cls in (dependence.NormalScatter, dependence.UniformScatter)}
+_DEPENDENCES = {
+    cls.__name__: cls
+    for cls in (
+        dependence.IndependentRows,
+        dependence.ScatteredMembers,
+        dependence.PooledGroups,
+    )
 }
 # The density of r = rho / bound(tau) has a public name in files.
 _STORED_NAME = {"_r": "cross_correlation_fraction"}
@@ -146,6 +155,10 @@ def _tree(
         coords={"challenge_base": np.array(labels, dtype=object)},
     )
     observed["challenge_base"].attrs["names_are_json"] = int(escaped)
+    if posterior.counts.groups:
+        stored, escaped = _stored_names(posterior.counts.groups)
+        observed["group"] = ("challenge_base", np.array(stored, dtype=object))
+        observed["group"].attrs["names_are_json"] = int(escaped)
     groups = {"posterior": draws, "observed_data": observed}
     if grid is not None:
         groups["grid"] = xarray.Dataset(dict(grid))
@@ -206,7 +219,8 @@ def _named(value: object) -> dict[str, object]:
     data: dict[str, object] = {"name": type(value).__name__}
     for part in fields(value):  # type: ignore[arg-type]
         if part.init:
-            data[part.name] = getattr(value, part.name)
+            inner = getattr(value, part.name)
+            data[part.name] = _named(inner) if is_dataclass(inner) else inner
     return data
 
 
@@ -216,6 +230,7 @@ def _model_data(model: AuditModel) -> dict[str, object]:
         "epsilon": _named(model.epsilon),
         "strength": _named(model.strength),
         "likelihood": _named(model.likelihood),
+        "dependence": _named(model.dependence),
     }
 
 
@@ -353,8 +368,12 @@ class _Reader:
             raise InputError(f"expected finite numbers in {name}.")
         return array
 
-    def json_names(self) -> bool:
-        return self.whole("names_are_json", "observed_data/challenge_base") == 1
+    def names(self, column: str) -> list[str]:
+        """A column of labels, as it was before it was made fit for a file."""
+        found = [str(name) for name in self.get(f"observed_data/{column}", ndim=1)]
+        if self.whole("names_are_json", f"observed_data/{column}") == 1:
+            found = [str(json.loads(name)) for name in found]
+        return found
 
 
 def _is_bare_dimension(item: Any) -> bool:
@@ -363,16 +382,14 @@ def _is_bare_dimension(item: Any) -> bool:
 
 
 def _restore(reader: _Reader) -> Posterior:
-    names = [str(name) for name in reader.get("observed_data/challenge_base", ndim=1)]
-    if reader.json_names():
-        names = [str(json.loads(name)) for name in names]
     columns = [reader.get(f"observed_data/{column}", ndim=1) for column in COLUMNS]
     counts = AttackCounts(
         false_positives=columns[0],
         trials_h0=columns[1],
         false_negatives=columns[2],
         trials_h1=columns[3],
-        names=names,
+        names=reader.names("challenge_base"),
+        groups=reader.names("group") if "observed_data/group" in reader.arrays else None,
     )
     data = reader.json("model")
     model = AuditModel(
@@ -380,10 +397,20 @@ def _restore(reader: _Reader) -> Posterior:
         epsilon=_choice(data["epsilon"], _PRIORS),
         strength=_choice(data["strength"], _PRIORS),
         likelihood=_choice(data["likelihood"], _LIKELIHOODS),
+        # Files from before there were groups do not name it, and have none.
+        **({"dependence": _dependence(data["dependence"])} if "dependence" in data else {}),
     )
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
     return make(reader, counts, model, provenance)
+
+
+def _dependence(data: Any) -> Any:
+    values = dict(data)
+    for name, known in (("scatter", _SCATTERS), ("spread", _PRIORS)):
+        if name in values:
+            values[name] = _choice(values[name], known)
+    return _choice(values, _DEPENDENCES)
 
 
 def _choice(data: Any, known: Mapping[str, Callable[..., Any]]) -> Any:
@@ -397,7 +424,7 @@ def _choice(data: Any, known: Mapping[str, Callable[..., Any]]) -> Any:
 def _restore_grid(
     reader: _Reader, counts: AttackCounts, model: AuditModel, provenance: Provenance
 ) -> GridPosterior:
-    parameters = [*model.parameters]
+    parameters = [*model.parameters_of(counts)]
     correlated = isinstance(model.likelihood, likelihoods.CorrelatedNormal)
     if correlated:
         parameters.append("_r")
@@ -470,7 +497,7 @@ def _restore_samples(
         )
         for name, item in data["parameters"].items()
     }
-    samples = {name: reader.floats(f"posterior/{name}", ndim=2) for name in model.parameters}
+    samples = {name: reader.floats(f"posterior/{name}", ndim=2) for name in model.parameters_of(counts)}
     if len({values.shape for values in samples.values()}) > 1:
         raise InputError("expected equally many draws of every parameter.")
     return SamplePosterior(

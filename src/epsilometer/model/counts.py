@@ -76,6 +76,9 @@ class AttackCounts:
         N1: challenges with the point, at least 1.  A single number serves all bases.
     names
         A label for each base; its number, from 0, unless given.
+    groups
+        Which rows depend on each other: rows with the same label belong to one group, an empty label
+        is a row on its own.  Nothing depends on anything unless given.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class AttackCounts:
     false_negatives: IntArray
     trials_h1: IntArray
     names: tuple[str, ...] = field(default=())
+    groups: tuple[str, ...] = field(default=())
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class AttackCounts:
         false_negatives: ArrayLike,
         trials_h1: ArrayLike,
         names: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
     ) -> None:
         given = {
             "false_positives": _whole("false_positives", false_positives),
@@ -122,6 +127,10 @@ class AttackCounts:
         if len(labels) != size:
             raise InputError(f"expected {size} names, got {len(labels)}.")
         object.__setattr__(self, "names", labels)
+        kinds = tuple(map(str, groups or ()))
+        if kinds and len(kinds) != size:
+            raise InputError(f"expected {size} groups, got {len(kinds)}.")
+        object.__setattr__(self, "groups", kinds if any(kinds) else ())
         columns = [getattr(self, name) for name in COLUMNS]
         bad = (
             (self.trials_h0 < 1)
@@ -145,11 +154,83 @@ class AttackCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AttackCounts):
             return NotImplemented
-        return self.names == other.names and all(
+        same = self.names == other.names and self.groups == other.groups
+        return same and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def members(self) -> tuple[IntArray, ...]:
+        """The rows of each group, groups in the order of their first rows; alone without a label."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for row in range(len(self)):
+            label = self.groups[row] if self.groups else ""
+            found.setdefault((label, -1) if label else ("", row), []).append(row)
+        return tuple(np.array(rows, dtype=np.int64) for rows in found.values())
+
+    @property
+    def dependent(self) -> bool:
+        """Whether any group has more than one row."""
+        labels = [label for label in self.groups if label]
+        return len(set(labels)) < len(labels)
+
+    @property
+    def repeated_names(self) -> tuple[str, ...]:
+        """Names that rows outside of a common group share: one base entered as if it were several."""
+        rows_of: dict[str, set[tuple[str, int]]] = {}
+        for row, name in enumerate(self.names):
+            label = self.groups[row] if self.groups else ""
+            rows_of.setdefault(name, set()).add((label, -1) if label else ("", row))
+        return tuple(name for name, kinds in rows_of.items() if len(kinds) > 1)
+
+    def take(self, rows: ArrayLike) -> AttackCounts:
+        """The counts of some rows, in the given order."""
+        index = np.asarray(rows, dtype=np.intp)
+        return AttackCounts(
+            false_positives=self.false_positives[index],
+            trials_h0=self.trials_h0[index],
+            false_negatives=self.false_negatives[index],
+            trials_h1=self.trials_h1[index],
+            names=[self.names[i] for i in index],
+            groups=[self.groups[i] for i in index] if self.groups else None,
+        )
+
+    def pooled(self) -> AttackCounts:
+        """One row a group: its counts and trials added up, under the group's label.
+
+        Examples
+        --------
+        >>> counts = AttackCounts(
+        ...     false_positives=[1, 2, 3],
+        ...     trials_h0=10,
+        ...     false_negatives=[4, 5, 6],
+        ...     trials_h1=10,
+        ...     groups=["a", "a", ""],
+        ... )
+        >>> counts.pooled().false_negatives.tolist(), counts.pooled().trials_h1.tolist()
+        ([9, 6], [20, 10])
+        """
+        rows = self.members
+        return AttackCounts(
+            false_positives=[int(self.false_positives[part].sum()) for part in rows],
+            trials_h0=[int(self.trials_h0[part].sum()) for part in rows],
+            false_negatives=[int(self.false_negatives[part].sum()) for part in rows],
+            trials_h1=[int(self.trials_h1[part].sum()) for part in rows],
+            names=[
+                self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows
+            ],
+        )
+
+    def joined(self, *others: AttackCounts) -> AttackCounts:
+        """These counts followed by others; groups of one label are one group."""
+        parts = (self, *others)
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        groups = [label for part in parts for label in (part.groups or ("",) * len(part))]
+        return AttackCounts(
+            **columns, names=[name for part in parts for name in part.names], groups=groups
+        )
 
     @property
     def false_positive_rates(self) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Error counts as CSV and JSON.  Files are untrusted: every row is checked and a wrong one named.
 
 CSV: a header row with the columns false_positives, trials_h0, false_negatives, trials_h1 and,
-optionally, challenge_base, in any order.  JSON: a list of objects with those keys, or an object that
+optionally, challenge_base and group, in any order.  JSON: a list of objects with those keys, or an object that
 holds such a list under "bases".
 """
 
@@ -18,6 +18,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.counts import COLUMNS, AttackCounts, check_base
 
 NAME_COLUMN = "challenge_base"
+GROUP_COLUMN = "group"
+OPTIONAL = (NAME_COLUMN, GROUP_COLUMN)
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -47,7 +49,7 @@ def parse(text: str, *, name: str) -> AttackCounts:
 def parse_csv(text: str, *, name: str) -> AttackCounts:
     """Read CSV text; ``name`` stands for the file in error messages."""
     header, rows, places = _files.table(text, COLUMNS, name=name)
-    _files.check_columns(header, COLUMNS, (NAME_COLUMN,), where=f"{name} row 1")
+    _files.check_columns(header, COLUMNS, OPTIONAL, where=f"{name} row 1")
     records = [dict(zip(header, cells, strict=True)) for cells in rows]
     return _assemble(records, places, name=name)
 
@@ -68,7 +70,7 @@ def parse_json(text: str, *, name: str) -> AttackCounts:
     for item, place in zip(data, places, strict=True):
         if not isinstance(item, dict):
             raise InputError(f"{place}: expected an object, got {_files.shown(item)}.")
-        _files.check_columns(list(item), COLUMNS, (NAME_COLUMN,), where=place)
+        _files.check_columns(list(item), COLUMNS, OPTIONAL, where=place)
     return _assemble(data, places, name=name)
 
 
@@ -81,12 +83,15 @@ def _assemble(
 ) -> AttackCounts:
     columns: dict[str, list[int]] = {column: [] for column in COLUMNS}
     names: list[str] = []
+    groups: list[str] = []
     for index, (record, place) in enumerate(zip(records, places, strict=True)):
         row = [_whole(record[column], column, place) for column in COLUMNS]
         check_base(*row, where=f"{place}: ")
         for column, value in zip(COLUMNS, row, strict=True):
             columns[column].append(value)
         names.append(_files.label(record.get(NAME_COLUMN, index), NAME_COLUMN, place))
+        group = record.get(GROUP_COLUMN, "")
+        groups.append("" if group == "" else _files.label(group, GROUP_COLUMN, place))
     if not names:
         raise InputError(f"{name}: expected at least one challenge base, got none.")
     return AttackCounts(
@@ -95,6 +100,7 @@ def _assemble(
         false_negatives=columns["false_negatives"],
         trials_h1=columns["trials_h1"],
         names=names,
+        groups=groups,
     )
 
 
@@ -116,8 +122,13 @@ def _whole(value: object, column: str, place: str) -> int:
 
 def to_csv(counts: AttackCounts) -> str:
     """CSV text that `parse_csv` reads back."""
-    table = [[row[NAME_COLUMN], *(row[name] for name in COLUMNS)] for row in rows(counts)]
-    return _files.csv_text((NAME_COLUMN, *COLUMNS), table)
+    header = columns_of(counts)
+    return _files.csv_text(header, [[row[name] for name in header] for row in rows(counts)])
+
+
+def columns_of(counts: AttackCounts) -> tuple[str, ...]:
+    """The columns that a file of these counts has; a group only where there are any."""
+    return (NAME_COLUMN, *((GROUP_COLUMN,) if counts.groups else ()), *COLUMNS)
 
 
 def rows(counts: AttackCounts) -> list[dict[str, str | int]]:
@@ -125,7 +136,8 @@ def rows(counts: AttackCounts) -> list[dict[str, str | int]]:
     table: list[dict[str, str | int]] = []
     for index, name in enumerate(counts.names):
         numbers = {column: int(getattr(counts, column)[index]) for column in COLUMNS}
-        table.append({NAME_COLUMN: name, **numbers})
+        group = {GROUP_COLUMN: counts.groups[index]} if counts.groups else {}
+        table.append({NAME_COLUMN: name, **group, **numbers})
     return table
 
 

@@ -11,6 +11,7 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import Dependence, IndependentRows, PooledGroups, ScatteredMembers
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
 from epsilometer.model.priors import Beta, EpsilonPrior, Fixed, HalfNormal, StrengthPrior
 
@@ -30,6 +31,8 @@ class AuditModel:
         which every attack is the best possible on the worst base.
     likelihood
         How counts arise from error rates.
+    dependence
+        How attacks of one group depend on each other.  It matters only for counts with groups.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class AuditModel:
     epsilon: EpsilonPrior = field(default_factory=HalfNormal)
     strength: StrengthPrior = field(default_factory=Beta)
     likelihood: Likelihood = field(default_factory=IndependentBinomial)
+    dependence: Dependence = field(default_factory=ScatteredMembers)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
@@ -50,14 +54,19 @@ class AuditModel:
             raise InputError(f"expected a prior for strength, got strength={self.strength!r}.")
         if not isinstance(self.likelihood, Likelihood):
             raise InputError(f"expected a likelihood, got likelihood={self.likelihood!r}.")
+        if not isinstance(self.dependence, Dependence):
+            raise InputError(f"expected a dependence, got dependence={self.dependence!r}.")
         if isinstance(self.epsilon, Fixed):
             _validate.positive("epsilon", self.epsilon.value)
         if isinstance(self.strength, Fixed):
             _validate.unit_interval("strength", self.strength.value)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of the parameters that are estimated, in a fixed order."""
+    def scatters(self, counts: AttackCounts) -> bool:
+        """Whether some rows of the counts are members of a group that scatter around its average."""
+        return counts.dependent and not isinstance(self.dependence, IndependentRows)
+
+    def parameters_of(self, counts: AttackCounts) -> tuple[str, ...]:
+        """The names of the parameters that are estimated from such counts, in a fixed order."""
         names = []
         if not isinstance(self.epsilon, Fixed):
             names.append("epsilon")
@@ -65,7 +74,20 @@ class AuditModel:
             names.append("strength")
         if isinstance(self.likelihood, CorrelatedNormal):
             names += ["within_correlation", "cross_correlation"]
+        if isinstance(self.dependence, ScatteredMembers | PooledGroups) and counts.dependent:
+            if not isinstance(self.dependence.spread, Fixed):
+                names.append("spread")
         return tuple(names)
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse counts that this model cannot be about."""
+        self.likelihood.check(counts)
+        pooled = isinstance(self.dependence, PooledGroups) and counts.dependent
+        if pooled and isinstance(self.likelihood, CorrelatedNormal):
+            raise InputError(
+                "pooled groups have a normal approximation of their own: expected the binomial "
+                "likelihood with PooledGroups; for correlated counts in groups use ScatteredMembers."
+            )
 
 
 def log_joint(
@@ -94,7 +116,7 @@ def log_joint(
     Returns
     -------
     float
-        -inf where the density is 0.  A fixed parameter contributes nothing, and its value must be
+        -inf where the density is 0.  Rows are taken to be independent, whatever groups they name.  A fixed parameter contributes nothing, and its value must be
         passed as it is fixed.
 
     Examples

@@ -1,0 +1,208 @@
+"""How attacks of one group depend on each other: appendix C of the paper.
+
+A group is a set of attacks that are expected to do about equally well: the same challenge point with
+other data sets, or one challenge base under several decision rules.  Its average error rates (a, b)
+are uniform on the ring R_s(epsilon, delta), as those of a single attack are, and the rates of its
+members scatter around the average.  Members obey theorem 1 as well, so the scatter is cut to
+R(epsilon, delta) and divided by the probability Z(a, b) that it had there:
+
+    p(alpha, beta | a, b) = k(alpha - a) k(beta - b) 1[(alpha, beta) in R(epsilon, delta)] / Z(a, b).
+
+A group of one is its own average: it does not scatter, and the model is that of independent attacks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model import region
+from epsilometer.model.priors import EpsilonPrior, Fixed, HalfNormal
+
+FloatArray = NDArray[np.float64]
+
+DEFAULT_SPREAD_SCALE = 0.05
+
+LARGEST_SPREAD = 1.0
+"""Rates lie in [0, 1]: a scatter wider than that is no scatter around anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalScatter:
+    """Both rates scatter normally, independently, with the spread as their standard deviation."""
+
+    @property
+    def reach(self) -> float:
+        """Spreads beyond which there is nothing that matters."""
+        return 5.0
+
+    def distribution(self, z: ArrayLike) -> FloatArray:
+        """P(deviation <= z spreads), one rate."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(z))
+
+    def log_density(self, z: ArrayLike) -> FloatArray:
+        """Log density of a deviation of z spreads, one rate, in units of the spread."""
+        return np.asarray(-0.5 * np.square(z) - 0.5 * math.log(2 * math.pi))
+
+    def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
+        """Deviations in units of the spread."""
+        return rng.standard_normal(size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformScatter:
+    """Both rates scatter uniformly, independently; the spread is again their standard deviation.
+
+    The member lies in a square of half side sqrt(3) times the spread around the average.
+    """
+
+    @property
+    def reach(self) -> float:
+        """Spreads beyond which there is nothing."""
+        return math.sqrt(3.0)
+
+    def distribution(self, z: ArrayLike) -> FloatArray:
+        """P(deviation <= z spreads), one rate."""
+        return np.clip(0.5 + np.asarray(z) / (2 * self.reach), 0.0, 1.0)
+
+    def log_density(self, z: ArrayLike) -> FloatArray:
+        """Log density of a deviation of z spreads, one rate, in units of the spread."""
+        inside = np.abs(z) <= self.reach
+        return np.where(inside, -math.log(2 * self.reach), -np.inf)
+
+    def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
+        """Deviations in units of the spread."""
+        return rng.uniform(-self.reach, self.reach, size)
+
+
+Scatter = NormalScatter | UniformScatter
+SpreadPrior = EpsilonPrior
+"""Any prior on the half line that stays below 1, or ``Fixed(value=...)``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentRows:
+    """Every row is an attack of its own, whatever group it names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatteredMembers:
+    """Members scatter around the average of their group: the full model of appendix C.
+
+    Parameters
+    ----------
+    scatter
+        How they scatter; normally unless given.
+    spread
+        Prior of the standard deviation of each rate, before the scatter is cut to R(epsilon, delta);
+        half-normal of scale 0.05 unless given, ``Fixed(value=...)`` if it is known.  One spread serves
+        all groups.  With spread 0 a group is one attack, its counts pooled.
+    """
+
+    scatter: Scatter = field(default_factory=NormalScatter)
+    spread: SpreadPrior = field(default_factory=lambda: HalfNormal(scale=DEFAULT_SPREAD_SCALE))
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scatter, NormalScatter | UniformScatter):
+            raise InputError(
+                f"expected NormalScatter() or UniformScatter(), got scatter={self.scatter!r}."
+            )
+        _check_spread(self.spread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledGroups:
+    """The cheaper form of appendix C: a group's counts are added up and taken to be normal.
+
+    Given the average (a, b), X = sum of X_j has mean N a and variance N a (1 - a) + spread^2 S, where
+    N = sum of N_j and S = sum of N_j (N_j - 1); Y alike, and independent of X.  These are the moments
+    of the scattered members before the scatter is cut to R(epsilon, delta).
+
+    Parameters
+    ----------
+    spread
+        As in :class:`ScatteredMembers`.
+    """
+
+    spread: SpreadPrior = field(default_factory=lambda: HalfNormal(scale=DEFAULT_SPREAD_SCALE))
+
+    def __post_init__(self) -> None:
+        _check_spread(self.spread)
+
+
+Dependence = IndependentRows | ScatteredMembers | PooledGroups
+
+
+def _check_spread(prior: SpreadPrior) -> None:
+    if not isinstance(prior, EpsilonPrior):
+        raise InputError(f"expected a prior for the spread, got spread={prior!r}.")
+    if isinstance(prior, Fixed):
+        if not prior.value < LARGEST_SPREAD:
+            raise InputError(f"expected 0 <= spread < 1, got spread={prior.value}.")
+    elif float(prior.upper_quantile(1e-4)) > LARGEST_SPREAD:
+        raise InputError(f"expected a prior of the spread that stays below 1, got {prior!r}.")
+
+
+def sample_members(
+    scatter: Scatter,
+    alpha: FloatArray,
+    beta: FloatArray,
+    spread: ArrayLike,
+    epsilon: ArrayLike,
+    delta: float,
+    *,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a member around each average (alpha, beta), by rejection until all lie in R(epsilon, delta).
+
+    Parameters
+    ----------
+    alpha, beta
+        Averages inside R(epsilon, delta), any shape.
+    spread, epsilon
+        Broadcast against the averages.
+    delta
+        In [0, 1).
+
+    Notes
+    -----
+    A draw is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than
+    the spread, what is still missing after 200 rounds is drawn from a hundred times as many at once,
+    and in the end the average itself stands for a member that cannot be found.
+
+    Examples
+    --------
+    >>> centre = np.full(4, 0.3)
+    >>> a, b = sample_members(
+    ...     NormalScatter(), centre, centre, 0.05, 1.0, 0.0, rng=np.random.default_rng(1)
+    ... )
+    >>> bool(np.all(region.contains(a, b, 1.0, 0.0)))
+    True
+    """
+    alpha, beta, spread, epsilon = np.broadcast_arrays(alpha, beta, spread, epsilon)
+    found_alpha, found_beta = alpha.astype(float), beta.astype(float)
+    missing = np.flatnonzero(np.ravel(spread) > 0)
+    flat = [np.ravel(values) for values in (alpha, beta, spread, epsilon)]
+    out = [found_alpha.ravel(), found_beta.ravel()]
+    for number in range(400):
+        if not len(missing):
+            break
+        many = 1 if number < 200 else 100
+        a, b, width, e = (np.repeat(values[missing], many) for values in flat)
+        x = a + width * scatter.sample(a.shape, rng=rng)
+        y = b + width * scatter.sample(b.shape, rng=rng)
+        inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
+        inside[inside] = region.contains(x[inside], y[inside], e[inside], delta)
+        kept = inside.reshape(-1, many)
+        first = np.argmax(kept, axis=1) + many * np.arange(len(missing))
+        ok = kept.any(axis=1)
+        out[0][missing[ok]], out[1][missing[ok]] = x[first[ok]], y[first[ok]]
+        missing = missing[~ok]
+    return out[0].reshape(alpha.shape), out[1].reshape(alpha.shape)
