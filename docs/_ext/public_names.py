@@ -1,0 +1,71 @@
+"""Links of annotations: a class is defined deep inside and documented under its public name.
+
+Annotations name ``epsilometer.model.counts.AttackCounts``; the reference documents
+``epsilometer.AttackCounts``.  Types that are not public, and other people's, are shown without a link.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import ExtensionMetadata
+
+PACKAGE = "epsilometer"
+
+
+def find(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.TextElement
+) -> nodes.reference | nodes.TextElement | None:
+    """Answer a reference that nobody else could."""
+    if node.get("refdomain") != "py":
+        return None
+    target = str(node["reftarget"])
+    name = target.rpartition(".")[2]
+    found = None
+    if target == name or target.startswith(f"{PACKAGE}."):
+        found = env.domains.python_domain.objects.get(f"{PACKAGE}.{name}")
+    if found is None:
+        # Annotations have no place, and name anything; what somebody wrote must be right.
+        place = node.source
+        return contents if place is None or is_there(target) or is_defined(name, place) else None
+    here = node.get("refdoc", env.docname)
+    uri = app.builder.get_relative_uri(here, found.docname) + "#" + found.node_id
+    return nodes.reference("", "", contents, internal=True, refuri=uri)
+
+
+def is_there(target: str) -> bool:
+    """Whether a full name of ours can be imported.
+
+    Examples
+    --------
+    >>> is_there("epsilometer.inference.exact.estimate_exact"), is_there("epsilometer.exact.no")
+    (True, False)
+    """
+    home, _, name = target.rpartition(".")
+    if not home.startswith(PACKAGE):
+        return False
+    try:
+        return hasattr(import_module(home), name)
+    except ImportError:
+        return False
+
+
+def is_defined(name: str, place: str) -> bool:
+    """Whether the module of a docstring defines a name, public or not."""
+    path, _, rest = place.partition(":docstring of ")
+    if not rest:
+        return False
+    text = Path(path).read_text(encoding="utf-8")
+    return re.search(rf"^(?:(?:def|class) )?{re.escape(name)}\b", text, flags=re.M) is not None
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Answer what is left over."""
+    app.connect("missing-reference", find)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

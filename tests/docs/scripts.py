@@ -1,0 +1,28 @@
+"""The scripts and extensions of the site, which are no package, as modules."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+EXTENSIONS = sorted(path.stem for path in (DOCS / "_ext").glob("*.py"))
+
+
+@cache
+def script(name: str) -> ModuleType:
+    """``docs/NAME.py`` or ``docs/_ext/NAME.py``."""
+    path = DOCS / f"{name}.py"
+    if not path.exists():
+        path = DOCS / "_ext" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
