@@ -7,11 +7,13 @@ agree (Cook, Gelman and Rubin 2006; Talts et al. 2018), so intervals of any leve
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilometer.calibration.plan import ModelCell
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import IndependentRows, ScatteredMembers, sample_members
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Fixed, HalfNormal
@@ -59,6 +61,64 @@ def draw(
     return truth, AttackCounts(
         false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials
     )
+
+
+def draw_groups(
+    model: AuditModel,
+    groups: int,
+    members: int,
+    trials: int,
+    rng: np.random.Generator,
+    *,
+    slip: float = 1.0,
+) -> tuple[dict[str, float], AttackCounts]:
+    """Parameters from the prior, counts of groups of dependent attacks from the model.
+
+    Pooled groups are drawn from the scatter that their moments are those of, but without the cut to
+    R(epsilon, delta), and their counts are normal.  ``slip`` is as in :func:`draw`, for the spread.
+    """
+    dependence = model.dependence
+    if isinstance(dependence, IndependentRows) or isinstance(dependence.spread, Fixed):
+        raise InputError("expected a dependence with a prior of the spread to draw from.")
+    if isinstance(model.epsilon, Fixed) or isinstance(model.strength, Fixed):
+        raise InputError("expected priors to draw from, got a fixed value.")
+    truth = {
+        "epsilon": float(model.epsilon.sample(1, rng=rng)[0]),
+        "strength": float(model.strength.sample(1, rng=rng)[0]),
+        "spread": float(dependence.spread.sample(1, rng=rng)[0]),
+    }
+    alpha, beta = region.sample_ring(
+        groups, truth["epsilon"], model.delta, truth["strength"], rng=rng
+    )
+    labels = [f"group {number + 1}" for number in range(groups) for _ in range(members)]
+    spread = slip * truth["spread"]
+    if isinstance(dependence, ScatteredMembers):
+        alpha, beta = sample_members(
+            dependence.scatter,
+            np.repeat(alpha, members),
+            np.repeat(beta, members),
+            spread,
+            truth["epsilon"],
+            model.delta,
+            rng=rng,
+        )
+        x, y = rng.binomial(trials, alpha), rng.binomial(trials, beta)
+    else:
+        x, y = (_normal_members(rate, spread, members, trials, rng) for rate in (alpha, beta))
+    return truth, AttackCounts(
+        false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials, groups=labels
+    )
+
+
+def _normal_members(
+    rate: NDArray[np.float64], spread: float, members: int, trials: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Counts whose sums are normal with the moments of :class:`PooledGroups`, dealt out evenly."""
+    number = members * trials
+    variance = number * rate * (1 - rate) + spread**2 * members * trials * (trials - 1)
+    total = np.rint(number * rate + np.sqrt(variance) * rng.standard_normal(len(rate)))
+    total = np.clip(total, 0, number).astype(np.int64)
+    return np.concatenate([(t + np.arange(members)) // members for t in total])
 
 
 def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, list[float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from epsilometer.attacks.rules import Attack
     from epsilometer.attacks.statistics import Statistic
     from epsilometer.measurement.designs import Design
+    from epsilometer.model.counts import AttackCounts
 
 STDIN = STDOUT = "-"
 METHODS = "likelihood-ratio|pooled-variance|offline|threshold"
@@ -37,13 +39,19 @@ def attack(
         ),
     ],
     target_alpha: Annotated[
-        float, typer.Option(metavar="A", help="Target false-positive rate, in (0, 1).")
-    ] = 0.1,
+        str,
+        typer.Option(
+            metavar="A",
+            help="Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
+            "challenge is judged by one of them, and the rules of a base are a group.",
+        ),
+    ] = "0.1",
     statistic: Annotated[
         str,
         typer.Option(
             metavar="loss|logit|module:function",
-            help="What the attack looks at; logit needs cross-entropy losses and is nearer normal.",
+            help="What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
+            "Several, with commas between, are several rules.",
         ),
     ] = "loss",
     method: Annotated[str, typer.Option(metavar=METHODS, help="How it decides.")] = (
@@ -74,33 +82,108 @@ def attack(
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files
-    from epsilometer.attacks.result import target_rate
     from epsilometer.model import counts_files
 
-    target_rate(target_alpha)
+    rates = _rates(target_alpha)
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
     chosen = choose_attack(method)
-    looked_at = choose_statistic(statistic, folder=Path(), place="--statistic")
+    looked_at = [
+        choose_statistic(name.strip(), folder=Path(), place="--statistic")
+        for name in statistic.split(",")
+    ]
     losses, design = _read(file, variant, shadows)
-    result = design.attack(losses, chosen, statistic=looked_at)
-    counts = result.counts(target_alpha)
+    attacked = [design.attack(losses, chosen, statistic=one) for one in looked_at]
+    if len(rates) * len(attacked) > 1:
+        if curves is not None:
+            raise InputError("--curves is for one statistic and one target rate.")
+        return _several(attacked, rates, output=output, as_json=as_json)
+    result, alpha = attacked[0], rates[0]
+    counts = result.counts(alpha)
     if curves is not None:
         curves_files.write(result.sweep(), curves)
     if output is not None and output != STDOUT:
         counts_files.write(counts, output)
     if as_json:
-        found = describe(result, target_alpha)
+        found = describe(result, alpha)
         results.say(json.dumps(found, allow_nan=False) + "\n")
     elif output == STDOUT:
         results.say(counts_files.to_csv(counts))
     else:
-        results.say(text_of(result, target_alpha))
+        results.say(text_of(result, alpha))
         if output is not None:
             results.say(f"\nWritten to {_files.printable(output)}\n")
-    for warning in result.warnings(target_alpha):
+    for warning in result.warnings(alpha):
         results.warn(f"warning: {warning}")
     return 0
+
+
+def _rates(text: str) -> list[float]:
+    from epsilometer.attacks.result import target_rate
+
+    rates = []
+    for part in text.split(","):
+        try:
+            rates.append(target_rate(float(part)))
+        except ValueError:
+            raise InputError(
+                f"--target-alpha: expected rates in (0, 1), got {_files.shown(part)}."
+            ) from None
+    return rates
+
+
+def _several(
+    attacked: Sequence[AttackResult], rates: Sequence[float], *, output: str | None, as_json: bool
+) -> int:
+    """Deal the challenges out to all combinations of statistic and rate, and print the counts."""
+    from epsilometer.attacks.several_rules import Rule, deal_counts
+    from epsilometer.model import counts_files
+
+    rules = [Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+    counts = deal_counts(rules)
+    if output is not None and output != STDOUT:
+        counts_files.write(counts, output)
+    warnings = [
+        f"{rule.label}: {warning}"
+        for rule in rules
+        for warning in rule.result.warnings(rule.target_alpha)
+    ]
+    if as_json:
+        found = {
+            "rules": [rule.label for rule in rules],
+            "bases": counts_files.rows(counts),
+            "warnings": warnings,
+        }
+        results.say(json.dumps(found, allow_nan=False) + "\n")
+    elif output == STDOUT:
+        results.say(counts_files.to_csv(counts))
+    else:
+        results.say(_dealt_text(counts, [rule.label for rule in rules]))
+        if output is not None:
+            results.say(f"\nWritten to {_files.printable(output)}\n")
+    for warning in warnings:
+        results.warn(f"warning: {warning}")
+    return 0
+
+
+def _dealt_text(counts: AttackCounts, labels: Sequence[str]) -> str:
+    """The sums of each rule; the rows themselves are for files."""
+    bases = len(set(counts.groups))
+    lines = [
+        f"{bases} challenge {'base' if bases == 1 else 'bases'}, {len(labels)} decision rules; every "
+        "challenge was judged by",
+        "one of them, and the rules of a base are a group of dependent attacks",
+        "",
+        f"{'rule':<44}  {'false positives':>15}  {'false negatives':>15}",
+    ]
+    for label in labels:
+        mine = [row for row, name in enumerate(counts.names) if name.endswith(f"({label})")]
+        part = counts.take(mine)
+        positives = f"{part.false_positives.sum()} / {part.trials_h0.sum()}"
+        negatives = f"{part.false_negatives.sum()} / {part.trials_h1.sum()}"
+        lines.append(f"{_files.printable(label)[:44]:<44}  {positives:>15}  {negatives:>15}")
+    lines += ["", "--output or --json has a row for each base and rule."]
+    return "\n".join(lines) + "\n"
 
 
 def choose_attack(method: str) -> Attack:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.inference.grid_posterior import FINE, interpolation_matrix, log_prior_tau
+from epsilometer.inference.nuisance import NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.spread_grid import SpreadGrid
 from epsilometer.model.likelihoods import CorrelatedNormal
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> di
         drawn["strength"] = _corrected(posterior, conditionals, strength)
     if "within_correlation" in posterior.parameters:
         drawn |= _correlations(posterior, cell, rng)
+    if "spread" in posterior.parameters:
+        drawn["spread"] = _spread(posterior, cell, rng)
     return drawn
 
 
@@ -167,6 +171,22 @@ def _corrected(
     return invert(posterior.marginals["strength"], np.interp(strength, pooled, total))
 
 
+def _spread(posterior: GridPosterior, cell: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Draw the spread in each given cell: a node, smeared over its share of the known marginal."""
+    grid = posterior.nuisance
+    assert isinstance(grid, SpreadGrid)
+    logs = np.maximum(posterior.cells.log_nuisance, LEAST_LOG) + grid.log_weight
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    uniform = rng.random(len(cell))
+    node = (cumulative[cell] < uniform[:, None]).sum(axis=1)
+    share = posterior.cells.mass @ (weights / weights.sum(axis=1, keepdims=True))
+    before = np.concatenate([[0.0], np.cumsum(share)])
+    level = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
+    return invert(posterior.marginals["spread"], level)
+
+
 def _linear_matrix(nodes: FloatArray, points: FloatArray) -> FloatArray:
     """Matrix (points, nodes) of linear interpolation, constant beyond the outer nodes."""
     unit = np.eye(len(nodes))
@@ -185,6 +205,7 @@ def _correlations(
     """
     likelihood, grid = posterior.model.likelihood, posterior.nuisance
     assert isinstance(likelihood, CorrelatedNormal)
+    assert isinstance(grid, NuisanceGrid)
     assert grid.box is not None
     box, shape = grid.box, (len(grid.tau), len(grid.r))
     steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE

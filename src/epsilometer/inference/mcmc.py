@@ -7,13 +7,9 @@ parameters are proposed; those choices are small classes here, the loops are in 
 from __future__ import annotations
 
 import math
-import queue
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from os import cpu_count
 from typing import Any
 
 import numpy as np
@@ -22,6 +18,7 @@ from numpy.typing import NDArray
 from epsilometer import _validate
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference import mcmc_kernels as kernels
+from epsilometer.inference.chain_runner import run_chains
 from epsilometer.inference.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
@@ -29,12 +26,17 @@ from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
-from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+from epsilometer.model.priors import (
+    Beta,
+    EpsilonPrior,
+    Exponential,
+    Fixed,
+    HalfNormal,
+    LogNormal,
+    Uniform,
+)
 
 FloatArray = NDArray[np.float64]
-
-BLOCK = 500
-"""Iterations between two reports of progress, and between two steps of adaptation."""
 
 TARGET_ACCEPTANCE = 0.3
 """Between the optima of random walks in one and in many dimensions, .44 and .234."""
@@ -237,6 +239,12 @@ def estimate_mcmc(
         raise InputError("expected a parameter to estimate: epsilon and strength are both fixed.")
     if num_threads is not None:
         num_threads = _validate.whole_number("num_threads", num_threads)
+    if model.scatters(counts):
+        from epsilometer.inference.group_mcmc import estimate_group_mcmc
+
+        return estimate_group_mcmc(
+            counts, model, settings, report=report, progress=progress, num_threads=num_threads
+        )
     problem = _Problem.of(counts, model, settings)
     if report:
         report("compiling")
@@ -244,7 +252,14 @@ def estimate_mcmc(
     started = time.perf_counter()
     if report:
         report(f"sampling {settings.num_chains} chains")
-    chains = _run(problem, settings, progress, num_threads)
+    chains = run_chains(
+        lambda rng: _Chain(problem, rng, settings),
+        chains=settings.num_chains,
+        iterations=settings.num_warmup + settings.num_iterations,
+        seed=settings.seed,
+        progress=progress,
+        num_threads=num_threads,
+    )
     samples = {
         name: np.stack([chain.kept[:, _COLUMNS[name]] for chain in chains])
         for name in model.parameters_of(counts)
@@ -273,46 +288,6 @@ _COLUMNS = {
 }
 
 
-def _run(
-    problem: _Problem,
-    settings: McmcSettings,
-    progress: Callable[[int, int], None] | None,
-    num_threads: int | None,
-) -> list[_Chain]:
-    """Run the chains in threads: the kernels release the interpreter's lock."""
-    seeds = np.random.SeedSequence(settings.seed).spawn(settings.num_chains)
-    total = settings.num_chains * (settings.num_warmup + settings.num_iterations)
-    finished: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    stop = threading.Event()
-
-    def work(seed: np.random.SeedSequence) -> _Chain:
-        try:
-            chain = _Chain(problem, np.random.default_rng(seed), settings)
-            while not stop.is_set() and (made := chain.advance(BLOCK)) > 0:
-                finished.put(made)
-            return chain
-        finally:
-            finished.put(None)
-
-    workers = min(num_threads or cpu_count() or 1, settings.num_chains)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures: list[Future[_Chain]] = [pool.submit(work, seed) for seed in seeds]
-        done, running = 0, len(futures)
-        try:
-            while running:
-                made = finished.get()
-                if made is None:
-                    running -= 1
-                else:
-                    done += made
-                    if progress:
-                        progress(done, total)
-        finally:
-            # An interrupt arrives here: the chains must not run on behind it.
-            stop.set()
-        return [future.result() for future in futures]
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Problem:
     """Counts and model as the kernels take them."""
@@ -335,7 +310,7 @@ class _Problem:
         constants = np.zeros(11)
         constants[kernels.DELTA] = model.delta
         constants[kernels.EPSILON_LOW] = likelihood.smallest_epsilon(counts)
-        code, constants[kernels.PRIOR_A], constants[kernels.PRIOR_B] = _prior_code(model)
+        code, constants[kernels.PRIOR_A], constants[kernels.PRIOR_B] = prior_code(model.epsilon)
         if isinstance(model.strength, Beta):
             constants[kernels.BETA_A], constants[kernels.BETA_B] = (
                 model.strength.a,
@@ -363,8 +338,8 @@ class _Problem:
         )
 
 
-def _prior_code(model: AuditModel) -> tuple[int, float, float]:
-    prior = model.epsilon
+def prior_code(prior: EpsilonPrior) -> tuple[int, float, float]:
+    """A prior as the kernels know it; a fixed value has none that matters."""
     if isinstance(prior, HalfNormal):
         return kernels.HALF_NORMAL, prior.scale, 0.0
     if isinstance(prior, Exponential):

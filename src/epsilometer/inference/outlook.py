@@ -61,6 +61,8 @@ def look_ahead(
     counts than `MOST_DISTINCT`, where it would take minutes.
     """
     counts = posterior.counts
+    if posterior.model.scatters(counts):
+        return Outlook(challenges=None, bases=None)  # groups take the engine too long to try
     correlated = isinstance(posterior.model.likelihood, CorrelatedNormal)
     if len(counts.distinct()[0]) > MOST_DISTINCT[correlated]:
         return Outlook(challenges=None, bases=None)
@@ -78,6 +80,7 @@ def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:
         false_negatives=factor * counts.false_negatives,
         trials_h1=factor * counts.trials_h1,
         names=counts.names,
+        groups=counts.groups or None,
     )
 
 

@@ -17,6 +17,12 @@ from numpy.typing import NDArray
 from epsilometer import _validate
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import (
+    IndependentRows,
+    NormalScatter,
+    ScatteredMembers,
+    sample_members,
+)
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Fixed
 from epsilometer.model.ring_sampling import sample_rings
@@ -129,6 +135,7 @@ def check_predictions(
 
     A replicate is a draw of (epsilon, strength[, tau, rho]) from the posterior, for each base error
     rates uniform on the ring R_s(epsilon, delta), and counts in as many trials as the base had.
+    Members of a group scatter around rates that are drawn so.
     Binomial counts are drawn as such.  Under :class:`CorrelatedNormal` a base's two counts are
     drawn from the bivariate normal of the paper's equation (8), rounded to whole numbers and cut to
     0..N: the density that was fitted does neither, so few trials, or rates near 0 or 1, make the
@@ -303,10 +310,7 @@ def _new_attacks(
     rows = max(1, CHUNK // len(counts))
     for start in range(0, replicates, rows):
         part = {name: draws[start : start + rows, None] for name, draws in parameters.items()}
-        shape = (len(part["epsilon"]), len(counts))
-        alpha, beta = sample_rings(
-            part["epsilon"], model.delta, part["strength"], size=shape, rng=rng
-        )
+        alpha, beta = _new_rates(posterior, part, rng)
         if isinstance(model.likelihood, CorrelatedNormal):
             x, y = model.likelihood.sample_counts(
                 counts,
@@ -320,6 +324,41 @@ def _new_attacks(
             x = rng.binomial(counts.trials_h0, alpha)
             y = rng.binomial(counts.trials_h1, beta)
         yield _Attacks.of_counts(counts, x, y)
+
+
+def _new_rates(
+    posterior: Posterior, part: dict[str, FloatArray], rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Error rates of new attacks, (replicate, base): of every group an average, and its members."""
+    counts, model = posterior.counts, posterior.model
+    groups = counts.members if model.scatters(counts) else None
+    shape = (len(part["epsilon"]), len(counts if groups is None else groups))
+    alpha, beta = sample_rings(part["epsilon"], model.delta, part["strength"], size=shape, rng=rng)
+    if groups is None:
+        return alpha, beta
+    dependence = model.dependence
+    # Pooled groups know the moments of the scatter only; normal scatter has them.
+    scatter = dependence.scatter if isinstance(dependence, ScatteredMembers) else NormalScatter()
+    own = np.empty(len(counts), dtype=np.int64)
+    alone = np.zeros(len(counts), dtype=bool)
+    for number, rows in enumerate(groups):
+        own[rows] = number
+        alone[rows] = len(rows) == 1
+    if "spread" in part:
+        spread = part["spread"]
+    else:
+        assert not isinstance(dependence, IndependentRows)
+        assert isinstance(dependence.spread, Fixed)
+        spread = np.full((shape[0], 1), dependence.spread.value)
+    return sample_members(
+        scatter,
+        alpha[:, own],
+        beta[:, own],
+        np.where(alone, 0.0, spread),
+        part["epsilon"],
+        model.delta,
+        rng=rng,
+    )
 
 
 def _sorted_quantity(

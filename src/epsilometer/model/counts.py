@@ -127,7 +127,7 @@ class AttackCounts:
         if len(labels) != size:
             raise InputError(f"expected {size} names, got {len(labels)}.")
         object.__setattr__(self, "names", labels)
-        kinds = tuple(map(str, groups or ()))
+        kinds = () if groups is None else tuple(map(str, groups))
         if kinds and len(kinds) != size:
             raise InputError(f"expected {size} groups, got {len(kinds)}.")
         object.__setattr__(self, "groups", kinds if any(kinds) else ())
@@ -218,15 +218,15 @@ class AttackCounts:
             trials_h0=[int(self.trials_h0[part].sum()) for part in rows],
             false_negatives=[int(self.false_negatives[part].sum()) for part in rows],
             trials_h1=[int(self.trials_h1[part].sum()) for part in rows],
-            names=[
-                self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows
-            ],
+            names=[self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows],
         )
 
     def joined(self, *others: AttackCounts) -> AttackCounts:
         """These counts followed by others; groups of one label are one group."""
         parts = (self, *others)
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
+        }
         groups = [label for part in parts for label in (part.groups or ("",) * len(part))]
         return AttackCounts(
             **columns, names=[name for part in parts for name in part.names], groups=groups

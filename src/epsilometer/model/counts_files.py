@@ -1,8 +1,8 @@
 """Error counts as CSV and JSON.  Files are untrusted: every row is checked and a wrong one named.
 
 CSV: a header row with the columns false_positives, trials_h0, false_negatives, trials_h1 and,
-optionally, challenge_base and group, in any order.  JSON: a list of objects with those keys, or an object that
-holds such a list under "bases".
+optionally, challenge_base and group, in any order.  JSON: a list of objects with those keys, or an
+object that holds such a list under "bases".
 """
 
 from __future__ import annotations

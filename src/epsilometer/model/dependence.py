@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.priors import EpsilonPrior, Fixed, HalfNormal
@@ -45,11 +44,12 @@ class NormalScatter:
         """P(deviation <= z spreads), one rate."""
         from scipy.special import ndtr
 
-        return np.asarray(ndtr(z))
+        return np.asarray(ndtr(np.asarray(z, dtype=float)))
 
     def log_density(self, z: ArrayLike) -> FloatArray:
         """Log density of a deviation of z spreads, one rate, in units of the spread."""
-        return np.asarray(-0.5 * np.square(z) - 0.5 * math.log(2 * math.pi))
+        deviation = np.asarray(z, dtype=float)
+        return np.asarray(-0.5 * deviation * deviation - 0.5 * math.log(2 * math.pi))
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
         """Deviations in units of the spread."""
@@ -70,11 +70,12 @@ class UniformScatter:
 
     def distribution(self, z: ArrayLike) -> FloatArray:
         """P(deviation <= z spreads), one rate."""
-        return np.clip(0.5 + np.asarray(z) / (2 * self.reach), 0.0, 1.0)
+        deviation = np.asarray(z, dtype=float)
+        return np.clip(0.5 + deviation / (2 * self.reach), 0.0, 1.0)
 
     def log_density(self, z: ArrayLike) -> FloatArray:
         """Log density of a deviation of z spreads, one rate, in units of the spread."""
-        inside = np.abs(z) <= self.reach
+        inside = np.abs(np.asarray(z, dtype=float)) <= self.reach
         return np.where(inside, -math.log(2 * self.reach), -np.inf)
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:

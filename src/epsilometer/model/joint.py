@@ -116,8 +116,8 @@ def log_joint(
     Returns
     -------
     float
-        -inf where the density is 0.  Rows are taken to be independent, whatever groups they name.  A fixed parameter contributes nothing, and its value must be
-        passed as it is fixed.
+        -inf where the density is 0.  Rows are taken to be independent, whatever groups they name.
+        A fixed parameter contributes nothing, and its value must be passed as it is fixed.
 
     Examples
     --------

@@ -164,6 +164,39 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
     )
 
 
+def beta_limits(
+    alpha: ArrayLike, epsilon: ArrayLike, delta: ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest beta that R(epsilon, delta) has beside each alpha.
+
+    The least is max(0, e^-epsilon (1 - delta - alpha), 1 - delta - e^epsilon alpha); the largest is 1
+    less the least beside 1 - alpha.  R(epsilon, delta) is convex and reaches from alpha = 0 to 1, so
+    there is always such an interval; at epsilon = delta = 0 it is the point 1 - alpha.
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1].
+    epsilon, delta
+        At least 0, and in [0, 1); broadcast against alpha and not checked: this is for inner loops.
+
+    Examples
+    --------
+    >>> low, high = beta_limits(0.1, 1.0, 0.0)
+    >>> round(float(low), 6), round(float(high), 6)
+    (0.728172, 0.963212)
+    """
+    alpha = np.asarray(alpha, dtype=float)
+    epsilon, delta = np.asarray(epsilon, dtype=float), np.asarray(delta, dtype=float)
+    shrink, grow = np.exp(-epsilon), np.exp(np.minimum(epsilon, 700.0))
+
+    def least(rate: FloatArray) -> FloatArray:
+        flat, steep = shrink * (1 - delta - rate), 1 - delta - grow * rate
+        return np.asarray(np.maximum(np.maximum(flat, steep), 0.0))
+
+    return least(alpha), 1 - least(1 - alpha)
+
+
 def contains(
     alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float
 ) -> NDArray[np.bool_]:

@@ -1,0 +1,168 @@
+"""How groups of dependent attacks are estimated: ranks of the truth, and what ignoring groups costs.
+
+Each run draws (epsilon, strength, spread) from the prior and counts from the model, and asks where the
+truth lies in the posterior: by the exact engine, by MCMC, and, on the very same counts, when every row is
+taken to be independent.  Finished runs are lines of ``runs.jsonl`` beside this file's output, so that an
+ended study goes on.
+
+    python docs/groups/study.py /tmp/groups          # an hour on two cores; then writes study.json here
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import epsilometer as em
+from epsilometer._workers import begin_worker
+from epsilometer.calibration.own_model import draw_groups
+
+HERE = Path(__file__).parent
+
+SCATTERED = em.AuditModel(delta=0.01, epsilon=em.HalfNormal(scale=2.0))
+UNIFORM = replace(SCATTERED, dependence=em.ScatteredMembers(scatter=em.UniformScatter()))
+POOLED = replace(SCATTERED, dependence=em.PooledGroups())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One kind of run, and how many of them."""
+
+    model: em.AuditModel
+    engine: str
+    groups: int
+    members: int
+    trials: int
+    runs: int
+
+
+CELLS = {
+    "scattered, MCMC": Cell(
+        model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=200
+    ),
+    "scattered, exact": Cell(
+        model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=100
+    ),
+    "uniform scatter, MCMC": Cell(
+        model=UNIFORM, engine="mcmc", groups=5, members=4, trials=100, runs=100
+    ),
+    "pooled, exact": Cell(model=POOLED, engine="exact", groups=5, members=4, trials=2000, runs=100),
+}
+
+
+def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior:
+    """By the cell's engine."""
+    if cell.engine == "exact":
+        return em.estimate(counts, cell.model, em.ExactSettings(tolerance=0.02))
+    settings = em.McmcSettings(
+        num_iterations=1500, num_warmup=600, num_auxiliary=12, num_chains=2, seed=seed
+    )
+    return em.estimate(counts, cell.model, settings)
+
+
+def run_one(name: str, number: int) -> dict[str, object]:
+    """One run; its random numbers come from the cell and its number alone."""
+    cell = CELLS[name]
+    rng = np.random.default_rng([list(CELLS).index(name), number, 20])
+    truth, counts = draw_groups(cell.model, cell.groups, cell.members, cell.trials, rng)
+    posterior = posterior_of(cell, counts, seed=number)
+    ranks = {key: 1 - posterior.probability_above(key, value) for key, value in truth.items()}
+    alone = em.estimate(
+        counts,
+        replace(cell.model, dependence=em.IndependentRows()),
+        em.ExactSettings(tolerance=0.02),
+    )
+    return {
+        "cell": name,
+        "run": number,
+        "ranks": ranks,
+        "rank_if_independent": 1 - alone.probability_above("epsilon", truth["epsilon"]),
+        "width": float(np.diff(posterior.credible_interval("epsilon"))[0]),
+        "width_if_independent": float(np.diff(alone.credible_interval("epsilon"))[0]),
+        "trustworthy": posterior.trustworthy,
+    }
+
+
+def main(folder: Path) -> None:
+    """Run what is missing, then sum it up."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = folder / "runs.jsonl"
+    done = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+    known = {(one["cell"], one["run"]) for one in done}
+    # Cells take turns, so that an ended study has something of each.
+    most = max(cell.runs for cell in CELLS.values())
+    jobs = [
+        (name, number)
+        for number in range(most)
+        for name, cell in CELLS.items()
+        if number < cell.runs and (name, number) not in known
+    ]
+    with (
+        ProcessPoolExecutor(
+            max_workers=os.cpu_count(), mp_context=get_context("spawn"), initializer=begin_worker
+        ) as pool,
+        lines.open("a") as file,
+    ):
+        for found in pool.map(run_one, *zip(*jobs, strict=True)) if jobs else ():
+            done.append(found)
+            file.write(json.dumps(found) + "\n")
+            file.flush()
+    text = json.dumps(summary(done), indent=2) + "\n"
+    (HERE / "study.json").write_text(text, encoding="utf-8")
+
+
+def summary(done: list[dict[str, object]]) -> dict[str, object]:
+    """Coverage of 90 % intervals and uniformity of ranks, by cell."""
+    from scipy.stats import kstest
+
+    def covered(values: np.ndarray) -> float:
+        return float(np.mean((values > 0.05) & (values < 0.95)))
+
+    found: dict[str, object] = {}
+    for name, cell in CELLS.items():
+        runs: list[dict[str, object]] = [one for one in done if one["cell"] == name]
+        if not runs:
+            continue
+
+        def column(
+            get: Callable[[dict[str, object]], object], runs: list[dict[str, object]] = runs
+        ) -> np.ndarray:
+            return np.array([get(one) for one in runs], dtype=float)
+
+        ranks = {
+            key: column(lambda one, key=key: one["ranks"][key])  # type: ignore[misc, index]
+            for key in ("epsilon", "strength", "spread")
+        }
+        apart = column(lambda one: one["rank_if_independent"])
+        found[name] = {
+            "engine": cell.engine,
+            "groups": cell.groups,
+            "members": cell.members,
+            "trials": cell.trials,
+            "runs": len(runs),
+            "trustworthy": int(sum(bool(one["trustworthy"]) for one in runs)),
+            "coverage": {key: covered(values) for key, values in ranks.items()},
+            "uniformity_p_value": {
+                key: float(kstest(values, "uniform").pvalue) for key, values in ranks.items()
+            },
+            "median_width": float(np.median(column(lambda one: one["width"]))),
+            "if_independent": {
+                "coverage": covered(apart),
+                "above_the_truth": float(np.mean(apart <= 0.05)),
+                "below_the_truth": float(np.mean(apart >= 0.95)),
+                "median_width": float(np.median(column(lambda one: one["width_if_independent"]))),
+            },
+        }
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,159 @@
+"""Scatter of members around averages, groups in counts, and the limits of R along beta."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.model import counts_files, region
+from epsilometer.model.dependence import sample_members
+
+SCATTERS = [em.NormalScatter(), em.UniformScatter()]
+
+
+@pytest.mark.parametrize("scatter", SCATTERS, ids=["normal", "uniform"])
+def test_the_spread_is_the_standard_deviation_of_a_rate(
+    scatter: em.NormalScatter | em.UniformScatter,
+) -> None:
+    z = np.linspace(-8.0, 8.0, 160_001)
+    density = np.exp(scatter.log_density(z))
+    assert np.trapezoid(density, z) == pytest.approx(1.0, abs=1e-4)  # the step at sqrt(3)
+    assert np.trapezoid(density * z * z, z) == pytest.approx(1.0, abs=2e-4)
+    half = scatter.distribution(0.7) - scatter.distribution(-0.3)
+    inside = (z >= -0.3) & (z <= 0.7)
+    assert half == pytest.approx(np.trapezoid(density[inside], z[inside]), abs=1e-4)
+    drawn = scatter.sample((200_000,), rng=np.random.default_rng(1))
+    assert np.std(drawn) == pytest.approx(1.0, abs=0.01)  # 6 standard errors
+
+
+@pytest.mark.parametrize("scatter", SCATTERS, ids=["normal", "uniform"])
+def test_members_are_cut_to_the_region_and_follow_the_scatter_inside(
+    scatter: em.NormalScatter | em.UniformScatter,
+) -> None:
+    size, rng = 40_000, np.random.default_rng(3)
+    # On the lower edge of R(1, 0): about half of the scatter is outside.
+    centre = np.full(size, 0.2), np.full(size, float(region.beta_limits(0.2, 1.0, 0.0)[0]))
+    alpha, beta = sample_members(scatter, *centre, 0.05, 1.0, 0.0, rng=rng)
+    assert region.contains(alpha, beta, 1.0, 0.0).all()
+    # The twin: scatter without a cut, what is outside thrown away.
+    free = [c + 0.05 * scatter.sample((size,), rng=rng) for c in centre]
+    kept = (free[0] >= 0) & (free[1] >= 0) & (free[0] <= 1) & (free[1] <= 1)
+    kept[kept] = region.contains(free[0][kept], free[1][kept], 1.0, 0.0)
+    assert 0.3 < kept.mean() < 0.7
+    for ours, twin in ((alpha, free[0][kept]), (beta, free[1][kept])):
+        error = 5 * 0.05 * np.sqrt(1 / size + 1 / kept.sum())
+        assert abs(ours.mean() - twin.mean()) < error
+    # Without the cut the mean would be elsewhere: the check can fail.
+    assert abs(alpha.mean() - free[0].mean()) > 5 * 0.05 * np.sqrt(2 / size)
+
+
+def test_members_without_spread_are_their_average() -> None:
+    centre = np.array([0.3, 0.4])
+    alpha, beta = sample_members(
+        em.NormalScatter(), centre, centre, 0.0, 1.0, 0.0, rng=np.random.default_rng(1)
+    )
+    assert np.array_equal(alpha, centre)
+    assert np.array_equal(beta, centre)
+
+
+@given(
+    alpha=st.floats(0.0, 1.0),
+    beta=st.floats(0.0, 1.0),
+    epsilon=st.floats(0.0, 8.0),
+    delta=st.floats(0.0, 0.5),
+)
+def test_beta_limits_are_where_the_region_begins_and_ends(
+    alpha: float, beta: float, epsilon: float, delta: float
+) -> None:
+    low, high = region.beta_limits(alpha, epsilon, delta)
+    if min(abs(beta - low), abs(beta - high)) > 1e-9:  # rounding on the edge itself
+        assert region.contains(alpha, beta, epsilon, delta) == (low < beta < high)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: em.ScatteredMembers(spread=em.Fixed(value=1.0)), "0 <= spread < 1"),
+        (lambda: em.ScatteredMembers(spread=em.HalfNormal(scale=2.0)), "stays below 1"),
+        (lambda: em.PooledGroups(spread=0.1), "a prior for the spread"),
+        (lambda: em.ScatteredMembers(scatter="normal"), "NormalScatter"),
+        (lambda: em.AuditModel(delta=0.1, dependence="pooled"), "a dependence"),
+    ],
+)
+def test_wrong_choices_are_refused(make: object, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make()  # type: ignore[operator]
+
+
+# --- groups in counts ---------------------------------------------------------------------------
+
+
+def counts(groups: list[str] | None, names: list[str] | None = None) -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=[1, 2, 3, 4],
+        trials_h0=[10, 20, 30, 40],
+        false_negatives=[5, 6, 7, 8],
+        trials_h1=10,
+        groups=groups,
+        names=names,
+    )
+
+
+def test_groups_gather_rows_in_the_order_of_their_first() -> None:
+    mixed = counts(["b", "", "a", "b"])
+    assert [rows.tolist() for rows in mixed.members] == [[0, 3], [1], [2]]
+    assert mixed.dependent
+    pooled = mixed.pooled()
+    assert pooled.false_positives.tolist() == [5, 2, 3]
+    assert pooled.trials_h0.tolist() == [50, 20, 30]
+    assert pooled.names == ("b", "1", "2")
+    assert not pooled.groups
+
+
+@pytest.mark.parametrize("groups", [None, ["", "", "", ""], ["a", "b", "c", "d"]])
+def test_rows_without_a_partner_do_not_depend(groups: list[str] | None) -> None:
+    alone = counts(groups)
+    assert not alone.dependent
+    assert not em.AuditModel(delta=0.1).scatters(alone)
+    assert "spread" not in em.AuditModel(delta=0.1).parameters_of(alone)
+
+
+def test_a_spread_is_estimated_only_where_groups_scatter() -> None:
+    grouped = counts(["a", "a", "", ""])
+    free = em.AuditModel(delta=0.1)
+    assert free.parameters_of(grouped) == ("epsilon", "strength", "spread")
+    for dependence in (em.IndependentRows(), em.PooledGroups(spread=em.Fixed(value=0.1))):
+        model = em.AuditModel(delta=0.1, dependence=dependence)
+        assert model.parameters_of(grouped) == ("epsilon", "strength")
+
+
+def test_a_base_twice_is_noticed_unless_it_is_one_group() -> None:
+    names = ["x", "x", "y", "z"]
+    assert counts(None, names).repeated_names == ("x",)
+    assert counts(["g", "g", "", ""], names).repeated_names == ()
+    assert counts(["g", "h", "", ""], names).repeated_names == ("x",)
+
+
+def test_joining_keeps_groups_and_taking_keeps_rows() -> None:
+    first, second = counts(["a", "a", "", ""]), counts(None)
+    both = first.joined(second)
+    assert both.groups == ("a", "a", "", "", "", "", "", "")
+    assert both.take([0, 1, 2, 3]) == first
+    assert first.joined(first).pooled().trials_h0.tolist()[0] == 60
+
+
+def test_groups_survive_files(tmp_path: object) -> None:
+    grouped = counts(["a", "a", "", "=danger"], ["w", "x", "y", "z"])
+    assert counts_files.parse_csv(counts_files.to_csv(grouped), name="x") == grouped
+    plain = counts(None)
+    assert "group" not in counts_files.to_csv(plain).splitlines()[0]
+    assert counts_files.parse_csv(counts_files.to_csv(plain), name="x") == plain
+
+
+def test_the_wrong_number_of_groups_is_refused() -> None:
+    with pytest.raises(InputError, match="expected 4 groups, got 2"):
+        counts(["a", "a"])
