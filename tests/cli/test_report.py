@@ -38,7 +38,7 @@ delta = 0.1
 FAIL, INCONCLUSIVE, PASS = "1", "2.9", "6"
 """Claims that the counts above refute, leave open, and leave standing."""
 
-PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "influence"]
+PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "models", "influence"]
 
 
 @pytest.fixture

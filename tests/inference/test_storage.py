@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import epsilometer as em
-from epsilometer.inference import storage
+from epsilometer.inference import storage, trees
 from epsilometer.inference.diagnostics import diagnose
 from epsilometer.inference.exact_problem import Level
 from epsilometer.inference.exact_solve import solve
@@ -225,7 +225,7 @@ def test_a_forged_model_is_refused_even_with_a_right_digest(model: str, tmp_path
     }
     names = tree["observed_data"]["challenge_base"].values
     arrays["observed_data/challenge_base"] = np.asarray(names, dtype=object)
-    tree.attrs["digest"] = storage._digest(arrays, {str(k): v for k, v in tree.attrs.items()})
+    tree.attrs["digest"] = trees.digest(arrays, {str(k): v for k, v in tree.attrs.items()})
     tree.to_netcdf(path, engine="h5netcdf")
     with pytest.raises(em.InputError) as caught:
         em.load(path)

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
+from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.evidence import Evidence, Origin, gather
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page import write_page
@@ -226,7 +227,10 @@ def exact() -> Evidence:
         claim_source="algorithm",
     )
     posterior = em.estimate(result.counts(0.1), em.AuditModel(delta=0.01))
-    return gather(posterior, claim=posterior.median("epsilon"), origin=origin)
+    claim = posterior.median("epsilon")
+    curve = em.estimate_curve(posterior.counts, posterior.model, [1e-6, 1e-4, 0.01, 0.1])
+    table = CurveTable.of(curve, claim=em.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
+    return gather(posterior, claim=claim, origin=origin, over_delta=table)
 
 
 def chains() -> Evidence:

@@ -43,7 +43,7 @@ def sampled(
     rng = np.random.default_rng(1)
     samples = {
         name: np.clip(centre + scale * (rng.random((chains, 400)) - 0.5), 0, 1)
-        for name in audit.parameters
+        for name in audit.parameters_of(observed)
     }
     return SamplePosterior(
         counts=observed,

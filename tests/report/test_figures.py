@@ -471,7 +471,7 @@ def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) ->
             path = tmp_path / f"{chart.name}.{form}"
             save_figure(figure, path, form=form)
             names.add(path.name)
-    assert len(names) == 3 * 8
+    assert len(names) == 3 * 9
     assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
     assert b"<svg" in (tmp_path / "prior.svg").read_bytes()[:600]
 

@@ -13,7 +13,8 @@ import typer
 
 from epsilometer import _files, _validate
 from epsilometer.cli import results
-from epsilometer.cli.estimate import LIKELIHOODS, STDIN, audit_model
+from epsilometer.cli.batches import STDIN
+from epsilometer.cli.estimate import LIKELIHOODS, audit_model
 from epsilometer.cli.options import AsJson
 from epsilometer.errors import InputError
 

@@ -114,7 +114,7 @@ def write_results(posterior: Posterior, summary: dict[str, Any], folder: Path) -
 
 def distrust(posterior: Posterior, summary: dict[str, Any]) -> None:
     """Say loudly if a result did not reach its accuracy."""
-    from epsilometer.inference.doubts import counts_at_their_ends
+    from epsilometer.inference.doubts import counts_at_their_ends, repeated_bases
     from epsilometer.report.summary import engine_sentence
 
     if not posterior.trustworthy:
@@ -122,3 +122,6 @@ def distrust(posterior: Posterior, summary: dict[str, Any]) -> None:
     doubt = counts_at_their_ends(posterior, level=summary["epsilon"]["level"])
     if doubt is not None:
         warn(f"warning: {doubt.sentence}")
+    repeated = repeated_bases(posterior.counts)
+    if repeated is not None:
+        warn(f"warning: {repeated.sentence}")

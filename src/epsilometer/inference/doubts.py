@@ -4,9 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from epsilometer import _files
 from epsilometer.inference.exact import estimate_exact
 from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+
+MOST_LISTED = 3
+"""Names that a sentence lists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedBases:
+    """Bases that occur in several rows outside of a common group."""
+
+    names: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What to know, in one sentence."""
+        listed = ", ".join(_files.printable(name)[:40] for name in self.names[:MOST_LISTED])
+        rest = len(self.names) - MOST_LISTED
+        if rest > 0:
+            listed += f" and {rest:,} more"
+        several = len(self.names) > 1
+        return (
+            f"The base{'s' if several else ''} {listed} occur{'' if several else 's'} in more than one "
+            "row: the same base entered twice counts as independent evidence, and makes the interval "
+            "too narrow, unless a `group` column says which rows belong together."
+        )
+
+
+def repeated_bases(counts: AttackCounts) -> RepeatedBases | None:
+    """Find names that rows outside of a common group share."""
+    names = counts.repeated_names
+    return RepeatedBases(names=names) if names else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +62,19 @@ class CountsAtTheirEnds:
         )
 
 
+def bases_at_ends(counts: AttackCounts) -> int:
+    """Bases with a count of 0 or of all challenges, under either hypothesis."""
+    ends = [
+        (errors == 0) | (errors == trials)
+        for errors, trials in (
+            (counts.false_positives, counts.trials_h0),
+            (counts.false_negatives, counts.trials_h1),
+        )
+    ]
+    # Under either hypothesis: exchanging them leaves the posterior as it is.
+    return int((ends[0] | ends[1]).sum())
+
+
 def counts_at_their_ends(posterior: Posterior, *, level: float) -> CountsAtTheirEnds | None:
     """Set the binomial answer beside a correlated one that rests on counts of 0 or N.
 
@@ -39,15 +84,7 @@ def counts_at_their_ends(posterior: Posterior, *, level: float) -> CountsAtTheir
     counts, model = posterior.counts, posterior.model
     if not isinstance(model.likelihood, CorrelatedNormal) or "epsilon" not in posterior.parameters:
         return None
-    ends = [
-        (errors == 0) | (errors == trials)
-        for errors, trials in (
-            (counts.false_positives, counts.trials_h0),
-            (counts.false_negatives, counts.trials_h1),
-        )
-    ]
-    # Under either hypothesis: exchanging them leaves the posterior as it is.
-    at_ends = int((ends[0] | ends[1]).sum())
+    at_ends = bases_at_ends(counts)
     if 2 * at_ends <= len(counts):
         return None
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer.inference.exact_groups import check_exact, solve_groups
 from epsilometer.inference.exact_problem import Level, Solution
 from epsilometer.inference.exact_solve import solve
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
@@ -37,7 +38,7 @@ class ExactSettings:
     tolerance
         Largest acceptable change, between two levels of resolution, of the 5 % to 95 % quantiles
         and the mean of epsilon (relative where above 1) and of the strength; 1e-3 unless given,
-        1e-2 for the correlated likelihood.
+        1e-2 for the correlated likelihood and for groups of dependent attacks.
     most_levels
         Levels tried before giving up; the posterior then says that the tolerance was not met.
     """
@@ -81,17 +82,21 @@ def estimate_exact(
     """
     settings = settings or ExactSettings()
     model.check(counts)
+    check_exact(counts, model)
     started = time.perf_counter()
-    correlated = isinstance(model.likelihood, CorrelatedNormal)
-    tolerance = settings.tolerance or (1e-2 if correlated else 1e-3)
+    groups = model.scatters(counts)
+    step = solve_groups if groups else solve
+    # Two-dimensional quadrature, of correlated counts or of groups, is less accurate than fluxes.
+    planar = groups or isinstance(model.likelihood, CorrelatedNormal)
+    tolerance = settings.tolerance or (1e-2 if planar else 1e-3)
     hint: Solution | None = None
     previous: GridPosterior | None = None
     errors: list[float] = []
     for number in range(settings.most_levels):
         if report:
             report(f"resolution level {number + 1}")
-        level = Level.number(number, correlated=correlated)
-        solution = solve(counts, model, level, hint=hint)
+        level = Level.number(number, correlated=planar)
+        solution = step(counts, model, level, hint=hint)
         posterior = from_solution(counts, model, solution)
         hint = solution
         if previous is not None:

@@ -13,9 +13,10 @@ from epsilometer.inference import panels
 from epsilometer.inference.exact_problem import Solution
 from epsilometer.inference.nuisance import NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
-from epsilometer.inference.posterior import Posterior, check_probability
+from epsilometer.inference.posterior import Posterior, check_probability, prior_share
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.rows import rule
+from epsilometer.inference.spread_grid import SpreadGrid
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -75,7 +76,7 @@ class GridPosterior(Posterior):
         provenance: Provenance,
         marginals: Mapping[str, PanelDensity],
         cells: Cells,
-        nuisance: NuisanceGrid,
+        nuisance: NuisanceGrid | SpreadGrid,
         log_evidence: float,
         accuracy: Accuracy,
     ) -> None:
@@ -122,9 +123,9 @@ class GridPosterior(Posterior):
         return grid_draws.draw(self, size, rng=rng)
 
     def to_datatree(self) -> xarray.DataTree:
-        from epsilometer.inference import storage
+        from epsilometer.inference import trees
 
-        return storage.grid_to_datatree(self)
+        return trees.grid_to_datatree(self)
 
     def finished(
         self, *, error: float, tolerance: float, levels: int, provenance: Provenance
@@ -149,24 +150,21 @@ def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -
     log_rows = solution.log_rows
     top = float(log_rows.max())
     scaled = np.exp(log_rows - top)
-    fixed_epsilon = isinstance(model.epsilon, Fixed)
-    if fixed_epsilon:
-        row_mass = np.ones((1, 1))
-    else:
-        _, weights = panels.gauss_legendre(log_rows.shape[1])
-        row_mass = 0.5 * np.diff(solution.breaks)[:, None] * weights
+    row_mass = solution.row_mass()
     per_node = (scaled * row_mass[:, :, None]).sum(axis=(0, 1))
     evidence = float(per_node.sum())
     marginals: dict[str, PanelDensity] = {}
-    if not fixed_epsilon:
+    if not isinstance(model.epsilon, Fixed):
         marginals["epsilon"] = PanelDensity(breaks=solution.breaks, values=scaled.sum(axis=-1))
     cells = _cells(model, solution, row_mass, top)
     if isinstance(model.strength, Beta):
         marginals["strength"] = _strength_density(model, solution, row_mass, cells, top)
-    if isinstance(model.likelihood, CorrelatedNormal):
-        marginals |= _nuisance_densities(
-            model.likelihood, counts, solution.nuisance, per_node / evidence
-        )
+    grid = solution.nuisance
+    if isinstance(grid, SpreadGrid):
+        if "spread" in model.parameters_of(counts):
+            marginals["spread"] = grid.density(per_node / evidence)
+    elif isinstance(model.likelihood, CorrelatedNormal):
+        marginals |= _nuisance_densities(model.likelihood, counts, grid, per_node / evidence)
     return GridPosterior(
         counts=counts,
         model=model,
@@ -174,7 +172,7 @@ def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -
         marginals=marginals,
         cells=cells,
         nuisance=solution.nuisance,
-        log_evidence=top + float(np.log(evidence)),
+        log_evidence=top + float(np.log(evidence / prior_share(model, counts))),
         accuracy=Accuracy(error=np.inf, tolerance=0.0, levels=1, method=solution.method),
     )
 

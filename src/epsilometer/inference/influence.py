@@ -30,7 +30,7 @@ from epsilometer.inference.exact_problem import (
 )
 from epsilometer.inference.exact_solve import RAY_DEPTH, TENSOR_STRONGEST
 from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.nuisance import make_family
+from epsilometer.inference.nuisance import NuisanceGrid, make_family
 from epsilometer.inference.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model import region
@@ -95,7 +95,7 @@ class Influence:
 def leave_one_out(
     posterior: Posterior, *, level: float = 0.9, report: Callable[[str], None] | None = None
 ) -> Influence:
-    """Return the posterior of epsilon without each challenge base in turn.
+    """Return the posterior of epsilon without each challenge base in turn; a group goes as a whole.
 
     With theta = (epsilon, s[, tau, rho]), p(theta | counts without base i) is proportional to
     p(theta | counts) / L_i(theta), where L_i is the mass of the ring R_s(epsilon, delta) under the
@@ -160,6 +160,12 @@ def leave_one_out(
         return _influence(counts, level, with_all, quantiles, reliable)
     if not isinstance(posterior, GridPosterior):
         posterior = estimate_exact(counts, model, report=report)
+    if model.scatters(counts):
+        from epsilometer.inference.group_influence import without_each_group
+
+        with_all = posterior.quantile("epsilon", probabilities)
+        quantiles, reliable = without_each_group(posterior, probabilities, report=report)
+        return _influence(counts, level, with_all, quantiles, reliable)
     distinct, multiplicity = counts.distinct()
     if report:
         report(f"likelihoods of {len(distinct)} distinct counts")
@@ -234,6 +240,7 @@ def _sets_prior(posterior: GridPosterior, base: int) -> bool:
     """Whether the base alone sets the prior of the correlations, or where epsilon begins."""
     likelihood, counts = posterior.model.likelihood, posterior.counts
     assert isinstance(likelihood, CorrelatedNormal)
+    assert isinstance(posterior.nuisance, NuisanceGrid)
     rest, tau = _without(counts, base), posterior.nuisance.tau
     bounds = [likelihood.cross_correlation_bound(some, tau) for some in (counts, rest)]
     smallest = [likelihood.smallest_epsilon(some) for some in (counts, rest)]

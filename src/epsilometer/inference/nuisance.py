@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epsilometer.inference import panels
 from epsilometer.inference.edges import BinomialKernel, Family, Kernel, NormalKernel
+from epsilometer.inference.spread_grid import SpreadGrid
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
 
@@ -123,7 +124,9 @@ def _prior_gauss(
     return tau_of(start + half * (1 + nodes)), total / (below(high) - below(low)) * vectors[0] ** 2
 
 
-def make_family(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid) -> Family:
+def make_family(
+    likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid | SpreadGrid
+) -> Family:
     """The likelihood of each base at each node: a group for each r, in it a kernel for each tau."""
     if isinstance(likelihood, IndependentBinomial):
         from scipy.special import gammaln
@@ -148,6 +151,7 @@ def make_family(likelihood: Likelihood, counts: AttackCounts, grid: NuisanceGrid
             log_constant=np.asarray(constant),
         )
         return [[kernel]]
+    assert isinstance(grid, NuisanceGrid)
     bound = likelihood.cross_correlation_bound(counts, grid.tau)
     return [
         [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +21,10 @@ from epsilometer.model.priors import Fixed
 
 if TYPE_CHECKING:
     import xarray
+
+    from epsilometer.inference.exact import ExactSettings
+    from epsilometer.inference.mcmc import McmcSettings
+    from epsilometer.inference.updating import Batch
 
 FloatArray = NDArray[np.float64]
 
@@ -35,6 +41,7 @@ class Posterior(ABC):
         self.counts = counts
         self.model = model
         self.provenance = provenance
+        self._batches: tuple[Batch, ...] | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -84,6 +91,41 @@ class Posterior(ABC):
         low, high = self.quantile(parameter, [0.5 - level / 2, 0.5 + level / 2])
         return float(low), float(high)
 
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """What each batch of counts did, in order; one batch unless there were updates."""
+        if self._batches is None:
+            from epsilometer.inference.updating import only_batch
+
+            self._batches = (only_batch(self),)
+        return self._batches
+
+    def with_batches(self, batches: tuple[Batch, ...]) -> Self:
+        """The same posterior with another account of how its counts came in."""
+        rows = sum(batch.rows for batch in batches)
+        if rows != len(self.counts):
+            raise InputError(f"expected batches of {len(self.counts)} rows in all, got {rows}.")
+        found = copy(self)
+        found._batches = tuple(batches)
+        return found
+
+    def update(
+        self,
+        new_counts: AttackCounts,
+        *,
+        label: str | None = None,
+        engine: ExactSettings | McmcSettings | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> Posterior:
+        """The posterior given these counts and new ones: what estimating from all of them gives.
+
+        Same model and, unless ``engine`` has others, same settings; ``batches`` tells what the new
+        counts did.  ``label`` names them, ``report`` is called with a line of text now and then.
+        """
+        from epsilometer.inference import updating
+
+        return updating.update(self, new_counts, label=label, engine=engine, report=report)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
         from epsilometer.inference import storage
@@ -105,6 +147,16 @@ class Posterior(ABC):
                 return dependence.spread.value
         known = ", ".join(self.parameters)
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
+
+
+def prior_share(model: AuditModel, counts: AttackCounts) -> float:
+    """The prior probability of the epsilons at which the likelihood is used; evidences are over it.
+
+    It is 1 but for the correlated likelihood, which is not used below half a count.
+    """
+    if isinstance(model.epsilon, Fixed):
+        return 1.0
+    return model.epsilon.probability_above(model.likelihood.smallest_epsilon(counts))
 
 
 def check_probability(probability: ArrayLike) -> FloatArray:

@@ -105,9 +105,9 @@ class SamplePosterior(Posterior):
 
     def to_datatree(self) -> xarray.DataTree:
         """Draws, diagnostics and counts as a DataTree."""
-        from epsilometer.inference import storage
+        from epsilometer.inference import trees
 
-        return storage.samples_to_datatree(self)
+        return trees.samples_to_datatree(self)
 
 
 def _kernel_density(draws: FloatArray, points: FloatArray, low: float, high: float) -> FloatArray:

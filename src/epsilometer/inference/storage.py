@@ -1,20 +1,16 @@
-"""Posteriors as labelled trees and as NetCDF files, and back.
+"""Posteriors as NetCDF files, and back; what is in them is in `trees.py`.
 
-The layout is ArviZ's: a group ``posterior`` with draws, a group ``observed_data`` with the counts;
-a posterior by quadrature adds the group ``grid``, from which it is restored.  A file holds numbers,
-text and JSON only.  It is read as untrusted: nothing in it is run, every part is checked, and a
-digest of all of it tells a damaged file from a sound one.
+A file holds numbers, text and JSON only.  It is read as untrusted: nothing in it is run, every part is
+checked, and a digest of all of it tells a damaged file from a sound one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,29 +23,34 @@ from epsilometer.inference.grid_posterior import Accuracy, Cells, GridPosterior
 from epsilometer.inference.nuisance import POINT, NuisanceBox, NuisanceGrid
 from epsilometer.inference.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.provenance import Provenance, versions
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.spread_grid import SpreadGrid
+from epsilometer.inference.trees import (
+    FORMAT,
+    FORMAT_VERSION,
+    LATER_TEXTS,
+    STORED_DRAWS,
+    STORED_NAME,
+    TEXTS,
+    digest,
+    grid_to_datatree,
+    samples_to_datatree,
+)
+from epsilometer.inference.updating import Batch
 from epsilometer.model import dependence, likelihoods, priors
 from epsilometer.model.counts import COLUMNS, AttackCounts
 from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
-    import xarray
-
     from epsilometer.inference.sample_posterior import SamplePosterior
 
+__all__ = ["STORED_DRAWS", "grid_to_datatree", "load", "samples_to_datatree", "save"]
+
 Array = NDArray[Any]
-
-FORMAT = "epsilometer posterior"
-FORMAT_VERSION = 1
-
-STORED_DRAWS = 4000
-STORED_DRAWS_SEED = 20170604
-"""A posterior by quadrature stores draws for ArviZ, always the same ones."""
 
 LARGEST_ARRAY = 2**31
 """Bytes of the largest array that is read: a small file may declare any size."""
 
-TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
 _PRIORS = {
     cls.__name__: cls
     for cls in (
@@ -73,168 +74,7 @@ _DEPENDENCES = {
         dependence.PooledGroups,
     )
 }
-# The density of r = rho / bound(tau) has a public name in files.
-_STORED_NAME = {"_r": "cross_correlation_fraction"}
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
-
-
-# --- trees ------------------------------------------------------------------------------------
-
-
-def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
-    """A posterior by quadrature as a tree: draws, counts and the grid itself."""
-    drawn = posterior.draws(STORED_DRAWS, rng=np.random.default_rng(STORED_DRAWS_SEED))
-    grid: dict[str, tuple[tuple[str, ...], Array]] = {}
-    for parameter, density in posterior.marginals.items():
-        name = _STORED_NAME.get(parameter, parameter)
-        grid[f"{name}_breaks"] = ((f"{name}_break",), density.breaks)
-        grid[f"{name}_density"] = ((f"{name}_panel", f"{name}_node"), density.values)
-    cells, nuisance = posterior.cells, posterior.nuisance
-    grid |= {
-        "row_epsilon": (("row",), cells.epsilon),
-        "cell_row": (("cell",), cells.row),
-        "cell_strength": (("cell",), cells.strength),
-        "cell_mass": (("cell",), cells.mass),
-    }
-    if nuisance.box is not None:
-        box = nuisance.box
-        grid |= {
-            "cell_log_nuisance": (("cell", "nuisance"), cells.log_nuisance),
-            "nuisance_tau": (("nuisance_tau_node",), nuisance.tau),
-            "nuisance_r": (("nuisance_r_node",), nuisance.r),
-            "nuisance_log_weight": (("nuisance",), nuisance.log_weight),
-            "nuisance_box": (
-                ("nuisance_box_side",),
-                np.array([box.tau_low, box.tau_high, box.r_low, box.r_high]),
-            ),
-        }
-    return _tree(
-        posterior,
-        {name: values[None, :] for name, values in drawn.items()},
-        grid=grid,
-        texts={
-            "accuracy": json.dumps(asdict(posterior.accuracy)),
-            "log_evidence": json.dumps(posterior.log_evidence),
-        },
-        draw_attributes={"draws_seed": STORED_DRAWS_SEED},
-    )
-
-
-def samples_to_datatree(posterior: SamplePosterior) -> xarray.DataTree:
-    """A posterior by sampling as a tree: its chains, the counts, the diagnostics."""
-    return _tree(
-        posterior,
-        posterior.samples,
-        grid=None,
-        texts={"diagnostics": json.dumps(posterior.diagnostics.to_dict())},
-        draw_attributes={},
-    )
-
-
-def _tree(
-    posterior: Posterior,
-    samples: Mapping[str, Array],
-    *,
-    grid: Mapping[str, tuple[tuple[str, ...], Array]] | None,
-    texts: Mapping[str, str],
-    draw_attributes: Mapping[str, int],
-) -> xarray.DataTree:
-    import xarray
-
-    library = {"inference_library": "epsilometer"}
-    library["inference_library_version"] = versions()["epsilometer"]
-    shape = next(iter(samples.values())).shape if samples else (1, STORED_DRAWS)
-    draws = xarray.Dataset(
-        {name: (("chain", "draw"), values) for name, values in samples.items()},
-        coords={"chain": np.arange(shape[0]), "draw": np.arange(shape[1])},
-        attrs=library | dict(draw_attributes),
-    )
-    labels, escaped = _stored_names(posterior.counts.names)
-    observed = xarray.Dataset(
-        {column: ("challenge_base", getattr(posterior.counts, column)) for column in COLUMNS},
-        coords={"challenge_base": np.array(labels, dtype=object)},
-    )
-    observed["challenge_base"].attrs["names_are_json"] = int(escaped)
-    if posterior.counts.groups:
-        stored, escaped = _stored_names(posterior.counts.groups)
-        observed["group"] = ("challenge_base", np.array(stored, dtype=object))
-        observed["group"].attrs["names_are_json"] = int(escaped)
-    groups = {"posterior": draws, "observed_data": observed}
-    if grid is not None:
-        groups["grid"] = xarray.Dataset(dict(grid))
-    root = xarray.Dataset(
-        attrs={
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "model": json.dumps(_model_data(posterior.model)),
-            "provenance": posterior.provenance.to_json(),
-            **texts,
-            **library,
-        }
-    )
-    tree = xarray.DataTree.from_dict({"/": root, **{f"/{k}": v for k, v in groups.items()}})
-    arrays = {
-        f"{group}/{name}": np.asarray(variable.values)
-        for group, data in groups.items()
-        for name, variable in data.data_vars.items()
-    }
-    arrays["observed_data/challenge_base"] = np.array(labels, dtype=object)
-    tree.attrs["digest"] = _digest(arrays, {str(key): value for key, value in tree.attrs.items()})
-    return tree
-
-
-def _stored_names(names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """Names as they may stand in a file; all as JSON if one holds what HDF5 text cannot."""
-    if any("\0" in name or not _encodable(name) for name in names):
-        return [json.dumps(name) for name in names], True
-    return list(names), False
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str:
-    """SHA-256 over every array and text that a posterior is restored from."""
-    running = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        running.update(f"{name} {array.shape}\n".encode())
-        if array.dtype.kind == "O":
-            running.update("\0".join(array.tolist()).encode())
-        else:
-            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            running.update(np.ascontiguousarray(little).tobytes())
-    for name in TEXTS:
-        running.update(f"\n{name}={attributes.get(name, '')}".encode())
-    return running.hexdigest()
-
-
-def _named(value: object) -> dict[str, object]:
-    """A frozen choice as its name and fields."""
-    data: dict[str, object] = {"name": type(value).__name__}
-    for part in fields(value):  # type: ignore[arg-type]
-        if part.init:
-            inner = getattr(value, part.name)
-            data[part.name] = _named(inner) if is_dataclass(inner) else inner
-    return data
-
-
-def _model_data(model: AuditModel) -> dict[str, object]:
-    return {
-        "delta": model.delta,
-        "epsilon": _named(model.epsilon),
-        "strength": _named(model.strength),
-        "likelihood": _named(model.likelihood),
-        "dependence": _named(model.dependence),
-    }
-
-
-# --- files ------------------------------------------------------------------------------------
 
 
 def save(posterior: Posterior, path: str | PathLike[str]) -> None:
@@ -312,8 +152,10 @@ class _Reader:
             if group in file:
                 for name in self._members(group):
                     self.arrays[f"{group}/{name}"] = self._array(f"{group}/{name}")
-        attributes = {name: self.text(name) for name in TEXTS if name in file.attrs}
-        if _digest(self.arrays, attributes) != self.text("digest"):
+        attributes = {
+            name: self.text(name) for name in (*TEXTS, *LATER_TEXTS) if name in file.attrs
+        }
+        if digest(self.arrays, attributes) != self.text("digest"):
             raise InputError("the file is damaged (its digest does not match).")
 
     def text(self, name: str) -> str:
@@ -402,7 +244,11 @@ def _restore(reader: _Reader) -> Posterior:
     )
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
-    return make(reader, counts, model, provenance)
+    posterior = make(reader, counts, model, provenance)
+    # Files from before there were updates hold one batch.
+    if not reader.text("batches"):
+        return posterior
+    return posterior.with_batches(tuple(Batch.from_dict(item) for item in reader.json("batches")))
 
 
 def _dependence(data: Any) -> Any:
@@ -432,7 +278,20 @@ def _restore_grid(
     epsilon = reader.floats("grid/row_epsilon", ndim=1)
     if row.dtype != np.int64 or len(row) == 0 or row.min() < 0 or row.max() >= len(epsilon):
         raise InputError("expected rows of the grid in cell_row.")
-    nuisance, log_nuisance = POINT, np.zeros((len(row), 0))
+    nuisance: NuisanceGrid | SpreadGrid = POINT
+    log_nuisance = np.zeros((len(row), 0))
+    if "grid/nuisance_spread" in reader.arrays:
+        spread = reader.floats("grid/nuisance_spread", ndim=1)
+        nuisance = SpreadGrid(
+            breaks=reader.floats("grid/spread_breaks", ndim=1)
+            if "spread" in parameters
+            else np.zeros(0),
+            spread=spread,
+            log_weight=reader.floats("grid/nuisance_log_weight", ndim=1),
+        )
+        log_nuisance = reader.get("grid/cell_log_nuisance", ndim=2)
+        if log_nuisance.shape not in ((len(row), len(spread)), (len(row), 0)):
+            raise InputError("expected cell_log_nuisance at every node of every cell.")
     if correlated:
         box = reader.floats("grid/nuisance_box", ndim=1)
         nuisance = NuisanceGrid(
@@ -472,7 +331,7 @@ def _restore_grid(
 
 
 def _density(reader: _Reader, parameter: str) -> PanelDensity:
-    name = _STORED_NAME.get(parameter, parameter)
+    name = STORED_NAME.get(parameter, parameter)
     breaks = reader.floats(f"grid/{name}_breaks", ndim=1)
     values = reader.floats(f"grid/{name}_density", ndim=2)
     if len(breaks) != len(values) + 1 or np.any(np.diff(breaks) <= 0):
@@ -497,7 +356,9 @@ def _restore_samples(
         )
         for name, item in data["parameters"].items()
     }
-    samples = {name: reader.floats(f"posterior/{name}", ndim=2) for name in model.parameters_of(counts)}
+    samples = {
+        name: reader.floats(f"posterior/{name}", ndim=2) for name in model.parameters_of(counts)
+    }
     if len({values.shape for values in samples.values()}) > 1:
         raise InputError("expected equally many draws of every parameter.")
     return SamplePosterior(

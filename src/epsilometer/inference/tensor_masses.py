@@ -124,7 +124,7 @@ class TensorMasses:
         top = log_density.max(axis=(1, 2))
         density = np.exp(log_density - top[:, None, None])
         self.log_unit[attack, part] = top + parameters[:, 5] + np.log(4 * step * (phi[1] - phi[0]))
-        cumulative = _cumulative(density)
+        cumulative = cumulative_sums(density)
         # Grid values as columns: (theta, phi) flattened, nuisance nodes along the second axis.
         width = len(parameters)
         values = np.concatenate(
@@ -228,7 +228,7 @@ def _window(rate: float, precision: float, reach: float) -> tuple[float, float]:
     return float(np.arcsin(np.sqrt(low))), float(np.arcsin(np.sqrt(high)))
 
 
-def _cumulative(density: FloatArray) -> FloatArray:
+def cumulative_sums(density: FloatArray) -> FloatArray:
     """Integral along the last axis up to each grid point, in units of the step; fourth order."""
     inner = density[..., 1:] + density[..., :-1]
     curve = np.zeros_like(inner)

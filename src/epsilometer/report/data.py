@@ -14,6 +14,7 @@ from epsilometer.inference.outlook import MoreData
 from epsilometer.model import counts_files
 from epsilometer.model.counts import COLUMNS
 from epsilometer.report.evidence import Evidence
+from epsilometer.report.model_table import comparison_data
 from epsilometer.report.summary import plain
 
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
@@ -66,6 +67,10 @@ def report_data(evidence: Evidence) -> dict[str, Any]:
             "variant": origin.variant,
         },
     }
+    if evidence.models is not None:
+        found["model_comparison"] = comparison_data(evidence.models, level=evidence.level)
+    if evidence.over_delta is not None:
+        found["over_delta"] = evidence.over_delta.data()
     if evidence.outlook is not None:
         found["more_data"] = {
             "challenges": _more(evidence.outlook.challenges),
@@ -108,10 +113,13 @@ def bases_csv(evidence: Evidence) -> str:
 
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
-    name = counts_files.NAME_COLUMN
-    rows = counts_files.rows(evidence.posterior.counts)
-    table = [[_inert(str(row[name])), *(row[column] for column in COLUMNS)] for row in rows]
-    return _files.csv_text((name, *COLUMNS), table)
+    counts = evidence.posterior.counts
+    header = counts_files.columns_of(counts)
+    table = [
+        [row[name] if name in COLUMNS else _inert(str(row[name])) for name in header]
+        for row in counts_files.rows(counts)
+    ]
+    return _files.csv_text(header, table)
 
 
 def curves_csv(curves: ErrorCurves) -> str:

@@ -13,14 +13,17 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.inference.doubts import counts_at_their_ends
+from epsilometer.inference.doubts import counts_at_their_ends, repeated_bases
 from epsilometer.inference.influence import Influence, leave_one_out
-from epsilometer.inference.outlook import Outlook, look_ahead
+from epsilometer.inference.model_comparison import ModelComparison, alternatives, compare_models
+from epsilometer.inference.outlook import MOST_DISTINCT, Outlook, look_ahead
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.sensitivity import FACTORS, OtherPrior, prior_sensitivity
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.figures.chains import (
     AutocorrelationChart,
     EffectiveSizeChart,
@@ -29,10 +32,12 @@ from epsilometer.report.figures.chains import (
 )
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import CurvesChart
+from epsilometer.report.figures.delta_curve import DeltaCurveChart
 from epsilometer.report.figures.exceedance import ExceedanceChart
 from epsilometer.report.figures.influence import InfluenceChart
 from epsilometer.report.figures.joint import JointChart
 from epsilometer.report.figures.marginals import MarginalsChart
+from epsilometer.report.figures.models import ModelsChart
 from epsilometer.report.figures.predictive import PredictiveChart
 from epsilometer.report.figures.prior import PriorChart
 from epsilometer.report.figures.region import RegionChart
@@ -40,6 +45,9 @@ from epsilometer.report.summary import engine_sentence, summarise
 
 CHECK_SEED = 1
 """The predictive check of one posterior is always the same."""
+
+MOST_GROUPED = 10
+"""Distinct counts in groups up to which other assumptions take seconds and not minutes."""
 
 MOST_LISTED = 3
 """Statistics named in a warning; the page has a table of all."""
@@ -97,6 +105,10 @@ class Evidence:
     influence: Influence | None
     predictive: PredictiveCheck
     warnings: tuple[str, ...]
+    models: ModelComparison | None = None
+    """The counts under other assumptions; None where it was not worked out."""
+    over_delta: CurveTable | None = None
+    """The same counts at other deltas; None unless somebody asked for a curve."""
 
     def charts(self) -> list[Chart]:
         """Every figure that makes sense for this posterior, in the order of the page."""
@@ -108,12 +120,16 @@ class Evidence:
         found = posterior_charts(
             posterior, level=self.level, verdict=self.verdict, thresholds=self.thresholds
         )
+        if self.over_delta is not None:
+            found.append(DeltaCurveChart.of(self.over_delta))
         if self.other_priors:
             found.append(PriorChart.of(posterior, self.other_priors, level=self.level))
         if self.origin.curves is not None:
             target = self.origin.target_alpha
             found.append(CurvesChart.of(self.origin.curves, posterior.counts, target_alpha=target))
         found.append(PredictiveChart(counts=posterior.counts, check=self.predictive))
+        if self.models is not None:
+            found.append(ModelsChart.of(self.models, level=self.level))
         if self.influence is not None:
             found.append(InfluenceChart.of(posterior.counts, self.influence))
         return found + chain_charts(posterior)
@@ -155,9 +171,11 @@ CHART_NAMES = tuple(
         RegionChart,
         MarginalsChart,
         JointChart,
+        DeltaCurveChart,
         PriorChart,
         CurvesChart,
         PredictiveChart,
+        ModelsChart,
         InfluenceChart,
         TraceChart,
         RankChart,
@@ -176,6 +194,7 @@ def gather(
     thresholds: Thresholds | None = None,
     origin: Origin | None = None,
     accept_untrusted: bool = False,
+    over_delta: CurveTable | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Work out everything that a report on a posterior shows.
@@ -192,6 +211,8 @@ def gather(
         What is known of how the counts came about.
     accept_untrusted
         Let the verdict take sides even if the engine did not reach its accuracy.
+    over_delta
+        A curve over delta of the same counts, to be shown too.
     report
         Called with a line of text now and then, for a progress display.
     """
@@ -199,6 +220,8 @@ def gather(
     thresholds, origin = thresholds or Thresholds(), origin or Origin()
     if origin.curves is not None and origin.curves.names != posterior.counts.names:
         raise InputError("expected error curves of the same challenge bases as the posterior's.")
+    if over_delta is not None and over_delta.curve.counts != posterior.counts:
+        raise InputError("expected a curve over delta of the same counts as the posterior's.")
     say = report or (lambda _: None)
     summary = summarise(
         posterior,
@@ -228,6 +251,8 @@ def gather(
             influence = leave_one_out(posterior, level=level, report=report)
     say("predictive check")
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED), level=level)
+    say("other assumptions")
+    models = _models(posterior, report)
     return Evidence(
         posterior=posterior,
         level=level,
@@ -239,6 +264,8 @@ def gather(
         other_priors=others,
         influence=influence,
         predictive=check,
+        models=models,
+        over_delta=over_delta,
         warnings=tuple(_warnings(posterior, summary, origin, check, level)),
     )
 
@@ -255,6 +282,26 @@ def _other_priors(
             # The exact engine takes no prior that reaches beyond epsilon = 600.
             continue
     return tuple(found)
+
+
+def _models(posterior: Posterior, report: Callable[[str], None] | None) -> ModelComparison | None:
+    """Other assumptions on the same counts, unless that would take minutes."""
+    if "epsilon" not in posterior.parameters:
+        return None
+    distinct = len(posterior.counts.distinct()[0])
+    wanted = {
+        label: model
+        for label, model in alternatives(posterior.model, posterior.counts).items()
+        if distinct <= MOST_DISTINCT[isinstance(model.likelihood, CorrelatedNormal)]
+        and (distinct <= MOST_GROUPED or not model.scatters(posterior.counts))
+    }
+    correlated = isinstance(posterior.model.likelihood, CorrelatedNormal)
+    if not wanted or distinct > MOST_DISTINCT[correlated]:
+        return None
+    try:
+        return compare_models(posterior, wanted, quick=True, report=report)
+    except (ContradictionError, InputError):
+        return None
 
 
 def _warnings(
@@ -274,6 +321,9 @@ def _warnings(
         doubt = None
     if doubt is not None:
         found.append(doubt.sentence)
+    repeated = repeated_bases(posterior.counts)
+    if repeated is not None:
+        found.append(repeated.sentence)
     found += [f"{text[0].upper()}{text[1:]}" for text in origin.warnings if text]
     failed = origin.models.get("failed", 0)
     if failed:

@@ -21,13 +21,21 @@ from typing import Any
 
 from epsilometer import _files
 from epsilometer.errors import InputError
+from epsilometer.inference.claimed_curve import Claim
+from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Thresholds, Verdict
-from epsilometer.report import data, wording
+from epsilometer.report import data, model_table, wording
+from epsilometer.report.batch_table import batches_note, rows_of_batches
+from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.evidence import Evidence, Origin, gather
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS, pair_text
-from epsilometer.report.summary import LABELS, probability_text, rows_of_parameters
+from epsilometer.report.summary import (
+    LABELS,
+    probability_text,
+    rows_of_parameters,
+)
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SCRIPT = Path(__file__).with_name("page.js")
@@ -80,6 +88,9 @@ def render(evidence: Evidence) -> str:
         warnings=[_files.printable(text) for text in evidence.warnings],
         charts=[_chart(chart) for chart in evidence.charts()],
         statistics=evidence.predictive.statistics,
+        models=_models(evidence),
+        over_delta=_over_delta(evidence),
+        batches=_batches(evidence),
         diagnostics=_diagnostics(evidence),
         assumptions=wording.assumptions(evidence),
         facts=[(label, _files.printable(text)) for label, text in wording.facts(evidence)],
@@ -163,6 +174,42 @@ def _diagnostics(evidence: Evidence) -> list[dict[str, Any]]:
     ]
 
 
+def _models(evidence: Evidence) -> dict[str, Any]:
+    """Other assumptions as a table with notes; empty if there are none."""
+    if evidence.models is None:
+        return {}
+    found = model_table.comparison_data(evidence.models, level=evidence.level)
+    words = [item["in_words"] for item in found["assumptions"]]
+    return {
+        "heading": (*model_table.HEADING, "evidence"),
+        "rows": [
+            (*row, word)
+            for row, word in zip(model_table.rows_of_models(found)[1:], words, strict=True)
+        ],
+        "notes": [model_table.models_note(found), *model_table.reasons(found)],
+    }
+
+
+def _over_delta(evidence: Evidence) -> dict[str, Any]:
+    """The curve over delta as a table with notes; empty if there is none."""
+    if evidence.over_delta is None:
+        return {}
+    heading, *rows = evidence.over_delta.rows()
+    here = (
+        f"The rest of this page is about delta = {evidence.posterior.model.delta:g}; here the same "
+        "counts are held against other deltas."
+    )
+    return {"heading": heading, "rows": rows, "notes": [here, *evidence.over_delta.notes()]}
+
+
+def _batches(evidence: Evidence) -> dict[str, Any]:
+    """Batches of counts as a table; empty if there was only one."""
+    if len(evidence.summary["batches"]) < 2:
+        return {}
+    heading, *rows = rows_of_batches(evidence.summary)
+    return {"heading": heading, "rows": rows, "note": batches_note(evidence.summary)}
+
+
 def _bases(evidence: Evidence) -> list[dict[str, Any]]:
     return [
         {
@@ -195,6 +242,9 @@ def _downloads(evidence: Evidence) -> list[tuple[str, str, str]]:
     if evidence.origin.curves is not None:
         text = data.curves_csv(evidence.origin.curves)
         found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
+    if evidence.over_delta is not None:
+        text = evidence.over_delta.csv()
+        found.append(("curve.csv", "epsilon over delta", _address("text/csv", text)))
     return found
 
 
@@ -210,6 +260,8 @@ def write_report(
     level: float = 0.9,
     thresholds: Thresholds | None = None,
     origin: Origin | None = None,
+    curve: DeltaCurve | None = None,
+    claimed_curve: Claim | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Verdict | None:
     """Write a report on a posterior as one HTML file, and return its verdict.
@@ -226,6 +278,11 @@ def write_report(
         Where the verdict takes sides.
     origin
         What is known of how the counts came about: plan, attack, error curves.
+    curve
+        The posterior of epsilon over delta, from :func:`epsilometer.estimate_curve`, as a section.
+    claimed_curve
+        What is claimed at each delta of the curve, as in :func:`epsilometer.judge_curve`; the claim
+        at every delta unless given.
     report
         Called with a line of text now and then, for a progress display.
 
@@ -235,8 +292,18 @@ def write_report(
         If Jinja2 or Plotly are not installed; they are the extra ``report``.
     """
     check_extras()
+    table = None
+    if curve is not None:
+        over = claim if claimed_curve is None else claimed_curve
+        table = CurveTable.of(curve, level=level, claim=over, thresholds=thresholds)
     evidence = gather(
-        posterior, level=level, claim=claim, thresholds=thresholds, origin=origin, report=report
+        posterior,
+        level=level,
+        claim=claim,
+        thresholds=thresholds,
+        origin=origin,
+        over_delta=table,
+        report=report,
     )
     write_page(evidence, Path(path))
     return evidence.verdict

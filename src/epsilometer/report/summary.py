@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from epsilometer import _validate
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Thresholds, judge
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import IndependentRows, PooledGroups, UniformScatter
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
+from epsilometer.report.batch_table import batches_note, rows_of_batches
 
 LABELS = {
     "epsilon": "epsilon",
     "strength": "attack strength",
     "within_correlation": "within correlation",
     "cross_correlation": "cross correlation",
+    "spread": "spread in groups",
 }
 """Parameters as people read them."""
 
@@ -59,6 +63,7 @@ def summarise(
         "engine": provenance.engine,
         "seconds": provenance.seconds,
         "converged": bool(posterior.trustworthy),
+        "batches": [batch.to_dict() for batch in posterior.batches],
     }
     if isinstance(posterior, GridPosterior):
         accuracy = posterior.accuracy
@@ -90,11 +95,16 @@ def summarise(
     result["assumptions"] = {
         "delta": posterior.model.delta,
         "likelihood": _described(posterior.model.likelihood),
+        **(
+            {"dependence": _described(posterior.model.dependence)}
+            if posterior.counts.dependent
+            else {}
+        ),
         "priors": {
             "epsilon": _described(posterior.model.epsilon),
             "strength": _described(posterior.model.strength),
         },
-        "sentences": plain_assumptions(posterior.model),
+        "sentences": plain_assumptions(posterior.model, posterior.counts),
     }
     result["settings"] = dict(provenance.settings)
     result["seed"] = provenance.seed
@@ -114,7 +124,11 @@ def _parameter(posterior: Posterior, name: str, level: float) -> dict[str, Any]:
 def _described(value: Any) -> dict[str, Any]:
     """A frozen choice of the model by its name and fields."""
     described: dict[str, Any] = {"name": type(value).__name__}
-    return described | {part.name: getattr(value, part.name) for part in fields(value) if part.init}
+    for part in fields(value):
+        if part.init:
+            inner = getattr(value, part.name)
+            described[part.name] = _described(inner) if is_dataclass(inner) else inner
+    return described
 
 
 def plain(value: Any) -> Any:
@@ -131,7 +145,7 @@ def plain(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
-def plain_assumptions(model: AuditModel) -> list[str]:
+def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
     """What the model takes for granted, one sentence each."""
     sentences = [
         f"Some epsilon holds for the algorithm at delta = {model.delta:g}; which one is estimated.",
@@ -147,11 +161,44 @@ def plain_assumptions(model: AuditModel) -> list[str]:
         ]
     else:
         sentences.append("All decisions are independent: the counts are binomial.")
+    dependence = model.dependence
+    grouped = counts.dependent and not isinstance(dependence, IndependentRows)
+    whose = "The average error rates of each group" if grouped else "Each attack's error rates"
+    others = "groups" if grouped else "attacks"
     sentences.append(
-        "Each attack's error rates lie anywhere in the region that epsilon and the strength leave "
-        "them, equally likely, independently of the other attacks."
+        f"{whose} lie anywhere in the region that epsilon and the strength leave "
+        f"them, equally likely, independently of the other {others}."
     )
+    if grouped:
+        sentences += _group_sentences(model)
+    elif counts.dependent:
+        sentences.append("Some attacks name a common group, which was ignored.")
     return sentences
+
+
+def _group_sentences(model: AuditModel) -> list[str]:
+    dependence = model.dependence
+    assert not isinstance(dependence, IndependentRows)
+    if isinstance(dependence, PooledGroups):
+        first = (
+            "The counts of a group are added up and taken to be normal, with the variance that "
+            "members scattering around the average would give them."
+        )
+    else:
+        kind = "uniformly" if isinstance(dependence.scatter, UniformScatter) else "normally"
+        first = (
+            f"The error rates of a group's members scatter {kind} around its average, cut to what "
+            "epsilon and delta allow; a group of one is its own average."
+        )
+    prior = dependence.spread
+    if isinstance(prior, Fixed):
+        return [first, f"The spread of that scatter is held at {prior.value:g}."]
+    end = float(prior.quantile(0.95))
+    return [
+        first,
+        f"The spread of that scatter, a standard deviation, is estimated; before the data it is "
+        f"below {end:.2g} with probability 0.95.",
+    ]
 
 
 def _epsilon_sentence(model: AuditModel) -> str:
@@ -217,6 +264,11 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines = [*_wrapped(finding(summary), first="", rest=""), ""]
     lines += ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
     lines.append("")
+    if len(summary["batches"]) > 1:
+        table = rows_of_batches(summary)
+        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+        lines += ["  ".join(_aligned(row, widths, least=0)).rstrip() for row in table]
+        lines += [*_wrapped(batches_note(summary), first="", rest=""), ""]
     bases = summary["num_challenge_bases"]
     facts = [
         ("challenge bases", f"{bases:,}"),
@@ -280,9 +332,9 @@ def diagnostics_phrase(diagnostics: dict[str, Any]) -> str:
     return f"largest R-hat {worst}, fewest effective draws {bulk:.0f} (bulk) and {tail:.0f} (tail)"
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+def _aligned(row: tuple[str, ...], widths: list[int], *, least: int = 18) -> list[str]:
     first, *others = zip(row, widths, strict=True)
-    return [first[0].ljust(max(first[1], 18)), *(text.rjust(width) for text, width in others)]
+    return [first[0].ljust(max(first[1], least)), *(text.rjust(width) for text, width in others)]
 
 
 def _decimals(low: float, high: float) -> int:

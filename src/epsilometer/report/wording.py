@@ -186,6 +186,11 @@ def facts(evidence: Evidence) -> list[tuple[str, str]]:
         ("challenge bases", f"{summary['num_challenge_bases']:,}"),
         ("delta", f"{summary['delta']:g}"),
         ("likelihood", _choice(summary["assumptions"]["likelihood"])),
+        *(
+            [("dependence", _choice(summary["assumptions"]["dependence"]))]
+            if "dependence" in summary["assumptions"]
+            else []
+        ),
         ("prior of epsilon", _choice(summary["assumptions"]["priors"]["epsilon"])),
         ("prior of the strength", _choice(summary["assumptions"]["priors"]["strength"])),
     ]
@@ -228,7 +233,11 @@ def _engine(summary: dict[str, Any]) -> str:
 
 def _choice(described: dict[str, Any]) -> str:
     values = ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        f"{name}={_choice(value)}"
+        if isinstance(value, dict)
+        else f"{name}={value:.4g}"
+        if isinstance(value, float)
+        else f"{name}={value}"
         for name, value in described.items()
         if name != "name"
     )

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
+from epsilometer.model.dependence import IndependentRows
 from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Fixed
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.style import BLUE, GREY, ORANGE, Panel
@@ -32,6 +34,11 @@ def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> Fl
     model, counts = posterior.model, posterior.counts
     if parameter in ("epsilon", "strength"):
         return np.asarray(np.exp(getattr(model, parameter).log_density(value)))
+    if parameter == "spread":
+        dependence = model.dependence
+        assert not isinstance(dependence, IndependentRows)
+        assert not isinstance(dependence.spread, Fixed)
+        return np.asarray(np.exp(dependence.spread.log_density(value)))
     likelihood = model.likelihood
     assert isinstance(likelihood, CorrelatedNormal)
     from scipy.special import ndtr, ndtri
@@ -73,7 +80,7 @@ class Marginal:
         # A posterior without width still gets a picture.
         room = max(0.08 * (end - start), 1e-9 * abs(end), 1e-12)
         start, end = start - room, end + room
-        if parameter in ("epsilon", "strength"):
+        if parameter in ("epsilon", "strength", "spread"):
             start = max(start, 0.0)
         if parameter == "strength":
             end = min(end, 1.0)

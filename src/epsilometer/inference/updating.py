@@ -1,0 +1,300 @@
+"""New counts for a posterior that is there already, and how much each batch of counts moved it.
+
+Nothing is approximated: a posterior keeps its counts, so an update estimates from all of them with the
+same model and the same settings, and the order of the batches does not matter.  What is remembered of
+each batch is how far it moved epsilon, how much it said, and how well it was foretold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference import panels
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.posterior import Posterior, prior_share
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.priors import Fixed
+
+if TYPE_CHECKING:
+    from epsilometer.inference.exact import ExactSettings
+    from epsilometer.inference.mcmc import McmcSettings
+
+FloatArray = NDArray[np.float64]
+
+LEVEL = 0.9
+"""Probability of the intervals that batches remember."""
+
+NEGLIGIBLE = 1e-11
+"""A density is never taken to be less than this share of its peak: grids end where it is."""
+
+KERNEL_POINTS = 512
+"""Quantiles of draws at which kernel densities are compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What one batch of counts did to the posterior of epsilon.
+
+    Attributes
+    ----------
+    rows
+        How many rows of the counts it is; batches follow each other in the order of the rows.
+    label
+        A name for it: that of its file, or "batch 2".
+    median, interval
+        Epsilon after it: the median, and the central interval of probability 0.9.
+    shift
+        How far it moved the median; the first batch moves that of the prior.
+    information
+        Kullback-Leibler divergence, in nats, of epsilon's posterior after it from the one before it, or
+        from the prior.  It is about epsilon alone, whatever was learnt about the strength.
+    log_predictive
+        log p(batch | earlier batches), the difference of the log evidences.  None without evidences,
+        which Markov chains do not have.
+    """
+
+    rows: int
+    label: str
+    median: float
+    interval: tuple[float, float]
+    shift: float
+    information: float
+    log_predictive: float | None
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("rows", self.rows, least=1)
+        if not isinstance(self.label, str):
+            raise InputError(f"expected a text for a batch's label, got label={self.label!r}.")
+        low, high = self.interval
+        numbers = [self.median, low, high, self.shift, self.information]
+        numbers += [] if self.log_predictive is None else [self.log_predictive]
+        if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
+            raise InputError(f"expected finite numbers in a batch, got {numbers}.")
+        object.__setattr__(self, "interval", (low, high))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self) | {"interval": list(self.interval)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Batch:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{part.name: data[part.name] for part in fields(cls)})
+
+
+def update(
+    posterior: Posterior,
+    new_counts: AttackCounts,
+    *,
+    label: str | None = None,
+    engine: ExactSettings | McmcSettings | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Posterior:
+    """Return the posterior given the old counts and the new ones.
+
+    Parameters
+    ----------
+    new_counts
+        More rows.  Names that are only numbers from 0 are counted on from the rows that are there.
+    label
+        What the batch is called; its number unless given.
+    engine
+        Other settings than those the posterior was made with.
+    report
+        Called with a line of text now and then, for a progress display.
+
+    Raises
+    ------
+    InputError
+        If the counts do not suit the model, or the settings in a file are none.
+    ContradictionError
+        If old and new counts cannot both be under the model.
+    """
+    from epsilometer.inference.estimate import estimate
+
+    if not isinstance(new_counts, AttackCounts):
+        raise InputError(f"expected AttackCounts to update with, got {type(new_counts).__name__}.")
+    counts = join_batches(posterior.counts, new_counts)
+    settings = engine or settings_of(posterior)
+    after: Posterior = estimate(counts, posterior.model, settings, report=report)
+    earlier = posterior.batches
+    label = f"batch {len(earlier) + 1}" if label is None else label
+    return after.with_batches(
+        (*earlier, _batch(posterior, after, rows=len(new_counts), label=label))
+    )
+
+
+def join_batches(first: AttackCounts, *others: AttackCounts) -> AttackCounts:
+    """Counts one after the other; rows that have no names but their numbers are counted on."""
+    for batch in others:
+        first = first.joined(_counted_on(batch, len(first)))
+    return first
+
+
+def _counted_on(counts: AttackCounts, start: int) -> AttackCounts:
+    """Rows that have no names but their numbers, numbered from ``start``.
+
+    A row's number names no base: the first rows of two files are not one base entered twice.
+    """
+    if counts.names != tuple(str(row) for row in range(len(counts))):
+        return counts
+    names = [str(start + row) for row in range(len(counts))]
+    return AttackCounts(
+        false_positives=counts.false_positives,
+        trials_h0=counts.trials_h0,
+        false_negatives=counts.false_negatives,
+        trials_h1=counts.trials_h1,
+        names=names,
+        groups=counts.groups or None,
+    )
+
+
+def settings_of(posterior: Posterior) -> ExactSettings | McmcSettings:
+    """The settings that a posterior was made with, out of its provenance."""
+    from epsilometer.inference.exact import ExactSettings
+
+    known: dict[str, Any] = dict(posterior.provenance.settings)
+    if isinstance(posterior, GridPosterior):
+        levels = {"most_levels": known["most_levels"]} if "most_levels" in known else {}
+        return ExactSettings(tolerance=posterior.accuracy.tolerance, **levels)
+    from epsilometer.inference import mcmc
+
+    names = ("num_auxiliary", "num_iterations", "num_warmup", "num_chains")
+    options: dict[str, Any] = {name: known[name] for name in names if name in known}
+    if posterior.provenance.seed is not None:
+        options["seed"] = posterior.provenance.seed
+    kinds: dict[str, Any] = {
+        kind.__name__: kind
+        for kind in (
+            mcmc.UniformAuxiliaries,
+            mcmc.InformedAuxiliaries,
+            mcmc.FixedRandomWalk,
+            mcmc.TunedRandomWalk,
+        )
+    }
+    for name in ("auxiliaries", "proposal"):
+        if name in known:
+            given = known[name]
+            values = dict(given) if isinstance(given, dict) else {"name": given}
+            kind = kinds.get(values.pop("name", None))
+            if kind is None or set(values) - {part.name for part in fields(kind)}:
+                raise InputError(f"expected {name} that are known here, got {given!r}.")
+            options[name] = kind(**values)
+    return mcmc.McmcSettings(**options)
+
+
+# --- what a batch did -------------------------------------------------------------------------
+
+
+def only_batch(posterior: Posterior, *, label: str = "batch 1") -> Batch:
+    """All counts of a posterior as one batch."""
+    return _batch(None, posterior, rows=len(posterior.counts), label=label)
+
+
+def _batch(before: Posterior | None, after: Posterior, *, rows: int, label: str) -> Batch:
+    median = after.median("epsilon")
+    started = _prior_median(after) if before is None else before.median("epsilon")
+    return Batch(
+        rows=rows,
+        label=label,
+        median=median,
+        interval=after.credible_interval("epsilon", LEVEL),
+        shift=median - started,
+        information=_information(before, after),
+        log_predictive=_log_predictive(before, after),
+    )
+
+
+def _log_predictive(before: Posterior | None, after: Posterior) -> float | None:
+    if not isinstance(after, GridPosterior):
+        return None
+    if before is None:
+        return after.log_evidence
+    return after.log_evidence - before.log_evidence if isinstance(before, GridPosterior) else None
+
+
+def _prior_median(posterior: Posterior) -> float:
+    """The median before any counts, of the prior where the likelihood is used."""
+    prior = posterior.model.epsilon
+    if isinstance(prior, Fixed):
+        return prior.value
+    return float(prior.upper_quantile(0.5 * prior_share(posterior.model, posterior.counts)))
+
+
+def _information(before: Posterior | None, after: Posterior) -> float:
+    """The divergence of epsilon's posterior from what it was before."""
+    if isinstance(after.model.epsilon, Fixed):
+        return 0.0
+    log_before = _log_before(before, after)
+    if isinstance(after, GridPosterior):
+        grid = before.marginals["epsilon"].breaks if isinstance(before, GridPosterior) else None
+        return _divergence(after.marginals["epsilon"], log_before, grid)
+    # Draws have no density: kernel estimates at their quantiles stand for it.
+    at = after.quantile("epsilon", (np.arange(KERNEL_POINTS) + 0.5) / KERNEL_POINTS)
+    return max(0.0, float(np.mean(_floored(after.density("epsilon", at)) - log_before(at))))
+
+
+def _log_before(before: Posterior | None, after: Posterior) -> Callable[[FloatArray], FloatArray]:
+    """Epsilon's log density before a batch: that of the earlier posterior, or of the prior."""
+    prior = after.model.epsilon
+    assert not isinstance(prior, Fixed)
+    if before is None:
+        log_share = math.log(prior_share(after.model, after.counts))
+        return lambda epsilon: prior.log_density(epsilon) - log_share
+    if isinstance(before, GridPosterior):
+        return _log_of(before.marginals["epsilon"])
+    return lambda epsilon: _floored(before.density("epsilon", epsilon))
+
+
+def _floored(density: FloatArray) -> FloatArray:
+    return np.asarray(np.log(np.maximum(density, NEGLIGIBLE * max(float(density.max()), 1e-280))))
+
+
+def _log_of(density: PanelDensity) -> Callable[[FloatArray], FloatArray]:
+    """The log density, no less than what a grid leaves out."""
+    least = NEGLIGIBLE * float(density.values.max())
+    return lambda x: np.asarray(np.log(np.maximum(density.density(x), least)))
+
+
+def divergence(after: PanelDensity, before: PanelDensity) -> float:
+    """Kullback-Leibler divergence in nats: the integral of p log(p / q), p after and q before.
+
+    By Gauss-Legendre quadrature between the breaks of both.  Where q is less than 1e-11 of its peak, or
+    has no panels, it is taken to be that: densities are not known there.  A p that puts much
+    probability there has a larger divergence than is returned.
+
+    Examples
+    --------
+    >>> flat = PanelDensity(breaks=np.array([0.0, 1.0]), values=np.ones((1, 4)))
+    >>> half = PanelDensity(breaks=np.array([0.0, 0.5]), values=np.ones((1, 4)))
+    >>> round(divergence(half, flat), 6)  # log 2
+    0.693147
+    """
+    return _divergence(after, _log_of(before), before.breaks)
+
+
+def _divergence(
+    after: PanelDensity,
+    log_before: Callable[[FloatArray], FloatArray],
+    more_breaks: FloatArray | None,
+) -> float:
+    breaks = after.breaks
+    if more_breaks is not None:
+        inside = (more_breaks > breaks[0]) & (more_breaks < breaks[-1])
+        breaks = np.unique(np.concatenate([breaks, more_breaks[inside]]))
+    points, weights = panels.gauss_legendre(after.values.shape[1] + 8)
+    half = 0.5 * np.diff(breaks)[:, None]
+    nodes = breaks[:-1, None] + half * (1 + points)
+    density = after.density(nodes)
+    gain = np.log(np.maximum(density, 1e-300)) - log_before(nodes)
+    # Rounding may leave a divergence of nothing below 0.
+    return max(0.0, float(np.sum(half * weights * density * gain)))

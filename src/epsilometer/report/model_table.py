@@ -1,0 +1,96 @@
+"""The counts under other assumptions, as plain values, as rows of a table and as text."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from epsilometer.inference.model_comparison import ModelComparison, to_rows
+from epsilometer.report.figures.style import digits_of
+from epsilometer.report.summary import WIDTH, plain
+
+LONGEST_LABEL = 27
+"""Characters of a label that leave room for the numbers on the same line."""
+
+SMALLEST_SHARE = 0.001
+
+HEADING = ("assumption", "log BF", "share", "epsilon", "least p")
+
+
+def comparison_data(comparison: ModelComparison, *, level: float) -> dict[str, Any]:
+    """Everything about the assumptions, ready for JSON."""
+    found: dict[str, Any] = plain(
+        {
+            "assumptions": to_rows(comparison, level=level),
+            "sentences": comparison.sentences(),
+        }
+    )
+    return found
+
+
+def rows_of_models(data: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A table of the assumptions, numbers as text; the first row is the heading."""
+    rows: list[tuple[str, ...]] = [HEADING]
+    for item in data["assumptions"]:
+        epsilon, factor, share = item["epsilon"], item["log_bayes_factor"], item["probability"]
+        text = "not available"
+        if epsilon is not None:
+            low, high = epsilon["interval"]
+            digits = min(digits_of(low, high), 4)
+            text = f"{epsilon['median']:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+        rows.append(
+            (
+                item["assumption"],
+                "" if factor is None else f"{factor:.1f}",
+                _share(share),
+                text,
+                "" if item["smallest_p_value"] is None else f"{item['smallest_p_value']:.3f}",
+            )
+        )
+    return rows
+
+
+def _share(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if value >= SMALLEST_SHARE else f"<{SMALLEST_SHARE:g}"
+
+
+def models_note(data: dict[str, Any]) -> str:
+    """What the columns mean."""
+    first = next((item["epsilon"] for item in data["assumptions"] if item["epsilon"]), None)
+    level = "" if first is None else f", {100 * first['level']:g} % interval"
+    return (
+        "The first is the model used. log BF: log Bayes factor against it. share: probability of "
+        "each, if all that compare were equally likely before. epsilon: median"
+        f"{level}. least p: smallest p-value of the predictive check; below 0.01 the assumption "
+        "hardly makes counts like these."
+    )
+
+
+def reasons(data: dict[str, Any]) -> list[str]:
+    """Why some assumptions have no number, or what to mind."""
+    return [
+        f"{item['assumption']}: {item['reason'].rstrip('.')}."
+        for item in data["assumptions"]
+        if item["reason"]
+    ]
+
+
+def models_text(data: dict[str, Any]) -> str:
+    """The table for reading, at most 80 columns wide, in plain ASCII."""
+    rows = rows_of_models(data)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADING))]
+    long = widths[0] > LONGEST_LABEL
+    lines = ["Other assumptions:"]
+    for row in rows:
+        numbers = "  ".join(
+            text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)
+        )
+        if long:
+            lines += [row[0], f"    {numbers}".rstrip()]
+        else:
+            lines.append(f"{row[0].ljust(widths[0])}  {numbers}".rstrip())
+    for text in (models_note(data), *reasons(data), *data["sentences"]):
+        lines += textwrap.wrap(text, WIDTH)
+    return "\n".join(lines) + "\n"

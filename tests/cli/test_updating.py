@@ -1,0 +1,258 @@
+"""``epsilometer estimate`` with several files: batches, posteriors to go on from, other assumptions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+from tests.cli.test_estimate import HEADER, in_shell
+
+FIRST = HEADER + "10,100,20,80\n30,100,30,80\n"
+SECOND = HEADER + "5,100,40,80\n8,100,35,80\n"
+DELTA = ["--delta", "0.01"]
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> str:
+    path = tmp_path / "first.csv"
+    path.write_text(FIRST)
+    return str(path)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> str:
+    path = tmp_path / "second.csv"
+    path.write_text(SECOND)
+    return str(path)
+
+
+@pytest.fixture
+def folder(first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    made = tmp_path / "result"
+    assert run(["estimate", first, *DELTA, "--output", str(made)]) == 0
+    capsys.readouterr()
+    return str(made)
+
+
+@pytest.fixture
+def stored(first: str, tmp_path: Path) -> str:
+    path = tmp_path / "stored.nc"
+    em.estimate(em.AttackCounts.read(first), em.AuditModel(delta=0.01)).save(path)
+    return str(path)
+
+
+def all_at_once(first: str, second: str) -> em.Posterior:
+    counts = em.AttackCounts.read(first).joined(em.AttackCounts.read(second))
+    return em.estimate(counts, em.AuditModel(delta=0.01))
+
+
+def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert run(["estimate", *arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *, match: str) -> None:
+    assert run(["estimate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert match in err
+
+
+# --- batches ----------------------------------------------------------------------------------
+
+
+def test_files_are_batches(first: str, second: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer([first, second, *DELTA], capsys)
+    expected = all_at_once(first, second)
+    low, high = expected.credible_interval("epsilon", 0.9)
+    assert found["epsilon"]["interval"] == pytest.approx([low, high], rel=2e-3)
+    assert [batch["label"] for batch in found["batches"]] == ["first.csv", "second.csv"]
+    assert [batch["rows"] for batch in found["batches"]] == [2, 2]
+    predictive = sum(batch["log_predictive"] for batch in found["batches"])
+    assert predictive == pytest.approx(found["log_evidence"], abs=1e-9)
+    turned = answer([second, first, *DELTA], capsys)
+    assert turned["epsilon"]["median"] == pytest.approx(found["epsilon"]["median"], rel=2e-3)
+    assert turned["batches"][0]["median"] != pytest.approx(found["batches"][0]["median"], rel=5e-3)
+
+
+def test_the_table_in_a_real_process(first: str, second: str) -> None:
+    done = in_shell("estimate", first, second, *DELTA)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    rows = [line.split() for line in done.stdout.splitlines()]
+    table = {row[0]: row for row in rows if row and row[0] in ("first.csv", "second.csv")}
+    assert table["first.csv"][1] == table["second.csv"][1] == "2"
+    assert "nats" in done.stdout
+    # One batch needs no table.
+    assert "nats" not in in_shell("estimate", first, *DELTA).stdout
+
+
+def test_standard_input_may_be_a_batch(first: str) -> None:
+    done = in_shell("estimate", first, "-", *DELTA, "--json", stdin=SECOND)
+    assert [batch["label"] for batch in json.loads(done.stdout)["batches"]] == [
+        "first.csv",
+        "standard input",
+    ]
+    assert in_shell("estimate", "-", "-", *DELTA, stdin=SECOND).returncode == 2
+
+
+# --- going on from a posterior ----------------------------------------------------------------
+
+
+def test_round_trip_through_the_same_folder(
+    folder: str, first: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer([folder, second, "--output", folder], capsys)
+    expected = all_at_once(first, second)
+    assert found["epsilon"]["median"] == pytest.approx(expected.median("epsilon"), rel=2e-3)
+    assert found["delta"] == 0.01
+    restored = em.load(Path(folder) / "posterior.nc")
+    assert len(restored.counts) == 4
+    assert [batch.label for batch in restored.batches] == ["first.csv", "second.csv"]
+    stored = json.loads((Path(folder) / "summary.json").read_text())
+    assert stored["batches"] == [batch.to_dict() for batch in restored.batches]
+    # The file itself serves as well, and other commands read what was written.
+    again = answer([str(Path(folder) / "posterior.nc"), second], capsys)
+    assert len(again["batches"]) == 3
+    assert run(["report", folder, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["batches"]) == 2
+
+
+def test_priors_and_likelihood_come_from_the_posterior(
+    first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.nc"
+    model = em.AuditModel(
+        delta=0.02,
+        epsilon=em.Exponential(mean=2.0),
+        strength=em.Fixed(value=0.5),
+        likelihood=em.CorrelatedNormal(),
+    )
+    em.estimate(em.AttackCounts.read(first), model).save(path)
+    found = answer([str(path), second, "--delta", "0.02", "--likelihood", "correlated"], capsys)
+    assert found["assumptions"]["priors"]["epsilon"]["name"] == "Exponential"
+    assert found["strength"]["interval"] == [0.5, 0.5]
+    assert "within_correlation" in found
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--delta", "0.02"],
+        ["--likelihood", "correlated"],
+        ["--strength", "0.5"],
+        ["--epsilon-prior-scale", "2"],
+        ["--engine", "mcmc"],
+        ["--preset", "published"],
+    ],
+)
+def test_contradictions_are_refused(
+    option: list[str], stored: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused([stored, second, *option], capsys, match=f"{option[0]} {option[1]} contradicts")
+
+
+def test_options_that_agree_are_none(
+    stored: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agree = ["--delta", "1e-2", "--likelihood", "binomial", "--engine", "exact"]
+    answer([stored, second, *agree, "--epsilon-prior-scale", repr(10**0.5)], capsys)
+
+
+def test_chains_go_on_as_chains(
+    first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.nc"
+    settings = em.McmcSettings(num_iterations=200, num_warmup=100, num_chains=2, seed=3)
+    em.estimate(em.AttackCounts.read(first), em.AuditModel(delta=0.01), settings).save(path)
+    seeds = []
+    for more in ([], ["--seed", "4"]):
+        assert run(["estimate", str(path), second, *more, "--json"]) in (0, 4)
+        found = json.loads(capsys.readouterr().out)
+        assert found["settings"]["num_iterations"] == 200
+        assert [batch["log_predictive"] for batch in found["batches"]] == [None, None]
+        seeds.append(found["seed"])
+    assert seeds == [3, 4]
+
+
+def test_files_that_are_no_posteriors_are_refused(
+    folder: str, first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "damaged.nc"
+    whole = (Path(folder) / "posterior.nc").read_bytes()
+    damaged.write_bytes(whole[: len(whole) // 2])
+    refused([str(damaged), second], capsys, match="damaged")
+    (tmp_path / "text.nc").write_text(FIRST)
+    refused([str(tmp_path / "text.nc"), second], capsys, match="expected a NetCDF file")
+    refused([str(tmp_path / "none.nc"), second], capsys, match="cannot be read")
+    refused([str(tmp_path), second], capsys, match="folder with posterior.nc")
+    refused([folder], capsys, match="expected counts to update the posterior with")
+    refused([first, folder, *DELTA], capsys, match="only the first file may be a posterior")
+    refused([first, second], capsys, match="expected --delta")
+    refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")
+
+
+def test_error_curves_of_other_counts_are_not_left_beside_a_posterior(
+    folder: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path(folder) / "curves.csv").write_text("")
+    refused([folder, second, "--output", folder], capsys, match="choose another folder")
+
+
+# --- bases entered twice ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one_file", [True, False])
+def test_a_base_entered_twice_is_told(
+    one_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = "challenge_base," + HEADER
+    (tmp_path / "a.csv").write_text(header + "dog,10,100,20,80\ncat,30,100,30,80\n")
+    (tmp_path / "b.csv").write_text(header + "dog,12,100,22,80\n")
+    (tmp_path / "c.csv").write_text(header + "dog,10,100,20,80\ndog,12,100,22,80\n")
+    names = ["c.csv"] if one_file else ["a.csv", "b.csv"]
+    assert run(["estimate", *(str(tmp_path / name) for name in names), *DELTA]) == 0
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "dog" in err
+    assert "independent evidence" in err
+    assert "`group`" in err
+    assert "cat" not in err
+
+
+# --- other assumptions ------------------------------------------------------------------------
+
+
+def test_check_model_prints_a_table(first: str) -> None:
+    done = in_shell("estimate", first, *DELTA, "--check-model")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for expected in ("binomial, strength 0.9", "correlated, strength free", "log BF", "no licence"):
+        assert expected in done.stdout
+
+
+def test_check_model_in_json(first: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer([first, *DELTA, "--check-model", "--level", "0.8"], capsys)["model_comparison"]
+    rows = found["assumptions"]
+    assert rows[0]["used"]
+    assert rows[0]["log_bayes_factor"] == 0
+    assert sum(row["probability"] for row in rows) == pytest.approx(1.0)
+    model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))
+    expected = em.estimate(em.AttackCounts.read(first), model)
+    held = next(row for row in rows if row["assumption"] == "binomial, strength 0.9")
+    assert held["log_evidence"] == pytest.approx(expected.log_evidence, abs=5e-3)
+    assert held["epsilon"]["interval"] == pytest.approx(
+        list(expected.credible_interval("epsilon", 0.8)), rel=2e-3
+    )
+    assert "model_comparison" not in answer([first, *DELTA], capsys)

@@ -1,0 +1,121 @@
+"""The figure and the table of a curve over delta show the curve's own numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.report.delta_table import CurveTable
+from epsilometer.report.evidence import gather
+from epsilometer.report.figures.delta_curve import DeltaCurveChart
+from epsilometer.report.page import write_report
+from tests.report.posteriors import TWO, counts, exact
+
+SEVEN_DIGITS = 1e-6
+"""The page's numbers are rounded to seven significant digits."""
+
+MODEL = em.AuditModel(delta=0.01)
+
+
+@pytest.fixture(scope="module")
+def curve() -> em.DeltaCurve:
+    return em.estimate_curve(TWO, MODEL, [0.0, 1e-6, 1e-3, 0.1])
+
+
+@pytest.fixture(scope="module")
+def table(curve: em.DeltaCurve) -> CurveTable:
+    claim = em.ClaimedCurve(deltas=[1e-6, 1e-2], epsilons=[2.0, 0.1])
+    return CurveTable.of(curve, level=0.8, claim=claim)
+
+
+def test_figure_shows_the_curve(table: CurveTable) -> None:
+    chart = DeltaCurveChart.of(table)
+    low, high = table.curve.credible_interval(0.8)
+    np.testing.assert_allclose(chart.median, table.curve.median, rtol=1e-12)
+    # Delta 0 has no place on a logarithmic axis.
+    assert chart.delta.tolist() == [1e-7, 1e-6, 1e-3, 0.1]
+    assert "delta = 0" in chart.caption
+    figure = chart.draw()
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    drawn = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
+    np.testing.assert_array_equal(drawn["median"], chart.median)
+    np.testing.assert_array_equal(drawn["claim"], [np.nan, 2.0, 2.0, 0.1])
+    (band,) = axes.collections
+    corners = np.asarray(band.get_paths()[0].vertices, dtype=float)
+    assert {float(f"{y:.9g}") for y in low} <= {float(f"{y:.9g}") for y in corners[:, 1]}
+    assert {float(f"{y:.9g}") for y in high} <= {float(f"{y:.9g}") for y in corners[:, 1]}
+    (panel,) = chart.panels()
+    traces = {trace["name"]: trace for trace in panel["data"]}
+    np.testing.assert_allclose(traces["median"]["y"], chart.median, rtol=SEVEN_DIGITS)
+    np.testing.assert_allclose(traces["80 % interval"]["y"], [*high, *low[::-1]], rtol=SEVEN_DIGITS)
+    np.testing.assert_allclose(
+        traces["median"]["customdata"], np.stack([low, high], axis=1), rtol=SEVEN_DIGITS
+    )
+    assert traces["claim"]["y"] == [None, 2.0, 2.0, 0.1]
+    assert panel["layout"]["xaxis"]["type"] == "log"
+
+
+def test_rises_are_marked_and_explained() -> None:
+    weak = em.estimate_curve(counts([20] * 5, [180] * 5, 200), MODEL, [1e-5, 3e-3, 0.1, 0.3])
+    table = CurveTable.of(weak)
+    chart = DeltaCurveChart.of(table)
+    assert "higher than at some smaller delta" in chart.caption
+    marked = {str(line.get_label()): line for line in chart.draw().axes[0].lines}
+    assert np.asarray(marked["higher than at a smaller delta"].get_xdata()).tolist() == [0.1, 0.3]
+    traces = {trace["name"]: trace for trace in chart.panels()[0]["data"]}
+    assert traces["higher than at a smaller delta"]["x"] == [0.1, 0.3]
+    assert any("Estimates rise with delta" in note for note in table.notes())
+
+
+def test_a_falling_curve_has_no_marks(table: CurveTable) -> None:
+    assert not any("rise" in note for note in table.notes())
+    assert len(DeltaCurveChart.of(table).panels()[0]["data"]) == 3
+    without = replace(table, verdict=None)
+    assert len(DeltaCurveChart.of(without).panels()[0]["data"]) == 2
+    assert "claim" not in DeltaCurveChart.of(without).caption
+
+
+def test_claims_far_above_do_not_flatten_the_band(curve: em.DeltaCurve) -> None:
+    chart = DeltaCurveChart.of(CurveTable.of(curve, claim=1e6))
+    assert np.isnan(chart.claim).all()
+    assert "4 claims lie above the plot" in chart.caption
+
+
+def test_table_and_csv_are_one(table: CurveTable) -> None:
+    rows = list(csv.DictReader(io.StringIO(table.csv())))
+    low, high = table.curve.credible_interval(0.8)
+    assert [float(row["low"]) for row in rows] == low.tolist()
+    assert [float(row["high"]) for row in rows] == high.tolist()
+    assert [row["claim"] for row in rows] == ["", "2.0", "2.0", "0.1"]
+    shown = table.rows()
+    assert [row[-1] for row in shown[1:]] == ["no claim", *(row["verdict"] for row in rows[1:])]
+    assert [row[4] for row in shown[1:]] == ["-", "2.000", "2.000", "0.100"]
+    data = table.data()
+    assert [item["delta"] for item in data["curve"]] == table.curve.deltas.tolist()
+    assert all(
+        not isinstance(v, float) or math.isfinite(v) for i in data["curve"] for v in i.values()
+    )
+
+
+def test_write_report_with_a_curve(curve: em.DeltaCurve, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    claims = em.ClaimedCurve(deltas=[1e-3], epsilons=[0.01])
+    write_report(exact(), page, curve=curve, claimed_curve=claims)
+    text = page.read_text(encoding="utf-8")
+    assert "The rest of this page is about delta = 0.01" in text
+    assert "nothing is claimed at 2 more" in text
+    assert "FAIL at 2" in text
+
+
+def test_a_curve_of_other_counts_is_refused(table: CurveTable) -> None:
+    with pytest.raises(InputError, match="of the same counts"):
+        gather(exact(counts([10], [20], 100)), over_delta=table)

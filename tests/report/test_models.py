@@ -1,0 +1,78 @@
+"""Other assumptions, batches and bases entered twice, as a report shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+import epsilometer as em
+from epsilometer.report import model_table
+from epsilometer.report.data import report_data
+from epsilometer.report.evidence import Evidence, _models, gather
+from epsilometer.report.figures.models import ModelsChart
+from epsilometer.report.page import render
+from tests.report.posteriors import sampled
+
+
+def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=x, trials_h0=100, false_negatives=y, trials_h1=100, names=names
+    )
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.AuditModel(delta=0.01))
+    return gather(first.update(counts([12], [25], ["a"]), label="<b>more</b>.csv"))
+
+
+def test_the_chart_shows_the_comparison(evidence: Evidence) -> None:
+    assert evidence.models is not None
+    chart = next(chart for chart in evidence.charts() if isinstance(chart, ModelsChart))
+    assert len(chart.lines) == len(evidence.models.assumptions) == 6
+    for line, each in zip(chart.lines, evidence.models.assumptions, strict=True):
+        assert each.posterior is not None
+        assert line.interval == each.posterior.credible_interval("epsilon", evidence.level)
+        assert line.median == each.posterior.median("epsilon")
+    assert chart.lines[0].colour == "used"
+    data = chart.panels()[0]["data"]
+    assert [trace["x"][0] for trace in data] == [line.median for line in chart.lines]
+
+
+def test_the_page_has_the_tables_and_the_warning(evidence: Evidence) -> None:
+    page = render(evidence)
+    assert "Would other assumptions fit better?" in page
+    assert "<td>binomial, strength 0.9</td>" in page
+    assert "Batch by batch" in page
+    assert "&lt;b&gt;more&lt;/b&gt;.csv" in page
+    assert "<b>more" not in page
+    assert any("base a occurs in more than one row" in text for text in evidence.warnings)
+
+
+def test_the_numbers_can_be_downloaded(evidence: Evidence) -> None:
+    data = report_data(evidence)
+    rows = data["model_comparison"]["assumptions"]
+    assert rows[0]["used"]
+    assert [batch["rows"] for batch in data["summary"]["batches"]] == [2, 1]
+
+
+def test_no_line_of_the_text_is_too_long(evidence: Evidence) -> None:
+    assert evidence.models is not None
+    data = model_table.comparison_data(evidence.models, level=0.9)
+    text = model_table.models_text(data)
+    assert max(map(len, text.splitlines())) <= 80
+    # Labels of groups are long: numbers then go below them.
+    for item in data["assumptions"]:
+        item["assumption"] += ", uniform scatter"
+    text = model_table.models_text(data)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "binomial, strength free, uniform scatter\n" in text
+
+
+def test_very_many_different_counts_are_not_compared() -> None:
+    many = em.AttackCounts(
+        false_positives=[10 + row for row in range(260)],
+        trials_h0=1000,
+        false_negatives=[300] * 260,
+        trials_h1=1000,
+    )
+    assert _models(sampled(many), None) is None
