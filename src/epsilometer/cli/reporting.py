@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
     from epsilometer.inference.posterior import Posterior
     from epsilometer.inference.verdict import Thresholds
+    from epsilometer.report.delta_table import CurveTable
     from epsilometer.report.evidence import Origin
 
 REFUSED = 3
@@ -85,7 +86,13 @@ class Wishes:
         return self.page is not None or self.figures is not None
 
     def write(
-        self, posterior: Posterior, summary: dict[str, Any], origin: Origin, *, suffix: str = ""
+        self,
+        posterior: Posterior,
+        summary: dict[str, Any],
+        origin: Origin,
+        *,
+        suffix: str = "",
+        table: CurveTable | None = None,
     ) -> list[Path]:
         """Write what was asked for; ``suffix`` tells variants of one audit apart."""
         if not self.wanted:
@@ -102,6 +109,7 @@ class Wishes:
                 thresholds=self.thresholds,
                 origin=origin,
                 accept_untrusted=self.allow_unconverged,
+                over_delta=table,
                 report=report,
             )
             written = []

@@ -26,6 +26,8 @@ from epsilometer.inference.exact_problem import (
     first_breaks,
     marginal,
     mass_table_of,
+    moved_nodes,
+    nodes_up_to,
     panel_nodes,
     split_panels,
     trimmed,
@@ -60,10 +62,10 @@ def tensor_row(problem: Problem, epsilon: float) -> Rows:
 def tensor_fixed_strength(problem: Problem, strength: float, end: float) -> PanelRows:
     """As for fluxes, with masses from two-dimensional quadrature."""
     model, nodes = problem.model, len(problem.nuisance)
-    d_count = 1 if model.delta == 0 else delta_node_count(problem)
-    weights = masses.lagrange(
-        masses.delta_nodes(model.delta, d_count), np.array([strength * model.delta])
-    )
+    d_count = delta_node_count(problem)
+    own_nodes = masses.delta_nodes(model.delta, nodes_up_to(problem, model.delta))
+    weights = masses.lagrange(own_nodes, np.array([strength * model.delta]))
+    moved = moved_nodes(problem, own_nodes)
 
     def evaluate(epsilon: FloatArray) -> tuple[FloatArray, list[Rows]]:
         total = np.zeros((len(epsilon), nodes))
@@ -72,7 +74,7 @@ def tensor_fixed_strength(problem: Problem, strength: float, end: float) -> Pane
             for start in range(0, len(chunk), 20):
                 part = slice(start, min(start + 20, len(chunk)))
                 positions = np.concatenate([strength * epsilon, epsilon])
-                inside, outside = table.at(positions, part)
+                inside, outside = _at_own_nodes(table.at(positions, part), moved)
                 count = len(epsilon)
                 core = [
                     np.einsum("adtn,dx->atn", values[:, :, :count], weights)
@@ -133,8 +135,11 @@ class _Grid:
         return np.asarray(self.quadrature.nodes[rows, self.full] * self.epsilon[:, None])
 
 
-def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
-    """Both parameters free: refine panels of epsilon and of t until the posterior is resolved."""
+def solve_on_grid(problem: Problem, hint: Solution | None) -> tuple[Solution, Problem]:
+    """Both parameters free: refine panels of epsilon and of t until the posterior is resolved.
+
+    The problem comes back with the tables that were made, which may reach deeper than at first.
+    """
     model, level = problem.model, problem.level
     assert not isinstance(model.epsilon, Fixed)
     assert isinstance(model.strength, Beta)
@@ -181,7 +186,7 @@ def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
             stop = trimmed(t_density, level.negligible).stop + 2
             t_breaks, t_split = t_breaks[: stop + 1], t_split[:stop]
         t_breaks = np.unique(np.append(split_panels(t_breaks, t_split), own_breaks))
-    return Solution(
+    solution = Solution(
         breaks=breaks,
         t_breaks=t_breaks,
         log_rows=log_rows,
@@ -189,6 +194,7 @@ def solve_on_grid(problem: Problem, hint: Solution | None) -> Solution:
         nuisance=problem.nuisance,
         method="grid",
     )
+    return solution, problem
 
 
 def _depth_needed(problem: Problem, rows: Rows, log_deficit: FloatArray) -> float:
@@ -278,7 +284,7 @@ def _grid_log_likelihood(
     The deficit is the largest of the attacks' log(whole mass / ring mass).
     """
     model, nodes = problem.model, len(problem.nuisance)
-    d_count = 1 if model.delta == 0 else delta_node_count(problem)
+    d_count = delta_node_count(problem)
     rows, count = len(grid.epsilon), problem.level.nodes
     shared = len(grid.shared_t)
     positions = np.concatenate([grid.shared_t, grid.epsilon, grid.own_t.ravel()])
@@ -289,7 +295,9 @@ def _grid_log_likelihood(
     shared_s = np.minimum(grid.shared_t / grid.epsilon[:, None], 1.0)
     own_s = grid.own_t / grid.epsilon[:, None]
     d = model.delta * np.concatenate([shared_s, own_s], axis=1)
-    weights = masses.lagrange(masses.delta_nodes(model.delta, d_count), d)
+    own_nodes = masses.delta_nodes(model.delta, nodes_up_to(problem, model.delta))
+    weights = masses.lagrange(own_nodes, d)
+    moved = moved_nodes(problem, own_nodes)
     s = np.concatenate([shared_s, own_s], axis=1)
     area = region.log_ring_area(grid.epsilon[:, None], model.delta, s)[..., None]
     # Shared positions beyond a row's epsilon have no ring; the row does not use them.
@@ -306,7 +314,7 @@ def _grid_log_likelihood(
             part: slice, table: Masses = table, most: FloatArray = largest[chunk]
         ) -> tuple[FloatArray, FloatArray | None]:
             sizes = (rows, shared, count, nodes)
-            logs, gap = _ring_masses(table, part, positions, weights, sizes)
+            logs, gap = _ring_masses(table, part, positions, (weights, moved), sizes)
             if gap is not None:
                 np.minimum(logs, most[part, None, None, None] + area, out=logs)
             return logs, gap
@@ -327,15 +335,18 @@ def _ring_masses(
     table: Masses,
     part: slice,
     positions: FloatArray,
-    weights: FloatArray,
+    d_weights: tuple[FloatArray, FloatArray | None],
     sizes: tuple[int, int, int, int],
 ) -> tuple[FloatArray, FloatArray | None]:
     """Log ring masses (attack, row, position, nuisance) of some attacks, and the worst deficit.
 
+    ``d_weights`` interpolate from the nodes of d to the rings' inner edges, and before that, where the
+    table is for a larger delta, from its nodes to those of this one.  The last node is the outer edge.
     The deficit only matters to tables whose depth can be raised, so fluxes alone report it.
     """
     rows, shared, count, nodes = sizes
-    inside, outside = table.at(positions, part)
+    weights, moved = d_weights
+    inside, outside = _at_own_nodes(table.at(positions, part), moved)
     whole = slice(shared, shared + rows)
     core = []
     for values in (inside, outside):
@@ -358,6 +369,16 @@ def _ring_masses(
         deficit = (whole_mass - logs).max(axis=0)
     logs += table.log_unit[part, None, None]
     return logs, deficit
+
+
+def _at_own_nodes(
+    found: tuple[FloatArray, FloatArray], moved: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Masses in and out at the nodes of the model's own delta."""
+    if moved is None:
+        return found
+    inside, outside = (np.einsum("adtn,de->aetn", values, moved) for values in found)
+    return inside, outside
 
 
 def _arranged(grid: _Grid, values: FloatArray, count: int) -> FloatArray:

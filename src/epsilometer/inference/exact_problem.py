@@ -15,6 +15,7 @@ from epsilometer.inference.edges import EdgeAccuracy
 from epsilometer.inference.mass_table import TableAccuracy
 from epsilometer.inference.nuisance import NuisanceGrid, peak_guess, take
 from epsilometer.inference.rows import Rows
+from epsilometer.inference.spread_grid import SpreadGrid
 from epsilometer.inference.tensor_masses import TensorAccuracy, TensorMasses
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -100,11 +101,26 @@ class Solution:
     t_breaks: FloatArray
     log_rows: FloatArray
     rows: Rows | None
-    nuisance: NuisanceGrid
+    nuisance: NuisanceGrid | SpreadGrid
     method: str
+
+    def row_mass(self) -> FloatArray:
+        """Quadrature weights of the rows, (panel, node); a fixed epsilon is one row of weight 1."""
+        if len(self.breaks) == 2 and self.breaks[0] == self.breaks[1]:
+            return np.ones((1, 1))
+        _, weights = panels.gauss_legendre(self.log_rows.shape[1])
+        return np.asarray(0.5 * np.diff(self.breaks)[:, None] * weights)
 
 
 Masses = masses.InterpolatedMasses | TensorMasses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """For which delta, and how far in t, tables are made that problems of several deltas share."""
+
+    delta: float
+    end: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +129,19 @@ class Problem:
 
     model: AuditModel
     level: Level
-    nuisance: NuisanceGrid
+    nuisance: NuisanceGrid | SpreadGrid
     family: edges.Family
     multiplicity: FloatArray
     number: int
     smallest_epsilon: float
     caches: dict[int, Masses] = field(default_factory=dict)
+    reach: Reach | None = None
+    """None if nothing is shared: tables are then made for the model's own delta."""
+
+    @property
+    def table_delta(self) -> float:
+        """The largest d of the tables, at least the model's delta."""
+        return self.model.delta if self.reach is None else self.reach.delta
 
     @property
     def correlated(self) -> bool:
@@ -265,10 +288,25 @@ PanelRows = Callable[[FloatArray], tuple[FloatArray, list[Rows]]]
 
 
 def delta_node_count(problem: Problem) -> int:
-    """How many values of d in [0, delta] the masses are tabulated at."""
-    sharp = masses.sharpness(problem.family, problem.model.delta)
+    """How many values of d the masses are tabulated at."""
+    return nodes_up_to(problem, problem.table_delta)
+
+
+def nodes_up_to(problem: Problem, delta: float) -> int:
+    """How many values of d in [0, delta] masses are interpolated between; 1 if delta is 0."""
+    if delta == 0:
+        return 1
+    sharp = masses.sharpness(problem.family, delta)
     base = 2 if sharp < 0.1 else 3 + int(np.ceil(2 * sharp))
     return base + problem.level.delta_nodes
+
+
+def moved_nodes(problem: Problem, own_nodes: FloatArray) -> FloatArray | None:
+    """The matrix (node of the table, own node) from one set of d to the other; None if it is one."""
+    if problem.table_delta == problem.model.delta:
+        return None
+    nodes = masses.delta_nodes(problem.table_delta, delta_node_count(problem))
+    return masses.lagrange(nodes, own_nodes)
 
 
 def mass_table_of(problem: Problem, chunk: NDArray[np.intp], d_count: int, end: float) -> Masses:
@@ -277,12 +315,14 @@ def mass_table_of(problem: Problem, chunk: NDArray[np.intp], d_count: int, end: 
     if key in problem.caches:
         return problem.caches[key]
     family = problem.family_of(chunk)
+    if problem.reach is not None:
+        end = max(end, problem.reach.end)
     table: Masses
     if problem.correlated:
-        table = TensorMasses(family, problem.model.delta, end, d_count, problem.level.tensor)
+        table = TensorMasses(family, problem.table_delta, end, d_count, problem.level.tensor)
     else:
         table = masses.InterpolatedMasses(
-            family, problem.model.delta, end, d_count, problem.level.table
+            family, problem.table_delta, end, d_count, problem.level.table
         )
     if len(chunk) == problem.attacks:
         problem.caches[key] = table

@@ -61,10 +61,15 @@ def solve(
     hint: Solution | None,
 ) -> Solution:
     """Solve at one level, starting from the panels of a coarser solution if there is one."""
+    return solve_problem(make_problem(counts, model, level), hint=hint)
+
+
+def make_problem(counts: AttackCounts, model: AuditModel, level: Level) -> Problem:
+    """The counts with the model, ready to be solved at a level."""
     distinct, multiplicity = counts.distinct()
     level = level.for_bases(len(counts))
     nuisance = make_grid(model.likelihood, counts, level.nuisance)
-    problem = Problem(
+    return Problem(
         model=model,
         level=level,
         nuisance=nuisance,
@@ -75,16 +80,27 @@ def solve(
         number=len(counts),
         smallest_epsilon=model.likelihood.smallest_epsilon(counts),
     )
+
+
+def solve_problem(problem: Problem, *, hint: Solution | None) -> Solution:
+    """Choose the way that suits what is fixed and how sharp the counts are, and go it."""
+    model = problem.model
     if isinstance(model.epsilon, Fixed):
         return _solve_fixed_epsilon(problem, model.epsilon.value)
     if isinstance(model.strength, Fixed):
-        return _solve_by_panels(problem, hint, _fixed_strength_rows(problem), "fixed strength")
-    if not problem.correlated and masses.sharpness(problem.family, model.delta) > SHARPEST:
-        return _solve_by_panels(problem, hint, _ray_rows(problem), "rays")
-    return solve_on_grid(problem, hint)
+        return solve_by_panels(problem, hint, _fixed_strength_rows(problem), "fixed strength")
+    if needs_rays(problem):
+        return solve_by_panels(problem, hint, _ray_rows(problem), "rays")
+    return solve_on_grid(problem, hint)[0]
 
 
-def _solve_by_panels(
+def needs_rays(problem: Problem) -> bool:
+    """Whether the counts are too sharp for interpolation between a few values of d."""
+    sharp = masses.sharpness(problem.family, problem.model.delta) > SHARPEST
+    return not problem.correlated and sharp
+
+
+def solve_by_panels(
     problem: Problem, hint: Solution | None, evaluate: PanelRows, method: str
 ) -> Solution:
     """Adaptive panels in epsilon whose rows do not depend on each other."""

@@ -1,0 +1,171 @@
+"""`estimate` with several deltas: the table, files, page, exit codes, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli import deltas
+from epsilometer.cli.main import run
+from epsilometer.errors import InputError
+
+HEADER = "false_positives,trials_h0,false_negatives,trials_h1\n"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "counts.csv"
+    path.write_text(HEADER + "10,100,20,80\n30,100,30,80\n")
+    return path
+
+
+# --- what --delta may say ------------------------------------------------------------------------
+
+
+def test_forms_of_delta() -> None:
+    assert deltas.parse("0") == (0.0,)
+    assert deltas.parse("1e-3, 1e-6,0") == (1e-3, 1e-6, 0.0)
+    grid = deltas.parse("1e-8:1e-2:4")
+    assert (grid[0], grid[-1]) == (1e-8, 1e-2)
+    assert grid == (1e-8, 1e-6, 1e-4, 1e-2)
+    np.testing.assert_allclose(np.diff(np.log10(deltas.parse("3e-7:.5:9"))), 0.777731, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected --delta D, D,D,... or LOW:HIGH:COUNT, got ''"),
+        ("1e-3,", "expected --delta D"),
+        ("1e-3,x", "got '1e-3,x'"),
+        ("1e-3,1e-3", "got 0.001 twice"),
+        ("1e-3,1", "0 <= delta < 1, got delta=1.0"),
+        ("nan", "expected a finite delta"),
+        ("1e-6:1e-2", "LOW:HIGH:COUNT"),
+        ("1e-6:1e-2:3.5", "LOW:HIGH:COUNT"),
+        ("1e-6:1e-2:1", "COUNT >= 2"),
+        ("1e-6:1e-2:99999999999999", "COUNT <= 1000"),
+        ("0:1e-2:5", "0 < LOW < HIGH"),
+        ("1e-2:1e-6:5", "0 < LOW < HIGH"),
+        (",".join(str(1e-6 * i) for i in range(1, 1002)), "at most 1000 deltas, got 1001"),
+    ],
+)
+def test_bad_deltas(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        deltas.parse(text)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_one_value_is_as_before(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", str(good), "--delta", "0.01", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["delta"] == 0.01
+    assert "strength" in summary
+
+
+def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["estimate", str(good), "--delta", "1e-2,1e-6,1e-4", "--level", "0.8", "--claim", "1"]
+    assert run([*options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    curve = em.estimate_curve(
+        em.AttackCounts.read(good), em.AuditModel(delta=0.1), [1e-6, 1e-4, 1e-2]
+    )
+    rows = found["curve"]
+    assert [row["delta"] for row in rows] == [1e-6, 1e-4, 1e-2]
+    low, high = curve.credible_interval(0.8)
+    assert [row["low"] for row in rows] == low.tolist()
+    assert [row["high"] for row in rows] == high.tolist()
+    np.testing.assert_allclose([row["median"] for row in rows], curve.median, rtol=1e-12)
+    assert [row["probability_above"] for row in rows] == curve.probability_above(1.0).tolist()
+    assert found["verdict"]["outcome"] == str(em.judge_curve(curve, 1.0).outcome)
+    assert run(options) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= 80
+    table = [line.split() for line in out.splitlines() if line.startswith("  ")]
+    assert table[0] == ["delta", "low", "median", "high", "claim", "P(above)", "verdict"]
+    assert [row[0] for row in table[1:]] == ["1e-06", "0.0001", "0.01"]
+    assert [float(row[2]) for row in table[1:]] == pytest.approx(curve.median, abs=5.1e-4)
+    assert "nothing is said of the whole curve at once" in " ".join(out.split())
+
+
+def test_files_of_output_and_a_claimed_curve(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = tmp_path / "claim.csv"
+    claim.write_text("delta,epsilon\n1e-5,100\n1e-3,0.01\n")
+    folder = tmp_path / "out"
+    options = ["estimate", str(good), "--delta", "1e-6:1e-2:5", "--claim-curve", str(claim)]
+    assert run([*options, "--output", str(folder), "--fail-on", "fail"]) == 3
+    assert capsys.readouterr().out.startswith("FAIL: epsilon over delta from 2 challenge bases")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "curve.csv",
+        "curve.json",
+        "curve.png",
+    ]
+    rows = list(csv.DictReader((folder / "curve.csv").read_text().splitlines()))
+    assert [row["verdict"] for row in rows] == ["", "PASS", "PASS", "FAIL", "FAIL"]
+    assert [row["claim"] for row in rows] == ["", "100.0", "100.0", "0.01", "0.01"]
+    saved = json.loads((folder / "curve.json").read_text())
+    assert [row["median"] for row in saved["curve"]] == [float(row["median"]) for row in rows]
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_batches_are_taken_together(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", str(good), str(good), "--delta", "1e-6,1e-4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_challenge_bases"] == 4
+
+
+def test_the_page_is_about_the_first_delta(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    options = ["estimate", str(good), "--delta", "1e-3,1e-6,1e-2", "--claim", "2"]
+    assert run([*options, "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "The rest of this page is about delta = 0.001" in text
+    assert "<dt>delta</dt><dd>0.001</dd>" in text
+    assert 'id="figure-delta-curve"' in text
+    assert 'download="curve.csv"' in text
+    assert "nothing is said of the whole curve at once" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--delta", "1e-6,1e-4", "--engine", "mcmc"], "--engine mcmc needs one delta, got 2"),
+        (["--delta", "1e-6,1e-4", "--check-model"], "--check-model needs one delta, got 2"),
+        (
+            ["--delta", "1e-6", "--claim-curve", "CLAIM"],
+            "--claim-curve needs several deltas, got 1",
+        ),
+        (["--delta", "1e-6,1e-4", "--claim-curve", "CLAIM", "--claim", "1"], "got both"),
+        (["--delta", "1e-9,1e-8", "--claim-curve", "CLAIM"], "nothing is claimed at any"),
+        (["--delta", "1e-6,1e-4", "--claim-curve", "nowhere.csv"], "nowhere.csv"),
+        (["--delta", "1e-6,1e-4", "--fail-on", "fail"], "needs a claimed epsilon"),
+        (["--delta", "x"], "expected --delta"),
+    ],
+)
+def test_refused_in_one_line(
+    options: list[str],
+    said: str,
+    good: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claim = tmp_path / "claim.csv"
+    claim.write_text("delta,epsilon\n1e-5,2\n")
+    given = [str(claim) if option == "CLAIM" else option for option in options]
+    assert run(["estimate", str(good), *given]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert said in err
