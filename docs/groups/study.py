@@ -1,11 +1,11 @@
 """How groups of dependent attacks are estimated: ranks of the truth, and what ignoring groups costs.
 
 Each run draws (epsilon, strength, spread) from the prior and counts from the model, and asks where the
-truth lies in the posterior: by the exact engine, by MCMC, and, on the very same counts, when every row is
-taken to be independent.  Finished runs are lines of ``runs.jsonl`` beside this file's output, so that an
-ended study goes on.
+truth lies in the posterior: by the exact engine or by MCMC and, on the very same counts, when every row
+is taken to be independent.  Finished runs are lines of ``runs.jsonl`` in the given folder, so that an
+ended study goes on; what they come to is written beside this file and into the page on groups.
 
-    python docs/groups/study.py /tmp/groups          # an hour on two cores; then writes study.json here
+    python docs/groups/study.py /tmp/groups          # an hour on two cores
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import epsilometer as em
 from epsilometer._workers import begin_worker
 from epsilometer.calibration.own_model import draw_groups
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "how-to" / "groups.md"
 
 SCATTERED = em.AuditModel(delta=0.01, epsilon=em.HalfNormal(scale=2.0))
 UNIFORM = replace(SCATTERED, dependence=em.ScatteredMembers(scatter=em.UniformScatter()))
@@ -68,7 +70,7 @@ def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior
     return em.estimate(counts, cell.model, settings)
 
 
-def run_one(name: str, number: int) -> dict[str, object]:
+def run_one(name: str, number: int) -> dict[str, Any]:
     """One run; its random numbers come from the cell and its number alone."""
     cell = CELLS[name]
     rng = np.random.default_rng([list(CELLS).index(name), number, 20])
@@ -117,51 +119,70 @@ def main(folder: Path) -> None:
             file.flush()
     text = json.dumps(summary(done), indent=2) + "\n"
     (HERE / "study.json").write_text(text, encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def summary(done: list[dict[str, object]]) -> dict[str, object]:
+def with_table(page: str) -> str:
+    """The page with the table of the committed results between its marks."""
+    found = json.loads((HERE / "study.json").read_text(encoding="utf-8"))
+    lines = [
+        "| model, engine | runs | groups x members | covered | ranks | covered if independent | "
+        "width, and if independent |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, cell in found.items():
+        apart = cell["if_independent"]
+        lines.append(
+            f"| {name} | {cell['runs']} | {cell['groups']} x {cell['members']} "
+            f"| {100 * cell['coverage']['epsilon']:.0f} % "
+            f"| {cell['uniformity_p_value']['epsilon']:.2f} "
+            f"| {100 * apart['coverage']:.0f} % "
+            f"| {cell['median_width']:.2f}, {apart['median_width']:.2f} |"
+        )
+    begin = page.index("<!-- table -->\n") + len("<!-- table -->\n")
+    table = "\n".join(lines) + "\n"
+    return page[:begin] + table + page[page.index("<!-- end -->", begin) :]
+
+
+def summary(done: list[dict[str, Any]]) -> dict[str, object]:
     """Coverage of 90 % intervals and uniformity of ranks, by cell."""
     from scipy.stats import kstest
 
-    def covered(values: np.ndarray) -> float:
-        return float(np.mean((values > 0.05) & (values < 0.95)))
-
     found: dict[str, object] = {}
     for name, cell in CELLS.items():
-        runs: list[dict[str, object]] = [one for one in done if one["cell"] == name]
+        runs = [one for one in done if one["cell"] == name]
         if not runs:
             continue
-
-        def column(
-            get: Callable[[dict[str, object]], object], runs: list[dict[str, object]] = runs
-        ) -> np.ndarray:
-            return np.array([get(one) for one in runs], dtype=float)
-
         ranks = {
-            key: column(lambda one, key=key: one["ranks"][key])  # type: ignore[misc, index]
+            key: np.array([one["ranks"][key] for one in runs])
             for key in ("epsilon", "strength", "spread")
         }
-        apart = column(lambda one: one["rank_if_independent"])
+        apart = np.array([one["rank_if_independent"] for one in runs])
         found[name] = {
             "engine": cell.engine,
             "groups": cell.groups,
             "members": cell.members,
             "trials": cell.trials,
             "runs": len(runs),
-            "trustworthy": int(sum(bool(one["trustworthy"]) for one in runs)),
-            "coverage": {key: covered(values) for key, values in ranks.items()},
+            "trustworthy": sum(one["trustworthy"] for one in runs),
+            "coverage": {key: _covered(values) for key, values in ranks.items()},
             "uniformity_p_value": {
                 key: float(kstest(values, "uniform").pvalue) for key, values in ranks.items()
             },
-            "median_width": float(np.median(column(lambda one: one["width"]))),
+            "median_width": float(np.median([one["width"] for one in runs])),
             "if_independent": {
-                "coverage": covered(apart),
+                "coverage": _covered(apart),
                 "above_the_truth": float(np.mean(apart <= 0.05)),
                 "below_the_truth": float(np.mean(apart >= 0.95)),
-                "median_width": float(np.median(column(lambda one: one["width_if_independent"]))),
+                "median_width": float(np.median([one["width_if_independent"] for one in runs])),
             },
         }
     return found
+
+
+def _covered(ranks: NDArray[np.float64]) -> float:
+    """Share of central 90 % intervals that hold the truth."""
+    return float(np.mean((ranks > 0.05) & (ranks < 0.95)))
 
 
 if __name__ == "__main__":
