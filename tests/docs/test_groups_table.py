@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def study() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("groups_study", DOCS / "groups" / "study.py")
+    spec = importlib.util.spec_from_file_location("groups_study", DOCS / "groups" / "group_study.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -79,9 +79,9 @@ def test_beta_limits_are_where_the_region_begins_and_ends(
     [
         (lambda: em.ScatteredMembers(spread=em.Fixed(value=1.0)), "0 <= spread < 1"),
         (lambda: em.ScatteredMembers(spread=em.HalfNormal(scale=2.0)), "stays below 1"),
-        (lambda: em.PooledGroups(spread=0.1), "a prior for the spread"),
-        (lambda: em.ScatteredMembers(scatter="normal"), "NormalScatter"),
-        (lambda: em.AuditModel(delta=0.1, dependence="pooled"), "a dependence"),
+        (lambda: em.PooledGroups(spread=0.1), "a prior for the spread"),  # type: ignore[arg-type]
+        (lambda: em.ScatteredMembers(scatter="normal"), "NormalScatter"),  # type: ignore[arg-type]
+        (lambda: em.AuditModel(delta=0.1, dependence="pooled"), "a dependence"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_choices_are_refused(make: object, said: str) -> None:

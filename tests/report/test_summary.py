@@ -26,7 +26,7 @@ def exact(**model: object) -> Posterior:
 
 def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
     audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
-    samples = dict(zip(audit.parameters, chains, strict=True))
+    samples = dict(zip(audit.parameters_of(COUNTS), chains, strict=True))
     return SamplePosterior(
         counts=COUNTS,
         model=audit,
@@ -145,10 +145,34 @@ def test_bad_level_and_claim() -> None:
         ({"strength": em.Beta(a=2, b=3)}, "Beta(2, 3)"),
         ({}, "binomial"),
         ({"likelihood": em.CorrelatedNormal()}, "jointly normal"),
+        ({"dependence": em.PooledGroups()}, "independently of the other attacks"),
     ],
 )
 def test_assumptions_are_said_in_words(model: dict[str, object], expected: str) -> None:
-    sentences = plain_assumptions(em.AuditModel(delta=0.01, **model))  # type: ignore[arg-type]
+    audit = em.AuditModel(delta=0.01, **model)  # type: ignore[arg-type]
+    sentences = plain_assumptions(audit, COUNTS)
     assert any(expected in sentence for sentence in sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
     assert any("delta = 0.01" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("dependence", "expected"),
+    [
+        (em.ScatteredMembers(), "scatter normally around its average"),
+        (em.ScatteredMembers(scatter=em.UniformScatter()), "scatter uniformly"),
+        (em.ScatteredMembers(spread=em.Fixed(value=0.02)), "held at 0.02"),
+        (em.PooledGroups(), "added up and taken to be normal"),
+        (em.IndependentRows(), "which was ignored"),
+    ],
+)
+def test_how_groups_depend_is_said_in_words(
+    dependence: em.IndependentRows | em.ScatteredMembers | em.PooledGroups, expected: str
+) -> None:
+    counts = em.AttackCounts(
+        false_positives=[1, 2], trials_h0=9, false_negatives=[3, 4], trials_h1=9, groups=["a", "a"]
+    )
+    sentences = plain_assumptions(em.AuditModel(delta=0.01, dependence=dependence), counts)
+    assert any(expected in sentence for sentence in sentences)
+    of_groups = any("average error rates of each group" in sentence for sentence in sentences)
+    assert of_groups is not isinstance(dependence, em.IndependentRows)

@@ -5,7 +5,7 @@ truth lies in the posterior: by the exact engine or by MCMC and, on the very sam
 is taken to be independent.  Finished runs are lines of ``runs.jsonl`` in the given folder, so that an
 ended study goes on; what they come to is written beside this file and into the page on groups.
 
-    python docs/groups/study.py /tmp/groups          # an hour on two cores
+    python docs/groups/group_study.py /tmp/groups          # an hour on two cores
 """
 
 from __future__ import annotations

@@ -1,0 +1,339 @@
+"""Plans: the search, what is reported of designs, pilots, limits, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.model.dependence import IndependentRows
+from epsilometer.planning.goals import Answer
+from epsilometer.planning.plan import sizes_between
+from epsilometer.planning.scenarios import Truth
+from epsilometer.planning.search import Search
+from epsilometer.planning.simulation import TRUTHS, Design, Job, Setting, simulate, stream
+from epsilometer.planning.wording import (
+    described,
+    designs_csv,
+    help_sentences,
+    recommendation,
+    table,
+)
+from epsilometer.report.figures.plan import PlanChart
+
+MODEL = em.AuditModel(delta=1e-3)
+ASSUMED = em.Assumed(epsilon=2.0, strength=0.5)
+LIMITS: dict[str, Any] = {"most_bases": 10, "most_challenges": 70, "simulations": 20}
+TRUTH = Truth(2.0, 0.5)
+
+
+@pytest.fixture(scope="module")
+def plan() -> em.AuditPlan:
+    return em.plan_audit(MODEL, ASSUMED, em.Width(at_most=2.8), models_per_second=2.0, **LIMITS)
+
+
+@pytest.fixture(scope="module")
+def pilot() -> em.Posterior:
+    rng = np.random.default_rng(2)
+    from epsilometer.model.ring_sampling import sample_rings
+
+    alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(6,), rng=rng)
+    counts = em.IndependentBinomial().sample(alpha, beta, trials_h0=60, trials_h1=60, rng=rng)
+    return em.estimate(counts, MODEL)
+
+
+# --- the search -------------------------------------------------------------------------------
+
+
+def law(design: Design, number: int) -> float:
+    """A width that is known for every design, with the chance of one simulation."""
+    chance = float(np.random.default_rng(number).normal(0, 0.15))
+    floor, noise = 8.0 / design.bases, 12.0 / math.sqrt(design.bases * design.challenges)
+    return math.hypot(floor, noise) * math.exp(chance)
+
+
+def by_law(jobs: Sequence[Job]) -> list[Answer]:
+    return [Answer(0.0, law(job.design, job.number)) for job in jobs]
+
+
+@pytest.mark.parametrize("wanted", [0.25, 0.5, 1.0, 2.0])
+def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
+    candidates = [
+        Design(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
+    ]
+    goals = [em.Width(at_most=wanted)]
+    search = Search(
+        run=by_law,
+        truths=[Truth(1.0, 0.5)] * 60,
+        goals=goals,
+        probability=0.8,
+        candidates=candidates,
+        cost=lambda design: design.bases * design.challenges,
+    )
+    found = search.cheapest()
+    assert found is not None
+    found = search.descend(found)
+    good = [d for d in candidates if np.mean([law(d, k) <= wanted for k in range(60)]) >= 0.8]
+    least = min(d.bases * d.challenges for d in good)
+    assert found in good
+    assert found.bases * found.challenges <= 1.5 * least  # one step of both sizes
+    tried = sum(len(answers) for answers in search.answers.values())
+    assert tried < 0.15 * 60 * len(candidates)
+
+
+def test_the_search_says_when_nothing_is_large_enough() -> None:
+    candidates = [Design(n, many) for n in (5, 10) for many in (20, 50, 100)]
+    search = Search(
+        run=by_law,
+        truths=[Truth(1.0, 0.5)] * 20,
+        goals=[em.Width(at_most=0.5)],
+        probability=0.8,
+        candidates=candidates,
+        cost=lambda design: design.bases * design.challenges,
+    )
+    assert search.cheapest() is None
+    assert search.closely(Design(10, 100))
+
+
+# --- what is reported -------------------------------------------------------------------------
+
+
+def widths(design: Design, runs: int) -> np.ndarray:
+    now = Setting(model=MODEL, level=0.9, claim=None, pilot=None, most_bases=10, seed=1)
+    return np.array([simulate(now, Job(design, number, TRUTH)).width for number in range(runs)])
+
+
+def test_reported_numbers_are_of_the_design_itself(plan: em.AuditPlan) -> None:
+    found = plan.recommended
+    assert found is not None
+    again = widths(Design(found.bases, found.challenges), found.simulations)
+    assert found.median_width == pytest.approx(np.median(again))
+    assert (found.low_width, found.high_width) == pytest.approx(
+        tuple(np.quantile(again, [0.1, 0.9]))
+    )
+    assert found.probability == pytest.approx(np.mean(again <= 2.8))
+    assert found.probability >= 0.8
+    assert found.simulations == 20
+    assert found.models == 2 * found.bases * found.challenges
+    assert found.hours == pytest.approx(found.models / 2 / 3600)
+    assert found.models <= min(d.models for d in plan.designs if d.probability >= 0.8)
+
+
+def test_more_bases_and_more_challenges_narrow_the_interval() -> None:
+    middles = [float(np.median(widths(Design(n, 60), 8))) for n in (3, 6, 10)]
+    assert middles == sorted(middles, reverse=True)
+    middles = [float(np.median(widths(Design(5, many), 8))) for many in (20, 100, 1000)]
+    assert middles == sorted(middles, reverse=True)
+
+
+def test_the_floor_is_where_many_challenges_lead() -> None:
+    design, runs = Design(5, 100_000), 4
+    floor = widths(Design(5, 0), runs)
+    # 1e5 challenges leave rates with errors of 1e-3: a few per cent of such widths.
+    assert widths(design, runs) == pytest.approx(floor, rel=0.1)
+    assert np.all(widths(Design(5, 60), runs) > 0.95 * floor)
+
+
+def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> None:
+    assert plan.recommended is not None
+    said = recommendation(plan)
+    assert said.startswith(f"Take {plan.recommended.bases} challenge bases with")
+    assert any("floor" in sentence or "error rate" in sentence for sentence in help_sentences(plan))
+    lines = table(plan).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("*") for line in lines) == 1
+    assert json.loads(json.dumps(described(plan), allow_nan=False))["seed"] == 1
+    assert len(designs_csv(plan.designs).splitlines()) == len(plan.designs) + 1
+    chart = PlanChart.of(plan)
+    figure = chart.draw()
+    assert len(figure.axes) == 2
+    shown = json.loads(json.dumps(chart.panels()))
+    stars = [trace for trace in shown[0]["data"] if trace.get("marker", {}).get("symbol") == "star"]
+    assert stars[0]["y"] == [plan.recommended.median_width]
+    assert "star" in chart.caption
+
+
+# --- limits -----------------------------------------------------------------------------------
+
+
+def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
+    plan = em.plan_audit(
+        MODEL, ASSUMED, em.Width(at_most=0.2), most_bases=7, most_challenges=50, simulations=20
+    )
+    assert plan.recommended is None
+    assert "No audit within the limits" in recommendation(plan)
+    assert any("no number of challenges reaches a width of 0.2" in s for s in help_sentences(plan))
+    assert max(map(len, table(plan).splitlines())) <= 80
+
+
+def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
+    plan = em.plan_audit(MODEL, ASSUMED, em.Width(at_most=6.5))
+    assert plan.nothing_needed
+    assert (plan.recommended, plan.designs) == (None, ())
+    assert recommendation(plan).startswith("Nothing needs to be measured")
+
+
+def test_a_claim_far_below_the_truth_is_refuted() -> None:
+    plan = em.plan_audit(
+        MODEL,
+        em.Assumed(epsilon=4.0, strength=0.6),
+        em.Settled(claim=0.5),
+        most_bases=7,
+        most_challenges=100,
+        simulations=20,
+        cost=em.SeparateShadows(shadows_h0=3, shadows_h1=4),
+    )
+    found = plan.recommended
+    assert found is not None
+    assert found.fail_share is not None
+    assert found.fail_share == found.probability >= 0.8
+    assert found.pass_share == 0
+    assert found.models == 2 * 8 * found.bases * found.challenges
+    assert max(map(len, table(plan).splitlines())) <= 80
+
+
+def test_costs_are_those_of_the_measuring_designs() -> None:
+    fast = em.MeasureMIAFast(replicates=50)
+    assert fast.models(0) + fast.models(1) == 50 * em.CrossFedModels().models_per_challenge
+    slow = em.MeasureMIA(replicates=50, shadows_h0=3, shadows_h1=4)
+    ours = em.SeparateShadows(shadows_h0=3, shadows_h1=4).models_per_challenge
+    assert slow.models(0) + slow.models(1) == 50 * ours
+
+
+# --- pilots -----------------------------------------------------------------------------------
+
+
+def test_truths_of_a_pilot_follow_its_posterior(pilot: em.Posterior) -> None:
+    truths = em.FromPilot(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
+    drawn = np.array([truth.epsilon for truth in truths])
+    for probability in (0.1, 0.5, 0.9):
+        share = np.mean(drawn <= pilot.quantile("epsilon", probability))
+        # 4.5 standard errors of a share of 4,000.
+        assert share == pytest.approx(probability, abs=4.5 * 0.5 / math.sqrt(4000))
+    assert {truth.variance_ratio for truth in truths} == {1.0}
+
+
+def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior) -> None:
+    plan = em.plan_audit(
+        MODEL,
+        em.FromPilot(posterior=pilot, extend=True),
+        em.Width(at_most=3.0),
+        most_bases=30,
+        simulations=20,
+        surroundings=False,
+    )
+    found = plan.recommended
+    assert found is not None
+    assert found.bases > 6
+    assert found.challenges == 60
+    assert found.models == 2 * (found.bases - 6) * 60
+    assert "new ones beside those of the pilot" in recommendation(plan)
+    assert PlanChart.of(plan).along_bases
+    assert PlanChart.of(plan).draw().axes
+
+
+def test_correlations_of_a_pilot_are_kept_as_they_show_in_counts() -> None:
+    counts = em.AttackCounts(
+        false_positives=[10, 20, 15, 5],
+        trials_h0=50,
+        false_negatives=[20, 10, 18, 30],
+        trials_h1=50,
+    )
+    model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
+    posterior = em.estimate(counts, model)
+    truths = em.FromPilot(posterior=posterior).truths(500, rng=np.random.default_rng(1))
+    drawn = posterior.draws(500, rng=np.random.default_rng(1))
+    ratio = 1 + 49 * drawn["within_correlation"]
+    assert [truth.variance_ratio for truth in truths] == pytest.approx(ratio)
+    assert [truth.count_correlation for truth in truths] == pytest.approx(
+        50 * drawn["cross_correlation"] / ratio, abs=1e-6
+    )
+
+
+def test_dependent_attacks_are_refused() -> None:
+    counts = em.AttackCounts(
+        false_positives=[10, 20],
+        trials_h0=50,
+        false_negatives=[20, 10],
+        trials_h1=50,
+        groups=["a", "a"],
+    )
+    # Any posterior of such counts will do; this dependence is the quickest to estimate.
+    posterior = em.estimate(counts, em.AuditModel(delta=1e-3, dependence=IndependentRows()))
+    with pytest.raises(em.InputError, match="one attack a base"):
+        em.FromPilot(posterior=posterior)
+
+
+# --- the same for anybody ---------------------------------------------------------------------
+
+
+def test_same_seed_same_plan_for_any_number_of_workers() -> None:
+    def planned(workers: int, seed: int) -> dict[str, Any]:
+        found = em.plan_audit(
+            MODEL,
+            ASSUMED,
+            em.Width(at_most=4.0),
+            most_bases=6,
+            most_challenges=40,
+            simulations=20,
+            workers=workers,
+            seed=seed,
+            surroundings=False,
+        )
+        return described(found)
+
+    assert planned(1, 4) == planned(2, 4)
+    assert planned(1, 4)["designs"] != planned(1, 5)["designs"]
+
+
+# --- refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"probability": 1.0}, "expected 0 < probability < 1"),
+        ({"level": 0.0}, "expected 0 < level < 1"),
+        ({"simulations": 5}, "expected simulations >= 20"),
+        ({"most_bases": 3}, "expected most_bases >= 5"),
+        ({"most_challenges": 3}, "expected most_challenges >= 20"),
+        ({"models_per_second": 0.0}, "expected models_per_second > 0"),
+        ({"workers": 0}, "expected workers >= 1"),
+        ({"seed": -1}, "expected seed >= 0"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(em.InputError, match=message):
+        em.plan_audit(MODEL, ASSUMED, em.Width(at_most=1.0), **change)
+
+
+def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
+    with pytest.raises(em.InputError, match="expected a goal"):
+        em.plan_audit(MODEL, ASSUMED)
+    with pytest.raises(em.InputError, match="expected a goal"):
+        em.plan_audit(MODEL, ASSUMED, em.Width(at_most=1.0), em.Width(at_most=2.0))
+    with pytest.raises(em.InputError, match="model of the pilot"):
+        em.plan_audit(
+            em.AuditModel(delta=0.5), em.FromPilot(posterior=pilot), em.Width(at_most=1.0)
+        )
+    extended = em.FromPilot(posterior=pilot, extend=True)
+    with pytest.raises(em.InputError, match="above the 6 bases of the pilot"):
+        em.plan_audit(MODEL, extended, em.Width(at_most=1.0), most_bases=6)
+    fixed = em.AuditModel(delta=0.1, epsilon=em.Fixed(value=1.0))
+    with pytest.raises(em.InputError, match="nothing to plan"):
+        em.plan_audit(fixed, ASSUMED, em.Width(at_most=1.0))
+    for make in (
+        lambda: em.Assumed(epsilon=0.0, strength=0.5),
+        lambda: em.Assumed(epsilon=1.0, strength=1.5),
+        lambda: em.Assumed(epsilon=1.0, strength=0.5, count_correlation=1.0),
+        lambda: em.Width(at_most=0.0),
+        lambda: em.Settled(claim=-1.0),
+        lambda: em.SeparateShadows(shadows_h0=0, shadows_h1=1),
+    ):
+        with pytest.raises(em.InputError, match="expected"):
+            make()
