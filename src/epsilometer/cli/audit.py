@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsilometer import _files, _validate
-from epsilometer.cli import reporting, results
+from epsilometer.cli import looking, reporting, results
 from epsilometer.cli.options import (
     AllowUnconverged,
     AsJson,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from epsilometer.cli.audit_config import AuditConfig
     from epsilometer.inference.posterior import Posterior
     from epsilometer.measurement.engine import Measurement, Progress
+    from epsilometer.measurement.plan import Plan
     from epsilometer.measurement.store import Failure
 
 SECONDS_BETWEEN_LINES = 30
@@ -66,6 +67,14 @@ def audit(
             help="Go on with a store although the algorithm's source file has changed.",
         ),
     ] = False,
+    until_width: Annotated[
+        float | None,
+        typer.Option(
+            metavar="W",
+            help="Stop as soon as the interval of epsilon is at most W wide; the configuration's "
+            "challenge bases are then the most.",
+        ),
+    ] = None,
     show_config: Annotated[
         bool,
         typer.Option("--show-config", help="Print the configuration and audit nothing."),
@@ -97,6 +106,8 @@ def audit(
         check_name(executor)
     if workers is not None:
         _validate.whole_number("workers", workers)
+    if until_width is not None:
+        _validate.positive("until_width", until_width)
     if output is not None:
         results.check_output(output)
     wishes = reporting.Wishes.checked(
@@ -114,21 +125,35 @@ def audit(
         )
     wishes.check_claim(None if settings.claim is None else settings.claim.epsilon)
     execution = settings.file.execution
-    with _progress() as show, redirect_stdout(sys.stderr):
-        measurement = measure(
-            settings.plan,
-            settings.store,
-            executor=executor or execution.executor,
-            workers=workers or execution.workers,
-            retries=execution.retries if retries is None else retries,
-            accept_changed_code=accept_changed_code,
-            progress=show,
+
+    def measured(plan: Plan) -> Measurement:
+        with _progress() as show, redirect_stdout(sys.stderr):
+            return measure(
+                plan,
+                settings.store,
+                executor=executor or execution.executor,
+                workers=workers or execution.workers,
+                retries=execution.retries if retries is None else retries,
+                accept_changed_code=accept_changed_code,
+                progress=show,
+            )
+
+    def concluded(now: AuditConfig, measurement: Measurement) -> list[looking.Concluded]:
+        return [
+            _conclude(now, measurement, variant, losses, wishes)
+            for variant, losses in measurement.losses.items()
+        ]
+
+    stopping: looking.Stopping | None = None
+    if until_width is None:
+        measurement = measured(settings.plan)
+        _report_failures(measurement)
+        found = concluded(settings, measurement)
+    else:
+        settings, measurement, found, stopping = looking.measure_until(
+            settings, until_width, measured, concluded
         )
-    _report_failures(measurement)
-    found = [
-        _conclude(settings, measurement, variant, losses, wishes)
-        for variant, losses in measurement.losses.items()
-    ]
+        _report_failures(measurement)
     written = [] if output is None else [output]
     for variant, (posterior, summary, result, losses) in zip(
         measurement.losses, found, strict=True
@@ -139,7 +164,7 @@ def audit(
         origin = reporting.origin_of(summary, result.sweep())
         written += wishes.write(posterior, summary, origin, suffix=f"-{suffix}" if suffix else "")
     summaries = [summary for _, summary, _, _ in found]
-    _print(measurement, summaries, as_json=as_json, written=written)
+    _print(measurement, summaries, stopping, as_json=as_json, written=written)
     for posterior, summary, result, _ in found:
         for warning in result.warnings(settings.file.attack.target_alpha):
             results.warn(f"warning: {warning}")
@@ -148,16 +173,13 @@ def audit(
     return wishes.exit_code(trusted, summaries)
 
 
-Concluded = tuple["Posterior", dict[str, Any], "AttackResult", "Losses"]
-
-
 def _conclude(
     settings: AuditConfig,
     measurement: Measurement,
     variant: str,
     losses: Losses,
     wishes: reporting.Wishes,
-) -> Concluded:
+) -> looking.Concluded:
     """Attack and estimate one variant."""
     from epsilometer.cli.attack import describe
     from epsilometer.report.summary import summarise
@@ -218,6 +240,7 @@ def _write(
 def _print(
     measurement: Measurement,
     summaries: list[dict[str, Any]],
+    stopping: looking.Stopping | None,
     *,
     as_json: bool,
     written: list[Path],
@@ -246,6 +269,8 @@ def _print(
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
         text += summary_text(summary)
+    if stopping is not None:
+        text += "\n" + textwrap.fill(stopping.sentence, 80) + "\n"
     text += reporting.written_to(written)
     results.say(text)
 

@@ -23,6 +23,7 @@ from epsilometer.cli.calibrate import calibrate
 from epsilometer.cli.compare import compare
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
+from epsilometer.cli.plan import plan
 from epsilometer.cli.report import report
 from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
@@ -50,6 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command()(plan)
 app.command()(audit)
 app.command()(attack)
 app.command()(estimate)

@@ -1,0 +1,1 @@
+"""How large an audit must be: simulated audits, searched for the cheapest one that is large enough."""

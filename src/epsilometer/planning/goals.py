@@ -1,0 +1,105 @@
+"""What an audit is to reach, and what it costs to train its models."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from epsilometer import _validate
+from epsilometer.inference.verdict import Outcome, Thresholds
+
+LEAST_PROBABILITY = 1e-12
+"""Posterior probabilities are cut here before their odds are taken."""
+
+
+class Answer(NamedTuple):
+    """What a simulated audit found: the ends of its interval, and P(epsilon > claim) or NaN."""
+
+    low: float
+    high: float
+    above: float = math.nan
+
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True, kw_only=True)
+class Width:
+    """A credible interval of epsilon that is at most so wide; its level is the plan's."""
+
+    at_most: float
+
+    def __post_init__(self) -> None:
+        _validate.positive("at_most", self.at_most)
+
+    def margin(self, answer: Answer) -> float:
+        """log(wanted / found): at least 0 where the goal is reached, and smooth in the audit's size."""
+        return math.log(self.at_most / max(answer.width, 1e-300))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """PASS or FAIL on a claimed epsilon, whichever it is."""
+
+    claim: float
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    def __post_init__(self) -> None:
+        _validate.non_negative("claim", self.claim)
+
+    def margin(self, answer: Answer) -> float:
+        """How far the log odds of epsilon > claim are beyond the nearer threshold; >= 0 if settled."""
+        odds = _log_odds(answer.above)
+        below = _log_odds(self.thresholds.pass_at_most) - odds
+        return max(below, odds - _log_odds(self.thresholds.fail_at_least))
+
+    def outcome(self, answer: Answer) -> Outcome:
+        """The verdict of one simulated audit."""
+        return self.thresholds.outcome(answer.above)
+
+
+Goal = Width | Settled
+
+
+def _log_odds(probability: float) -> float:
+    inside = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
+    return math.log(inside) - math.log1p(-inside)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossFedModels:
+    """Every model is a challenge and a shadow of the rest: 2 models a challenge, one a hypothesis."""
+
+    @property
+    def models_per_challenge(self) -> int:
+        """Models for one challenge under each hypothesis."""
+        return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeparateShadows:
+    """Each challenge has shadow models of its own, under both hypotheses.
+
+    Examples
+    --------
+    >>> SeparateShadows(shadows_h0=10, shadows_h1=10).models_per_challenge
+    42
+    """
+
+    shadows_h0: int
+    shadows_h1: int
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("shadows_h0", self.shadows_h0)
+        _validate.whole_number("shadows_h1", self.shadows_h1)
+
+    @property
+    def models_per_challenge(self) -> int:
+        """The two challenged models, and the shadows of each."""
+        return 2 * (1 + self.shadows_h0 + self.shadows_h1)
+
+
+Cost = CrossFedModels | SeparateShadows

@@ -1,0 +1,369 @@
+"""Planning an audit: how many bases and challenges reach a goal, at what cost, and what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference.verdict import Outcome
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.priors import Fixed
+from epsilometer.planning.goals import Answer, Cost, CrossFedModels, Goal, Settled, Width
+from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario
+from epsilometer.planning.search import Search
+from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
+from epsilometer.planning.surroundings import (
+    Curve,
+    Floor,
+    StrongerAttack,
+    curve_bases,
+    curves,
+    floor_probability,
+    floor_widths,
+    look_around,
+    stronger_attack,
+)
+
+FloatArray = NDArray[np.float64]
+
+STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+"""Sizes are these times a power of ten."""
+
+FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedDesign:
+    """What simulations say of an audit of this size.
+
+    Attributes
+    ----------
+    bases, challenges
+        Challenge bases in all, and challenges a base under each hypothesis.
+    median_width, low_width, high_width
+        50 %, 10 % and 90 % quantiles of the widths of the interval of epsilon.
+    floor_width
+        The median width if every error rate were known: what more challenges cannot undercut.
+    probability, standard_error
+        Share of simulations that reached every goal, and its Monte Carlo standard error.
+    pass_share, fail_share
+        Verdicts on the claim; None without one.
+    models
+        Models to train, those of a pilot that is extended not counted.
+    hours
+        What they take at the given speed; None if none was given.
+    simulations
+        How many audits were simulated.
+    """
+
+    bases: int
+    challenges: int
+    median_width: float
+    low_width: float
+    high_width: float
+    floor_width: float
+    probability: float
+    standard_error: float
+    pass_share: float | None
+    fail_share: float | None
+    models: int
+    hours: float | None
+    simulations: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditPlan:
+    """A recommendation, the designs it was chosen from, and the limits of what challenges can do.
+
+    Attributes
+    ----------
+    recommended
+        The cheapest design found that reaches the goals with the probability asked for; None if no
+        design within the limits does, or nothing is needed.
+    designs
+        Every design that was simulated often enough to be quoted, cheapest first.
+    floors
+        For several numbers of bases, what would be left if their error rates were known.
+    prior_width
+        Width of the interval before any data.
+    stronger
+        What stronger attacks would do at the recommended, or else the largest, design.
+    most
+        The largest design that was allowed.
+    """
+
+    model: AuditModel
+    scenario: Scenario
+    goals: tuple[Goal, ...]
+    level: float
+    wanted_probability: float
+    recommended: PlannedDesign | None
+    designs: tuple[PlannedDesign, ...]
+    floors: tuple[Floor, ...]
+    curves: tuple[Curve, ...]
+    prior_width: float
+    stronger: StrongerAttack | None
+    most: Design
+    seed: int
+
+    @property
+    def width_goal(self) -> Width | None:
+        """The width asked for, if one was."""
+        return next((goal for goal in self.goals if isinstance(goal, Width)), None)
+
+    @property
+    def claim_goal(self) -> Settled | None:
+        """The claim to be settled, if there is one."""
+        return next((goal for goal in self.goals if isinstance(goal, Settled)), None)
+
+    @property
+    def nothing_needed(self) -> bool:
+        """Whether the prior alone is as narrow, or as sure of the claim, as is wanted."""
+        return _prior_suffices(self.model, self.goals, self.level)
+
+
+def plan_audit(
+    model: AuditModel,
+    scenario: Scenario,
+    *goals: Goal,
+    probability: float = 0.8,
+    level: float = 0.9,
+    cost: Cost | None = None,
+    models_per_second: float | None = None,
+    most_bases: int = 150,
+    most_challenges: int = 2000,
+    simulations: int = 100,
+    seed: int = 1,
+    workers: int = 1,
+    surroundings: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> AuditPlan:
+    """Find the cheapest audit that reaches every goal with a given probability, by simulation.
+
+    Parameters
+    ----------
+    model
+        What the audit will assume: delta, priors, likelihood.  A pilot's own model for a pilot.
+    scenario
+        ``Assumed(epsilon=..., strength=...)`` or ``FromPilot(posterior=...)``.  A pilot that is
+        extended fixes the number of challenges: its own, so that raising the number of bases is
+        all there is to do.
+    goals
+        ``Width(at_most=...)``, ``Settled(claim=...)``, or both.
+    probability
+        How often a simulated audit must reach all of them, in (0, 1).
+    level
+        Of the credible interval.
+    cost
+        Models a challenge takes; those of cross-feeding unless given.
+    models_per_second
+        Speed of training, for hours.
+    most_bases, most_challenges
+        The largest audit that is thought of.
+    simulations
+        Simulated audits of a design that is recommended; at least 20.
+    seed, workers
+        The same seed gives the same plan for any number of processes.
+    surroundings
+        Whether somewhat cheaper designs, those of about half and twice the size, and stronger
+        attacks are simulated too: it takes about twice as long.
+    progress
+        Told after each simulation how many there have been.
+
+    Examples
+    --------
+    >>> plan = plan_audit(
+    ...     AuditModel(delta=0.01), Assumed(epsilon=1.0, strength=0.5), Width(at_most=3.0),
+    ...     most_bases=10, most_challenges=100, simulations=20,
+    ... )
+    >>> plan.recommended.probability >= 0.8
+    True
+    """
+    checked = _checked(model, scenario, goals, probability, level, simulations, seed, workers)
+    probability, level = checked
+    most_bases = _validate.whole_number("most_bases", most_bases, least=FEWEST_BASES, most=5000)
+    most_challenges = _validate.whole_number(
+        "most_challenges", most_challenges, least=FEWEST_CHALLENGES, most=10**6
+    )
+    if models_per_second is not None:
+        models_per_second = _validate.positive("models_per_second", models_per_second)
+    candidates, old = _candidates(scenario, most_bases, most_challenges)
+    per_challenge = (cost or CrossFedModels()).models_per_challenge
+
+    def models(design: Design) -> int:
+        return (design.bases - old) * design.challenges * per_challenge
+
+    claim = next((goal.claim for goal in goals if isinstance(goal, Settled)), None)
+    setting = Setting(
+        model=model,
+        level=level,
+        claim=claim,
+        pilot=scenario.pilot,
+        most_bases=max(design.bases for design in candidates),
+        seed=seed,
+    )
+    truths = scenario.truths(simulations, rng=stream(seed, 0, TRUTHS))
+    most = max(candidates, key=lambda d: (d.bases, d.challenges))
+    designs: list[PlannedDesign] = []
+    found: Design | None = None
+    drawn: tuple[Curve, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    stronger: StrongerAttack | None = None
+    if not _prior_suffices(model, goals, level):
+        with simulator(setting, workers, progress) as run:
+            search = Search(
+                run=run,
+                truths=truths,
+                goals=goals,
+                probability=probability,
+                candidates=candidates,
+                cost=models,
+            )
+            found = search.cheapest()
+            if surroundings:
+                found = search.descend(found) if found else None
+                look_around(search, found or most)
+                stronger = stronger_attack(run, search, found or most)
+            shown = sorted(
+                (d for d in search.answers if search.closely(d)), key=lambda d: (models(d), d)
+            )
+            sizes = curve_bases(candidates, found or most)
+            widths = floor_widths(run, search, {d.bases for d in shown} | set(sizes))
+        designs = [
+            _planned(search, design, models(design), models_per_second, widths[design.bases])
+            for design in shown
+        ]
+        floors = tuple(
+            Floor(
+                bases=bases,
+                median_width=float(np.median(widths[bases])),
+                probability=floor_probability(widths[bases], goals),
+            )
+            for bases in sizes
+        )
+        drawn = curves(search, sizes)
+    return AuditPlan(
+        model=model,
+        scenario=scenario,
+        goals=tuple(goals),
+        level=level,
+        wanted_probability=probability,
+        recommended=next((d for d in designs if (d.bases, d.challenges) == found), None),
+        designs=tuple(designs),
+        floors=floors,
+        curves=drawn,
+        prior_width=_prior_width(model, level),
+        stronger=stronger,
+        most=most,
+        seed=seed,
+    )
+
+
+def _checked(
+    model: AuditModel,
+    scenario: Scenario,
+    goals: Sequence[Goal],
+    probability: float,
+    level: float,
+    simulations: int,
+    seed: int,
+    workers: int,
+) -> tuple[float, float]:
+    if isinstance(model.epsilon, Fixed):
+        raise InputError(
+            "expected a prior of epsilon, got a fixed value: there is nothing to plan."
+        )
+    if not isinstance(scenario, Assumed | FromPilot):
+        raise InputError(f"expected Assumed(...) or FromPilot(...), got scenario={scenario!r}.")
+    kinds = [type(goal) for goal in goals]
+    if not goals or not set(kinds) <= {Width, Settled} or len(set(kinds)) < len(kinds):
+        raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
+    if isinstance(scenario, FromPilot) and scenario.posterior.model != model:
+        raise InputError("expected the model of the pilot, got another one.")
+    probability = _validate.unit_interval("probability", probability)
+    if not 0 < probability < 1:
+        raise InputError(f"expected 0 < probability < 1, got probability={probability}.")
+    _validate.whole_number("simulations", simulations, least=20, most=100_000)
+    _validate.whole_number("seed", seed, least=0)
+    _validate.whole_number("workers", workers)
+    return probability, _validate.level(level)
+
+
+def sizes_between(least: int, most: int) -> list[int]:
+    """Round numbers from ``least`` to ``most``, both included.
+
+    Examples
+    --------
+    >>> sizes_between(5, 40)
+    [5, 7, 10, 15, 20, 30, 40]
+    """
+    round_numbers = {round(step * 10**power) for power in range(len(str(most))) for step in STEPS}
+    return sorted({size for size in round_numbers if least < size < most} | {least, most})
+
+
+def _candidates(
+    scenario: Scenario, most_bases: int, most_challenges: int
+) -> tuple[list[Design], int]:
+    """Designs to choose from, and how many of their bases are there already."""
+    pilot = scenario.pilot
+    if pilot is None:
+        bases, old = sizes_between(FEWEST_BASES, most_bases), 0
+        challenges = sizes_between(FEWEST_CHALLENGES, most_challenges)
+    else:
+        old = len(pilot)
+        if old >= most_bases:
+            raise InputError(
+                f"expected most_bases above the {old} bases of the pilot, "
+                f"got most_bases={most_bases}."
+            )
+        bases = [old + new for new in sizes_between(1, most_bases - old)]
+        challenges = [int(max(pilot.trials_h0.max(), pilot.trials_h1.max()))]
+    return [Design(n, many) for n in bases for many in challenges], old
+
+
+def _prior_width(model: AuditModel, level: float) -> float:
+    assert not isinstance(model.epsilon, Fixed)
+    low, high = model.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
+    return float(high - low)
+
+
+def _prior_suffices(model: AuditModel, goals: Sequence[Goal], level: float) -> bool:
+    above = math.nan
+    for goal in goals:
+        if isinstance(goal, Settled):
+            above = model.epsilon.probability_above(goal.claim)
+    prior = Answer(0.0, _prior_width(model, level), above)
+    return all(goal.margin(prior) >= 0 for goal in goals)
+
+
+def _planned(
+    search: Search, design: Design, models: int, speed: float | None, floor: FloatArray
+) -> PlannedDesign:
+    answers = search.answers[design]
+    low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
+    share, size = search.reached(design), len(answers)
+    claim = next((goal for goal in search.goals if isinstance(goal, Settled)), None)
+    verdicts = [] if claim is None else [claim.outcome(found) for found in answers]
+    # A share of 0 or 1 has an error too: that of one simulation more on the other side.
+    near = (share * size + 1) / (size + 2)
+    return PlannedDesign(
+        bases=design.bases,
+        challenges=design.challenges,
+        median_width=float(median),
+        low_width=float(low),
+        high_width=float(high),
+        floor_width=float(np.median(floor)),
+        probability=share,
+        standard_error=math.sqrt(near * (1 - near) / size),
+        pass_share=verdicts.count(Outcome.PASS) / size if claim else None,
+        fail_share=verdicts.count(Outcome.FAIL) / size if claim else None,
+        models=models,
+        hours=None if speed is None else models / speed / 3600,
+        simulations=size,
+    )

@@ -1,0 +1,156 @@
+"""What is taken to be true while an audit is planned: assumed values, or a pilot's posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Fixed
+
+FloatArray = NDArray[np.float64]
+
+
+class Truth(NamedTuple):
+    """One state of the world.
+
+    ``variance_ratio`` is 1 + (N - 1) tau, the variance of a count over that of a binomial, and
+    ``count_correlation`` is that of a base's two counts.  Both are held while the number N of
+    challenges varies: what shadow models share in cross-feeding fades as 1 / N, so tau and rho do not
+    stay but these two do.
+    """
+
+    epsilon: float
+    strength: float
+    variance_ratio: float = 1.0
+    count_correlation: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumed:
+    """Known values, as if the truth had been told.
+
+    Parameters
+    ----------
+    epsilon
+        The true epsilon, above 0.
+    strength
+        The true strength of the attacks, in [0, 1].
+    variance_ratio
+        Variance of a count over that of a binomial; above 0.
+    count_correlation
+        Correlation of the two counts of a base, in (-1, 1).
+
+    Examples
+    --------
+    >>> Assumed(epsilon=2.0, strength=0.5).truths(2, rng=np.random.default_rng(1))[0].epsilon
+    2.0
+    """
+
+    epsilon: float
+    strength: float
+    variance_ratio: float = 1.0
+    count_correlation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.positive("epsilon", self.epsilon)
+        _validate.unit_interval("strength", self.strength)
+        _validate.positive("variance_ratio", self.variance_ratio)
+        if not -1 < self.count_correlation < 1:
+            raise InputError(
+                "expected -1 < count_correlation < 1, "
+                f"got count_correlation={self.count_correlation}."
+            )
+
+    @property
+    def pilot(self) -> AttackCounts | None:
+        """There is none."""
+        return None
+
+    def truths(self, size: int, *, rng: np.random.Generator) -> list[Truth]:
+        """The same truth, so often."""
+        del rng
+        known = Truth(self.epsilon, self.strength, self.variance_ratio, self.count_correlation)
+        return [known] * size
+
+    def described(self) -> dict[str, object]:
+        """What is assumed, as plain values."""
+        return {
+            "assumed": {
+                "epsilon": self.epsilon,
+                "strength": self.strength,
+                "variance_ratio": self.variance_ratio,
+                "count_correlation": self.count_correlation,
+            }
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FromPilot:
+    """Truths drawn from the posterior of a pilot, so that the plan carries the pilot's uncertainty.
+
+    Parameters
+    ----------
+    posterior
+        The pilot's, by any engine.
+    extend
+        Whether the pilot's counts are part of the audit that is planned: its bases stay as they are
+        and others are added.  Otherwise the audit starts afresh.
+    """
+
+    posterior: Posterior
+    extend: bool = False
+
+    def __post_init__(self) -> None:
+        if self.posterior.counts.dependent:
+            raise InputError(
+                "expected a pilot with one attack a base, got groups of several: audits whose attacks "
+                "depend on each other cannot be planned."
+            )
+
+    @property
+    def pilot(self) -> AttackCounts | None:
+        """Counts that the planned audit starts from."""
+        return self.posterior.counts if self.extend else None
+
+    def truths(self, size: int, *, rng: np.random.Generator) -> list[Truth]:
+        """Draws from the pilot's posterior."""
+        model, counts = self.posterior.model, self.posterior.counts
+        drawn = self.posterior.draws(size, rng=rng)
+        for name, prior in (("epsilon", model.epsilon), ("strength", model.strength)):
+            if isinstance(prior, Fixed):
+                drawn[name] = np.full(size, prior.value)
+        ratio, correlation = np.ones(size), np.zeros(size)
+        if isinstance(model.likelihood, CorrelatedNormal):
+            tau, rho = drawn["within_correlation"], drawn["cross_correlation"]
+            challenges = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
+            # Next to the bound of tau rounding may leave 0 or less.
+            ratio = np.maximum(1 + (challenges - 1) * tau, np.finfo(float).eps)
+            bound = model.likelihood.cross_correlation_bound(counts, tau)
+            correlation = np.clip(rho / bound, -1.0, 1.0)
+        columns = (drawn["epsilon"], drawn["strength"], ratio, correlation)
+        return [Truth(*map(float, row)) for row in zip(*columns, strict=True)]
+
+    def described(self) -> dict[str, object]:
+        """The pilot in numbers."""
+        counts, low_high = self.posterior.counts, {}
+        for name in ("epsilon", "strength"):
+            low_high[name] = list(self.posterior.credible_interval(name, 0.9))
+        return {
+            "pilot": {
+                "bases": len(counts),
+                "largest_challenges": int(max(counts.trials_h0.max(), counts.trials_h1.max())),
+                "extended": self.extend,
+                **low_high,
+            }
+        }
+
+
+Scenario = Assumed | FromPilot

@@ -1,0 +1,181 @@
+"""A plan in sentences, as a table, and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from epsilometer._files import csv_text
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.planning.plan import AuditPlan, PlannedDesign
+
+NEAR_FLOOR = 1.15
+"""Widths up to this multiple of the floor: more challenges cannot narrow them further to speak of."""
+
+COLUMNS = (
+    "bases",
+    "challenges",
+    "median_width",
+    "low_width",
+    "high_width",
+    "floor_width",
+    "probability",
+    "standard_error",
+    "pass_share",
+    "fail_share",
+    "models",
+    "hours",
+    "simulations",
+)
+
+
+def recommendation(plan: AuditPlan) -> str:
+    """What to do, in one sentence."""
+    if plan.nothing_needed:
+        return (
+            f"Nothing needs to be measured: {_goal(plan)} is what the prior says before any data (its "
+            f"{100 * plan.level:g} % interval is {_number(plan.prior_width)} wide)."
+        )
+    found = plan.recommended
+    if found is None:
+        tried = (
+            f"{plan.most.bases:,} bases"
+            if len(plan.curves) == 0
+            else "audits of up to "
+            f"{plan.most.bases:,} bases with {plan.most.challenges:,} challenges each"
+        )
+        return (
+            f"No audit within the limits reaches {_goal(plan)} with probability "
+            f"{plan.wanted_probability:g}: {tried} do not."
+        )
+    added = ""
+    if plan.scenario.pilot is not None:
+        new = found.bases - len(plan.scenario.pilot)
+        added = f" ({new:,} new ones beside those of the pilot)"
+    return (
+        f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges each under "
+        f"either hypothesis: {found.models:,} models{_time(found)} reach {_goal(plan)} with "
+        f"probability {found.probability:.2f}, and the interval is likely to be "
+        f"{_number(found.median_width)} wide ({_number(found.low_width)} to "
+        f"{_number(found.high_width)} in 8 of 10 such audits)."
+    )
+
+
+def help_sentences(plan: AuditPlan) -> list[str]:
+    """What would help, and what would not: challenges, bases, stronger attacks."""
+    if plan.nothing_needed or not plan.designs:
+        return []
+    said = []
+    design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
+    floor = f"{_number(design.floor_width)} with {design.bases:,} bases"
+    if design.median_width <= NEAR_FLOOR * design.floor_width:
+        said.append(
+            f"More challenges no longer help: were every error rate known, the width would still be "
+            f"{floor}; only more bases or a stronger attack would narrow it."
+        )
+    else:
+        said.append(f"More challenges can narrow the interval to {floor} at best, its floor.")
+    short = [
+        floor
+        for floor in plan.floors
+        if floor.probability is not None and floor.probability < plan.wanted_probability
+    ]
+    if short and plan.width_goal is not None:
+        most = max(short, key=lambda each: each.bases)
+        said.append(
+            f"With {most.bases:,} bases or fewer no number of challenges reaches a width of "
+            f"{plan.width_goal.at_most:g} often enough."
+        )
+    if plan.stronger is not None:
+        said.append(
+            f"Attacks of strength {plan.stronger.strength:g} would make the interval of "
+            f"{design.bases:,} x {design.challenges:,} about "
+            f"{_number(plan.stronger.median_width)} wide instead of {_number(design.median_width)}."
+        )
+    if isinstance(plan.model.likelihood, CorrelatedNormal):
+        said.append(
+            "Widths are of the correlated likelihood at the engine's first resolution, good to 5 %."
+        )
+    return said
+
+
+def table(plan: AuditPlan) -> str:
+    """The designs in 80 columns, the recommended one marked."""
+    verdicts = plan.claim_goal is not None
+    head = f"  {'bases':>6} {'challenges':>10}  {'width (10-90 %)':<19} {'floor':>6} {'reached':>9}"
+    head += (
+        f" {'PASS':>5} {'FAIL':>5} {'models':>10}" if verdicts else f" {'models':>11} {'hours':>7}"
+    )
+    lines = [head]
+    for design in plan.designs:
+        mark = "*" if design == plan.recommended else " "
+        spread = f"{_number(design.low_width)}-{_number(design.high_width)}"
+        line = (
+            f"{mark} {design.bases:>6,} {design.challenges:>10,}  "
+            f"{_number(design.median_width):<5} ({spread + ')':<12} "
+            f"{_number(design.floor_width):>6} "
+            f"{design.probability:.2f}\u00b1{design.standard_error:.2f}"
+        )
+        if verdicts:
+            line += f" {design.pass_share:5.2f} {design.fail_share:5.2f} {design.models:>10,}"
+        else:
+            hours = "" if design.hours is None else _number(design.hours)
+            line += f" {design.models:>11,} {hours:>7}"
+        lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def described(plan: AuditPlan) -> dict[str, Any]:
+    """The whole plan as plain values."""
+    return {
+        "recommendation": recommendation(plan),
+        "what_helps": help_sentences(plan),
+        "nothing_needed": plan.nothing_needed,
+        "wanted": {
+            "width": None if plan.width_goal is None else plan.width_goal.at_most,
+            "claim": None if plan.claim_goal is None else plan.claim_goal.claim,
+            "probability": plan.wanted_probability,
+            "level": plan.level,
+        },
+        "scenario": plan.scenario.described(),
+        "model": {
+            "delta": plan.model.delta,
+            "likelihood": type(plan.model.likelihood).__name__,
+            "epsilon_prior": repr(plan.model.epsilon),
+            "strength_prior": repr(plan.model.strength),
+        },
+        "recommended": None if plan.recommended is None else asdict(plan.recommended),
+        "designs": [asdict(design) for design in plan.designs],
+        "floors": [asdict(floor) for floor in plan.floors],
+        "stronger_attack": None if plan.stronger is None else asdict(plan.stronger),
+        "prior_width": plan.prior_width,
+        "most": {"bases": plan.most.bases, "challenges": plan.most.challenges},
+        "seed": plan.seed,
+    }
+
+
+def designs_csv(designs: Sequence[PlannedDesign]) -> str:
+    """The table as CSV, all its numbers in full."""
+    rows = [["" if (v := getattr(d, name)) is None else v for name in COLUMNS] for d in designs]
+    return csv_text(COLUMNS, rows)
+
+
+def _goal(plan: AuditPlan) -> str:
+    parts = []
+    if plan.width_goal is not None:
+        parts.append(
+            f"a {100 * plan.level:g} % interval of epsilon at most {plan.width_goal.at_most:g} wide"
+        )
+    if plan.claim_goal is not None:
+        parts.append(f"a verdict on the claim of {plan.claim_goal.claim:g}")
+    return " and ".join(parts)
+
+
+def _time(design: PlannedDesign) -> str:
+    return "" if design.hours is None else f" ({_number(design.hours)} h)"
+
+
+def _number(value: float) -> str:
+    """Three significant digits, without an exponent where one is not needed."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
