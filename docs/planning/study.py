@@ -35,6 +35,7 @@ from epsilometer.planning.plan import plan_audit
 from epsilometer.planning.scenarios import FromPilot
 
 HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "how-to" / "planning.md"
 AUDITS = 100
 SIMULATIONS = 24
 NEAR = 0.2
@@ -144,6 +145,32 @@ def summary(case: Case, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def with_table(page: str) -> str:
+    """The page with the table of the committed results between its marks."""
+    found = json.loads((HERE / "study.json").read_text(encoding="utf-8"))["summary"]
+    lines = [
+        "| truth | pilots | more was needed | within 20 % of planned | in the planned 10 to 90 % "
+        "| reached the width | found / planned, 5, 50, 95 % |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for case in found:
+        done = case["carried_out"]
+        ratio = ", ".join(f"{value:.2f}" for value in case["ratio_5_50_95"])
+        shares = [
+            f"{case[name]} ({100 * case[name] / done:.0f} %)"
+            for name in (
+                "within_20_percent",
+                "within_planned_10_to_90",
+                "reached_the_wanted_width",
+            )
+        ]
+        name = case["case"].split(",")[0]
+        lines.append(f"| {name} | {case['audits']} | {done} | {' | '.join(shares)} | {ratio} |")
+    begin = page.index("<!-- table -->\n") + len("<!-- table -->\n")
+    table = "\n".join(lines) + "\n"
+    return page[:begin] + table + page[page.index("<!-- end -->", begin) :]
+
+
 def main() -> None:
     """Run what is missing, then write study.json."""
     parser = argparse.ArgumentParser()
@@ -184,6 +211,8 @@ def main() -> None:
     }
     text = json.dumps(result, indent=1) + "\n"
     _files.replace(wanted.output, lambda path: path.write_text(text, encoding="utf-8"))
+    if wanted.output == HERE / "study.json":
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     if not wanted.finished:
         wanted.store.unlink(missing_ok=True)
 

@@ -278,6 +278,7 @@ def test_p_values_are_uniform_where_replicates_are_drawn_like_the_counts() -> No
     assert kstest(wrong["mean advantage"], "uniform").pvalue < LEVEL
 
 
+@pytest.mark.slow
 def test_small_p_values_are_not_more_frequent_than_they_should_be() -> None:
     """The posterior has seen the counts, so p-values may be too large but not too small."""
     rng = np.random.default_rng(12)

@@ -67,8 +67,8 @@ CORRELATED = AuditModel(
     ("name", "engine", "replicates"),
     [
         pytest.param("binomial", _exact, 30, id="binomial-exact"),
-        pytest.param("binomial", _mcmc, 10, id="binomial-mcmc"),
-        pytest.param("correlated", _exact, 6, id="correlated-exact"),
+        pytest.param("binomial", _mcmc, 10, id="binomial-mcmc", marks=pytest.mark.slow),
+        pytest.param("correlated", _exact, 6, id="correlated-exact", marks=pytest.mark.slow),
         pytest.param("correlated", _mcmc, 10, id="correlated-mcmc"),
         pytest.param("binomial", _exact, 1000, id="binomial-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _mcmc, 200, id="binomial-mcmc-long", marks=pytest.mark.slow),

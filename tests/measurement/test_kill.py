@@ -189,6 +189,7 @@ def test_one_of_two_dask_workers_is_killed(
     assert set(noted(log)) == set(wanted.tasks())
 
 
+@pytest.mark.slow
 def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> None:
     # The scheduler knows that the losses are there, but the only worker that has them is gone.
     folder = tmp_path / "cluster"
@@ -278,7 +279,15 @@ def test_the_limit_is_the_childs_alone() -> None:
 # --- Ctrl-C ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("executor", ["serial", "threads", "processes", "dask"])
+@pytest.mark.parametrize(
+    "executor",
+    [
+        "serial",
+        pytest.param("threads", marks=pytest.mark.slow),
+        "processes",
+        pytest.param("dask", marks=pytest.mark.slow),
+    ],
+)
 def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
     options = [*OPTIONS[:4], "--seconds", "0.02"]

@@ -670,6 +670,7 @@ def test_hostile_names_run_nothing(opened: Open) -> None:
 # --- many bases --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_thousand_bases_open_in_seconds(browser: Browser, shelf: Shelf) -> None:
     path = shelf.path(many)
     start = time.monotonic()

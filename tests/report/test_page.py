@@ -281,6 +281,7 @@ def test_curves_must_be_of_the_same_bases() -> None:
         gather(exact(), origin=Origin(curves=swept))
 
 
+@pytest.mark.slow
 def test_same_evidence_same_page(tmp_path: Path) -> None:
     posterior = exact()
     for name in ("a", "b"):
