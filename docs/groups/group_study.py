@@ -48,15 +48,15 @@ class Cell:
 
 CELLS = {
     "scattered, MCMC": Cell(
-        model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=200
+        model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=150
     ),
     "scattered, exact": Cell(
-        model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=100
+        model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=60
     ),
     "uniform scatter, MCMC": Cell(
-        model=UNIFORM, engine="mcmc", groups=5, members=4, trials=100, runs=100
+        model=UNIFORM, engine="mcmc", groups=5, members=4, trials=100, runs=60
     ),
-    "pooled, exact": Cell(model=POOLED, engine="exact", groups=5, members=4, trials=2000, runs=100),
+    "pooled, exact": Cell(model=POOLED, engine="exact", groups=5, members=4, trials=2000, runs=60),
 }
 
 

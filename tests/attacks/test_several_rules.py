@@ -65,7 +65,21 @@ def test_challenges_without_a_p_value_were_never_made() -> None:
     p = np.array([[0.01, np.nan, 0.5, 0.02, np.nan, 0.9]])
     counts = em.deal_counts(rules(result_of(p, p), 0.1, 0.2))
     assert counts.trials_h0.tolist() == [2, 2]
-    assert counts.false_positives.tolist() == [2, 0]  # of .01, .02 and of .5, .9
+    assert counts.false_positives.tolist() == [1, 1]  # of .01, .5 and of .02, .9
+
+
+def test_a_value_that_one_statistic_lacks_does_not_move_the_others() -> None:
+    p = np.linspace(0.01, 0.99, 12)[None]
+    holed = p.copy()
+    holed[0, 2] = np.nan
+    both = [
+        em.Rule(result=result_of(p, p), target_alpha=0.5),
+        em.Rule(result=result_of(holed, holed, statistic="logit"), target_alpha=0.5),
+    ]
+    counts = em.deal_counts(both)
+    # The third challenge was not the second rule's, so that rule loses none.
+    assert counts.trials_h0.tolist() == [6, 6]
+    assert em.deal_counts(both[::-1]).trials_h0.tolist() == [5, 6]
 
 
 def test_a_rule_without_challenges_has_no_row() -> None:

@@ -36,6 +36,7 @@ def test_a_config_of_ones_own_can_be_shown(
     assert capsys.readouterr().out == "# mine\n"
 
 
+@pytest.mark.slow
 def test_its_models_tell_members_from_others(tmp_path: Path) -> None:
     """A small part of it: without noise, points that were trained on have lower losses."""
     config = em.read_audit(DEFAULT, folder=tmp_path)

@@ -141,6 +141,7 @@ def test_thresholds_are_options(counts: Path, capsys: pytest.CaptureFixture[str]
     assert summary["verdict"]["pass_at_most"] == pytest.approx(above + 0.01)
 
 
+@pytest.mark.slow
 def test_a_result_that_must_not_be_quoted_has_no_verdict(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

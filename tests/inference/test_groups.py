@@ -113,6 +113,37 @@ def test_a_groups_likelihood_is_that_of_the_slow_twin(
     assert ours(counts, *at, scatter) == pytest.approx(slow, abs=TWIN_TOLERANCE)
 
 
+def test_members_with_very_different_trials() -> None:
+    """The small spread is below the noise of one member and above that of the others."""
+    counts = em.AttackCounts(
+        false_positives=[20, 30, 1],
+        trials_h0=[400, 400, 10],
+        false_negatives=[100, 130, 4],
+        trials_h1=[400, 400, 10],
+        groups=["a"] * 3,
+    )
+    at = (3.0, 0.01, 0.2, 0.01)
+    slow = twin(counts, *at, NORMAL)
+    assert ours(counts, *at, NORMAL) == pytest.approx(slow, abs=2 * TWIN_TOLERANCE)
+
+
+def test_a_thin_region_keeps_its_likelihood() -> None:
+    """As epsilon goes to 0 at a corner nearly all scatter is cut away, and the quotient stays."""
+    counts = grouped([5, 5], [95, 95], 100, ["a", "a"])
+    found = [ours(counts, epsilon, 0.0, 0.2, 0.05, NORMAL) for epsilon in (0.01, 0.001, 0.0001)]
+    assert found[1:] == pytest.approx([found[0]] * 2, abs=0.02)
+
+
+@pytest.mark.slow
+def test_members_that_scatter_beyond_the_prior_of_the_spread() -> None:
+    counts = grouped([20, 180] * 4, [100] * 8, 200, ["a"] * 8)
+    posterior = em.estimate(counts, replace(MODEL, epsilon=em.Fixed(value=4.0)))
+    # The first grid ends at .22, where the prior has 1e-5 left.
+    assert posterior.quantile("spread", 0.95) > 0.23
+    sampled = mcmc(replace(MODEL, epsilon=em.Fixed(value=4.0)), counts)
+    assert posterior.median("spread") == pytest.approx(sampled.median("spread"), rel=0.05)
+
+
 def test_without_the_normalising_constant_the_twin_disagrees() -> None:
     x, y, trials, at = TWIN_CASES[0]
     counts = grouped(x, y, trials, ["a"] * len(x))

@@ -225,6 +225,7 @@ def speaks_for_its_maker(weak: em.AuditModel, strong: em.AuditModel) -> bool:
     return one < 0 < two
 
 
+@pytest.mark.slow
 def test_evidence_is_for_the_strength_that_made_the_data() -> None:
     weak = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.0))
     strong = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))

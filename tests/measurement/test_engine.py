@@ -317,6 +317,7 @@ print(json.dumps([len(measured.only), peak() - before]))
 """
 
 
+@pytest.mark.slow
 def test_memory_of_many_models(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],

@@ -131,7 +131,7 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
 TWENTY = pytest.param(20, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("kills", [6, TWENTY])
+@pytest.mark.parametrize("kills", [3, TWENTY])
 @pytest.mark.parametrize(
     ("executor", "until"),
     [("serial", 0.5), pytest.param("threads", 0.6, marks=pytest.mark.slow), ("processes", 1.8)],

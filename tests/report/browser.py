@@ -236,7 +236,7 @@ def exact() -> Evidence:
 def chains() -> Evidence:
     """Chains too short to be believed."""
     settings = em.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
-    return gather(em.estimate(SIX, em.AuditModel(delta=0.01), settings), claim=2.0)
+    return gather(em.estimate(SIX, em.AuditModel(delta=0.01), settings), claim=2.0, compare=False)
 
 
 def correlated() -> Evidence:
@@ -251,12 +251,12 @@ def one_base() -> Evidence:
     counts = em.AttackCounts(
         false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
     )
-    return gather(em.estimate(counts, em.AuditModel(delta=0.01)))
+    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), compare=False)
 
 
 def fixed_strength() -> Evidence:
     model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5))
-    return gather(em.estimate(SIX, model), claim=0.5, level=0.8)
+    return gather(em.estimate(SIX, model), claim=0.5, level=0.8, compare=False)
 
 
 def fixed_epsilon() -> Evidence:
@@ -293,7 +293,9 @@ def hostile() -> Evidence:
         warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
         curves=result.sweep(),
     )
-    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=0.2, origin=origin)
+    return gather(
+        em.estimate(counts, em.AuditModel(delta=0.01)), claim=0.2, origin=origin, compare=False
+    )
 
 
 def many() -> Evidence:
@@ -305,7 +307,7 @@ def many() -> Evidence:
         false_negatives=np.tile(rng.binomial(100, 0.6, 40), 50),
         trials_h1=100,
     )
-    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=30.0)
+    return gather(em.estimate(counts, em.AuditModel(delta=0.01)), claim=30.0, compare=False)
 
 
 KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)

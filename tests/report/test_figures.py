@@ -458,6 +458,7 @@ def check_panels(chart: Chart) -> None:
         assert isinstance(panel["square"], bool)
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) -> None:
     swept, used = curves()
     posterior = em.estimate(used, em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal()))

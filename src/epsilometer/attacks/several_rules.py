@@ -101,5 +101,9 @@ def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
 
 
 def _dealt(p_values: NDArray[np.float64], number: int, rules: int) -> NDArray[np.float64]:
-    """The challenges of one rule; those without a p-value were never made."""
-    return p_values[~np.isnan(p_values)][number::rules]
+    """The challenges of one rule; those without a p-value were never made.
+
+    By position, so that a challenge that one statistic has no value for does not move the others.
+    """
+    mine = p_values[number::rules]
+    return mine[~np.isnan(mine)]

@@ -82,6 +82,8 @@ def draw_groups(
         raise InputError("expected a dependence with a prior of the spread to draw from.")
     if isinstance(model.epsilon, Fixed) or isinstance(model.strength, Fixed):
         raise InputError("expected priors to draw from, got a fixed value.")
+    if members < 2 or not isinstance(model.likelihood, IndependentBinomial):
+        raise InputError("expected binomial counts in groups of at least two members.")
     truth = {
         "epsilon": float(model.epsilon.sample(1, rng=rng)[0]),
         "strength": float(model.strength.sample(1, rng=rng)[0]),

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 STDIN = STDOUT = "-"
 METHODS = "likelihood-ratio|pooled-variance|offline|threshold"
 MOST_ROWS = 40
+CROSS_FED = (
+    "models are cross-fed, so the rules of a base share shadow models: groups model how their rates "
+    "depend, not that their counts do, and the interval comes out somewhat too narrow; --shadows, or "
+    "one rule with --likelihood correlated, does not have that."
+)
 
 
 def attack(
@@ -82,6 +87,7 @@ def attack(
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files
+    from epsilometer.measurement.designs import MeasureMIAFast
     from epsilometer.model import counts_files
 
     rates = _rates(target_alpha)
@@ -97,7 +103,8 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        return _several(attacked, rates, output=output, as_json=as_json)
+        cross_fed = isinstance(design, MeasureMIAFast)
+        return _several(attacked, rates, output=output, as_json=as_json, cross_fed=cross_fed)
     result, alpha = attacked[0], rates[0]
     counts = result.counts(alpha)
     if curves is not None:
@@ -124,16 +131,22 @@ def _rates(text: str) -> list[float]:
     rates = []
     for part in text.split(","):
         try:
-            rates.append(target_rate(float(part)))
+            number = float(part)
         except ValueError:
             raise InputError(
                 f"--target-alpha: expected rates in (0, 1), got {_files.shown(part)}."
             ) from None
+        rates.append(target_rate(number))
     return rates
 
 
 def _several(
-    attacked: Sequence[AttackResult], rates: Sequence[float], *, output: str | None, as_json: bool
+    attacked: Sequence[AttackResult],
+    rates: Sequence[float],
+    *,
+    output: str | None,
+    as_json: bool,
+    cross_fed: bool,
 ) -> int:
     """Deal the challenges out to all combinations of statistic and rate, and print the counts."""
     from epsilometer.attacks.several_rules import Rule, deal_counts
@@ -148,6 +161,8 @@ def _several(
         for rule in rules
         for warning in rule.result.warnings(rule.target_alpha)
     ]
+    if cross_fed:
+        warnings.append(CROSS_FED)
     if as_json:
         found = {
             "rules": [rule.label for rule in rules],

@@ -72,8 +72,8 @@ def sweep(
     report: Callable[[str], None],
 ) -> Sweep:
     """Posteriors of epsilon at increasing deltas."""
-    correlated = isinstance(model.likelihood, CorrelatedNormal)
-    tolerance = settings.tolerance or (1e-2 if correlated else 1e-3)
+    planar = isinstance(model.likelihood, CorrelatedNormal) or model.scatters(counts)
+    tolerance = settings.tolerance or (1e-2 if planar else 1e-3)
     settings = replace(settings, tolerance=tolerance)
     solver: Solver
     if model.scatters(counts):

@@ -14,8 +14,8 @@ grid of averages.  The product of h over the members is then integrated over rin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,15 @@ SEARCH_POINTS = 400
 """Averages, one rate at a time, among which the window of a group is sought."""
 
 MOST_GAIN = 1.5
-"""A member's Z is at least about 1/4, so cutting the scatter moves its log likelihood by less."""
+"""How far cutting the scatter may move a member's log likelihood from one average to another: inside the
+region Z changes by a factor of about 4, from a corner to the middle."""
 
 BESIDE_EDGE = 2
 """Points beyond an edge that the polynomial in the edge's own cell is made of."""
 
 LEAST_KEPT = 1e-3
-"""Of the scatter inside the region: an average with less is three spreads outside of it."""
+"""Of the scatter inside the region, as a part of the most that averages beside it keep: with less an
+average is three spreads outside."""
 
 TINY = 1e-290
 
@@ -167,45 +169,50 @@ class ScatteredGroup:
             )
             for x, n0, y, n1 in distinct
         ]
-        finest = max(axis.typical_cell for pair in self._members for axis in pair)
-        self._spread = np.maximum(spread, SMALLEST_SPREAD * finest)
-        self._share = spread / self._spread
+        # Each member has a smallest spread of its own; rounded, so that a few serve all members.
+        self._floors = [_rounded_up(SMALLEST_SPREAD * _cell(pair)) for pair in self._members]
+        self._spreads = {floor: np.maximum(spread, floor) for floor in set(self._floors)}
+        self._shares = {floor: spread / wide for floor, wide in self._spreads.items()}
         windows = [
             self._windows([pair[side] for pair in self._members], accuracy) for side in (0, 1)
         ]
         self.grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
+        rates = (self.grid.alpha, self.grid.beta)
         self._means = [
-            (self._kernel(x.edges, self.grid.alpha), self._kernel(y.edges, self.grid.beta))
-            for x, y in self._members
+            tuple(
+                self._kernel(axis.edges, points, self._spreads[floor])
+                for axis, points in zip(pair, rates, strict=True)
+            )
+            for pair, floor in zip(self._members, self._floors, strict=True)
         ]
-        self._area = [
-            _area_cells(points, scatter.reach * self._spread, accuracy.cells)
-            for points in (self.grid.alpha, self.grid.beta)
-        ]
-        self._area_means = [
-            self._kernel(edges, points)
-            for edges, points in zip(self._area, (self.grid.alpha, self.grid.beta), strict=True)
-        ]
+        self._areas = {}
+        for floor, wide in self._spreads.items():
+            edges = [_area_cells(points, scatter.reach * wide, accuracy.cells) for points in rates]
+            means = tuple(
+                self._kernel(one, points, wide) for one, points in zip(edges, rates, strict=True)
+            )
+            self._areas[floor] = (edges, means)
+        self._still: dict[int, FloatArray] = {}
         self._log_constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
 
-    def _kernel(self, edges: FloatArray, points: FloatArray) -> FloatArray:
+    def _kernel(self, edges: FloatArray, points: FloatArray, spread: FloatArray) -> FloatArray:
         """Means of the scatter over cells: (spread, point, cell); edges (cell + 1) or a row a spread."""
-        spread = self._spread[:, None, None]
         edges = edges if edges.ndim == 2 else edges[None]
-        z = (edges[:, None, :] - points[:, :, None]) / spread
+        z = (edges[:, None, :] - points[:, :, None]) / spread[:, None, None]
         return np.diff(self._scatter.distribution(z), axis=2) / np.diff(edges, axis=1)[:, None, :]
 
     def _windows(self, axes: list[_Axis], accuracy: GroupAccuracy) -> FloatArray:
         """Angles (spread, 2) outside of which no average of this rate has any likelihood."""
-        reach = self._scatter.reach * float(self._spread.max())
+        reach = self._scatter.reach * max(float(wide.max()) for wide in self._spreads.values())
         low = max(min(float(axis.edges[0]) for axis in axes) - reach, 0.0)
         high = min(max(float(axis.edges[-1]) for axis in axes) + reach, 1.0)
         ends = np.arcsin(np.sqrt([low, high]))
         angle = np.linspace(ends[0], ends[1], SEARCH_POINTS)
-        points = np.broadcast_to(np.sin(angle) ** 2, (len(self._spread), SEARCH_POINTS))
+        size = len(self._spreads[self._floors[0]])
+        points = np.broadcast_to(np.sin(angle) ** 2, (size, SEARCH_POINTS))
         logs = np.zeros(points.shape)
-        for axis, times in zip(axes, self._multiplicity, strict=True):
-            one = self._kernel(axis.edges, points) @ axis.masses
+        for axis, floor, times in zip(axes, self._floors, self._multiplicity, strict=True):
+            one = self._kernel(axis.edges, points, self._spreads[floor]) @ axis.masses
             logs += times * np.log(np.maximum(one, TINY))
         depth = 0.5 * accuracy.reach**2 + MOST_GAIN * float(self._multiplicity.sum())
         alive = logs > logs.max(axis=1, keepdims=True) - depth
@@ -220,37 +227,40 @@ class ScatteredGroup:
     def density(self, epsilon: float, delta: float) -> Density:
         """The likelihood of the average, all members together, cut to R(epsilon, delta)."""
         total = np.full(self.grid.theta.shape + self.grid.phi.shape[1:], self._log_constant)
-        number = float(self._multiplicity.sum())
-        areas = _cut_areas(self._area[0], self._area[1], epsilon, delta)
-        kept = _sandwich(self._area_means, areas)
-        total -= number * np.log(np.maximum(kept, LEAST_KEPT))
-        for (x, y), means, times in zip(
-            self._members, self._means, self._multiplicity, strict=True
-        ):
+        kept = {}
+        for floor, (edges, means) in self._areas.items():
+            share = _sandwich(means, _cut_areas(edges[0], edges[1], epsilon, delta))
+            # Relative to the line: where the region is thin, all of it keeps little.
+            known = share > LEAST_KEPT * share.max(axis=-1, keepdims=True)
+            kept[floor] = np.log(np.maximum(share, TINY)), known
+        for number, (x, y) in enumerate(self._members):
+            floor, times = self._floors[number], self._multiplicity[number]
             masses = _cut_masses(x, y, epsilon, delta)
-            total += times * np.log(np.maximum(_sandwich(means, masses), TINY))
-        total = _continued(total, kept > LEAST_KEPT)
-        small = np.flatnonzero(self._share < 1)
-        if len(small):
-            share = self._share[small, None, None]
-            total[small] = share * total[small] + (1 - share) * self._without_spread[small]
+            logs = np.log(np.maximum(_sandwich(self._means[number], masses), TINY))
+            logs = _continued(logs - kept[floor][0], kept[floor][1])
+            small = np.flatnonzero(self._shares[floor] < 1)
+            if len(small):
+                share = self._shares[floor][small, None, None]
+                logs[small] = (
+                    share * logs[small] + (1 - share) * self._without_spread(number)[small]
+                )
+            total += times * logs
         total += _log_jacobian(self.grid.theta)[:, :, None] + _log_jacobian(self.grid.phi)[:, None]
         total[self._far_outside(epsilon, delta)] = -np.inf
         return Density.of(self.grid, total)
 
-    @cached_property
-    def _without_spread(self) -> FloatArray:
-        """The log likelihood of averages that all members share: (spread, theta, phi)."""
-        with np.errstate(divide="ignore"):
+    def _without_spread(self, number: int) -> FloatArray:
+        """The log likelihood of a member that is its average: (spread, theta, phi)."""
+        if number not in self._still:
             sides = [
-                sum(
-                    times * _log_beta_density(pair[side].count, pair[side].trials, points)
-                    for pair, times in zip(self._members, self._multiplicity, strict=True)
+                _log_beta_density(axis.count, axis.trials, points)
+                for axis, points in zip(
+                    self._members[number], (self.grid.alpha, self.grid.beta), strict=True
                 )
-                for side, points in enumerate((self.grid.alpha, self.grid.beta))
             ]
-        logs = sides[0][:, :, None] + sides[1][:, None, :] + self._log_constant
-        return np.asarray(np.maximum(logs, -1e4))
+            logs = sides[0][:, :, None] + sides[1][:, None, :]
+            self._still[number] = np.maximum(logs, -1e4)
+        return self._still[number]
 
     def _far_outside(self, epsilon: float, delta: float) -> NDArray[np.bool_]:
         """Averages beyond R(epsilon, delta) and not next to its edge, where polynomials need them.
@@ -303,6 +313,16 @@ class PooledGroup:
 Group = ScatteredGroup | PooledGroup
 
 
+def _cell(pair: tuple[_Axis, _Axis]) -> float:
+    """The typical cell of a member's grid, the wider of its two sides."""
+    return max(axis.typical_cell for axis in pair)
+
+
+def _rounded_up(value: float) -> float:
+    """To a power of the root of 2."""
+    return float(2.0 ** (np.ceil(2 * np.log2(value)) / 2))
+
+
 def _continued(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
     """Values along the last axis, beyond the outermost known ones as they are there."""
     count = values.shape[-1]
@@ -317,9 +337,7 @@ def _log_jacobian(angle: FloatArray) -> FloatArray:
     return np.log(np.maximum(np.sin(2 * angle), TINY))
 
 
-def _sandwich(
-    means: tuple[FloatArray, FloatArray] | list[FloatArray], cells: FloatArray
-) -> FloatArray:
+def _sandwich(means: Sequence[FloatArray], cells: FloatArray) -> FloatArray:
     """Sum over cells: (spread, alpha point, cell) x (cell, cell) x (spread, beta point, cell)."""
     return np.asarray(means[0] @ cells @ means[1].transpose(0, 2, 1))
 

@@ -85,6 +85,9 @@ def _normal_below(z: float) -> float:
 @njit(nogil=True, cache=True)
 def _kept_normal(a: float, b: float, epsilon: float, delta: float, spread: float) -> float:
     """Probability that normal scatter around (a, b) stays in R(epsilon, delta)."""
+    # R is symmetric: on this side of the diagonals its edge is flat along alpha, on the other steep.
+    if (b > a) == (a + b < 1):
+        a, b = b, a
     reach = REACH * spread
     if (
         inside(a - reach, b - reach, epsilon, delta)
@@ -170,7 +173,8 @@ def log_kept(
         kept = _kept_normal(a, b, epsilon, delta, spread)
     else:
         kept = _kept_uniform(a, b, epsilon, delta, spread)
-    return math.log(kept) if kept > 0 else -math.inf
+    # Never -inf: as a divisor it would make any move look good.
+    return math.log(kept) if kept > 0 else -700.0
 
 
 @njit(nogil=True, cache=True)

@@ -88,4 +88,9 @@ def refined(
     middles = 0.5 * (grid.breaks[:-1] + grid.breaks[1:])[kept]
     split = left[kept] > 0.02
     breaks = np.sort(np.append(grid.breaks[kept.start : kept.stop + 1], middles[split]))
+    if kept.stop == len(half) and breaks[-1] < LARGEST_SPREAD:
+        # The prior all but ended here; the data may not have heard of it.
+        breaks = np.append(breaks, min(2 * breaks[-1], LARGEST_SPREAD))
+    if kept.start == 0 and breaks[0] > 0:
+        breaks = np.append(0.0, breaks)
     return spread_grid(prior, breaks, count)

@@ -180,7 +180,7 @@ def plan_audit(
     --------
     >>> plan = plan_audit(
     ...     AuditModel(delta=0.01), Assumed(epsilon=1.0, strength=0.5), Width(at_most=3.0),
-    ...     most_bases=10, most_challenges=100, simulations=20,
+    ...     most_bases=10, most_challenges=100, simulations=20, surroundings=False,
     ... )
     >>> plan.recommended.probability >= 0.8
     True

@@ -22,6 +22,7 @@ from epsilometer.inference.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.sensitivity import FACTORS, OtherPrior, prior_sensitivity
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.model.dependence import ScatteredMembers
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.figures.chains import (
@@ -45,9 +46,6 @@ from epsilometer.report.summary import engine_sentence, summarise
 
 CHECK_SEED = 1
 """The predictive check of one posterior is always the same."""
-
-MOST_GROUPED = 10
-"""Distinct counts in groups up to which other assumptions take seconds and not minutes."""
 
 MOST_LISTED = 3
 """Statistics named in a warning; the page has a table of all."""
@@ -195,6 +193,7 @@ def gather(
     origin: Origin | None = None,
     accept_untrusted: bool = False,
     over_delta: CurveTable | None = None,
+    compare: bool = True,
     report: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Work out everything that a report on a posterior shows.
@@ -213,6 +212,9 @@ def gather(
         Let the verdict take sides even if the engine did not reach its accuracy.
     over_delta
         A curve over delta of the same counts, to be shown too.
+    compare
+        Whether other assumptions are set beside the one made, which takes some seconds.  Models with
+        scattered members are left to :func:`compare_models`: they take longer than a page should.
     report
         Called with a line of text now and then, for a progress display.
     """
@@ -252,7 +254,7 @@ def gather(
     say("predictive check")
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED), level=level)
     say("other assumptions")
-    models = _models(posterior, report)
+    models = _models(posterior, report) if compare else None
     return Evidence(
         posterior=posterior,
         level=level,
@@ -293,7 +295,9 @@ def _models(posterior: Posterior, report: Callable[[str], None] | None) -> Model
         label: model
         for label, model in alternatives(posterior.model, posterior.counts).items()
         if distinct <= MOST_DISTINCT[isinstance(model.likelihood, CorrelatedNormal)]
-        and (distinct <= MOST_GROUPED or not model.scatters(posterior.counts))
+        and not (
+            model.scatters(posterior.counts) and isinstance(model.dependence, ScatteredMembers)
+        )
     }
     correlated = isinstance(posterior.model.likelihood, CorrelatedNormal)
     if not wanted or distinct > MOST_DISTINCT[correlated]:
