@@ -48,7 +48,7 @@ class Cell:
 
 CELLS = {
     "scattered, MCMC": Cell(
-        model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=150
+        model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=60
     ),
     "scattered, exact": Cell(
         model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=60
