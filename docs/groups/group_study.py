@@ -51,12 +51,15 @@ CELLS = {
         model=SCATTERED, engine="mcmc", groups=5, members=6, trials=200, runs=60
     ),
     "scattered, exact": Cell(
-        model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=60
+        model=SCATTERED, engine="exact", groups=3, members=3, trials=100, runs=30
     ),
     "uniform scatter, MCMC": Cell(
         model=UNIFORM, engine="mcmc", groups=5, members=4, trials=100, runs=60
     ),
-    "pooled, exact": Cell(model=POOLED, engine="exact", groups=5, members=4, trials=2000, runs=60),
+    "pooled, exact": Cell(model=POOLED, engine="exact", groups=5, members=4, trials=2000, runs=30),
+    "a crowd on two points, MCMC": Cell(
+        model=SCATTERED, engine="mcmc", groups=2, members=15, trials=500, runs=40
+    ),
 }
 
 

@@ -58,5 +58,6 @@ def test_groups_cover_and_independent_rows_do_not(study: ModuleType) -> None:
         room = 4 * (0.09 / cell["runs"]) ** 0.5
         assert abs(cell["coverage"]["epsilon"] - 0.9) < room, name
         assert min(cell["uniformity_p_value"].values()) > 1e-4, name
-    crowd = found["scattered, MCMC"]
-    assert crowd["if_independent"]["coverage"] < crowd["coverage"]["epsilon"] - 0.1
+    for name in ("pooled, exact", "a crowd on two points, MCMC"):
+        crowd = found[name]
+        assert crowd["if_independent"]["coverage"] < crowd["coverage"]["epsilon"] - 0.2, name
