@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+
+# Workers share the cores; threads of linear algebra on top of them only get in the way.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # A shell that starts the tests in the background has them ignore interrupts, and so would every process
 # that they start; tests of interrupts need them as a terminal has them.

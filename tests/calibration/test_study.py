@@ -142,6 +142,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_killed_study_leaves_no_process_and_goes_on(
     end: signal.Signals, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:

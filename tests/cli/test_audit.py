@@ -114,6 +114,7 @@ def test_another_plan_is_refused_by_name(config: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_noise_levels_share_models(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +145,7 @@ def test_independent_shadows_are_binomial(
     assert json.loads(capsys.readouterr().out)["bases"] == found["counts"]["bases"]
 
 
+@pytest.mark.slow
 def test_output_folder_and_losses_both_ways(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +204,7 @@ def test_own_algorithm_and_changed_code(config: Path) -> None:
     assert json.loads(accepted.stdout)["models_reused"] == 72
 
 
+@pytest.mark.slow
 def test_failed_models_are_named_and_the_rest_goes_on(config: Path) -> None:
     own_code(config, "own_training_b", "model if model > -1.5 else float('nan')")
     done = in_shell("audit", str(config), "--json", "--allow-unconverged", "--retries", "1")

@@ -124,6 +124,7 @@ def test_batches_are_taken_together(good: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["num_challenge_bases"] == 4
 
 
+@pytest.mark.slow
 def test_the_page_is_about_the_first_delta(
     good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ def test_its_models_tell_members_from_others(tmp_path: Path) -> None:
     assert (np.log(without) - np.log(trained_on)).mean() > 0.7
 
 
+@pytest.mark.slow
 def test_without_a_file_the_store_is_where_the_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

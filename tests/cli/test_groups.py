@@ -24,6 +24,7 @@ def grouped(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_groups_scatter_unless_said_otherwise(
     grouped: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def test_three_verdicts_and_their_exit_codes(
         assert summary["verdict"]["outcome"] == verdict
 
 
+@pytest.mark.slow
 def test_an_audit_has_the_same_exit_codes(
     audited: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_result_keeps_its_claim_and_level(
     assert found["epsilon"]["level"] == 0.9
 
 
+@pytest.mark.slow
 def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.html"
     assert run(["report", str(audited / "result"), "-o", str(again)]) == 0
@@ -349,6 +351,7 @@ def test_a_summary_that_is_not_json(
     assert "summary.json" in complaint(["report", str(folder)], capsys)
 
 
+@pytest.mark.slow
 def test_curves_of_other_bases(
     audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,6 +406,7 @@ def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_the_written_posterior_is_what_the_page_shows(audited: Path) -> None:
     posterior = em.load(audited / "result" / "posterior.nc")
     found = embedded(audited / "page.html")

@@ -97,6 +97,7 @@ def test_the_table_in_a_real_process(first: str, second: str) -> None:
     assert "nats" not in in_shell("estimate", first, *DELTA).stdout
 
 
+@pytest.mark.slow
 def test_standard_input_may_be_a_batch(first: str) -> None:
     done = in_shell("estimate", first, "-", *DELTA, "--json", stdin=SECOND)
     assert [batch["label"] for batch in json.loads(done.stdout)["batches"]] == [
@@ -169,6 +170,7 @@ def test_options_that_agree_are_none(
     answer([stored, second, *agree, "--epsilon-prior-scale", repr(10**0.5)], capsys)
 
 
+@pytest.mark.slow
 def test_chains_go_on_as_chains(
     first: str, second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

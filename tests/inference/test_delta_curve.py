@@ -61,12 +61,20 @@ def looked_at(curve: DeltaCurve, each: int = 2) -> list[float]:
 CASES = [
     pytest.param(EXAMPLE, BINOMIAL, GRID, id="example"),
     pytest.param(SMALL, BINOMIAL, GRID, id="small"),
-    pytest.param(ZERO, BINOMIAL, GRID[::5], id="zero counts"),
-    pytest.param(SHARP, BINOMIAL, np.array([1e-6, 1e-3, 0.01, 0.02, 0.03, 0.05]), id="sharp"),
-    pytest.param(SMALL, FIXED, GRID[::4], id="fixed strength"),
+    pytest.param(ZERO, BINOMIAL, GRID[::5], id="zero counts", marks=pytest.mark.slow),
+    pytest.param(
+        SHARP,
+        BINOMIAL,
+        np.array([1e-6, 1e-3, 0.01, 0.02, 0.03, 0.05]),
+        id="sharp",
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(SMALL, FIXED, GRID[::4], id="fixed strength", marks=pytest.mark.slow),
     pytest.param(SMALL, CORRELATED, GRID[::3], id="correlated"),
     pytest.param(WEAK, BINOMIAL, GRID[8::3], id="weak"),
-    pytest.param(EXAMPLE, BINOMIAL, np.array([0.0, 1e-5, 1e-2]), id="zero delta"),
+    pytest.param(
+        EXAMPLE, BINOMIAL, np.array([0.0, 1e-5, 1e-2]), id="zero delta", marks=pytest.mark.slow
+    ),
     pytest.param(EXAMPLE, FIXED, GRID, id="example, fixed", marks=pytest.mark.slow),
     pytest.param(EXAMPLE, CORRELATED, GRID, id="example, correlated", marks=pytest.mark.slow),
 ]
@@ -124,6 +132,7 @@ def test_a_tolerance_out_of_reach_is_not_met() -> None:
     assert (curve.errors > 1e-12).all()
 
 
+@pytest.mark.slow
 def test_dependent_attacks_are_solved_by_separate_runs() -> None:
     grouped = em.AttackCounts(
         false_positives=[10, 12],

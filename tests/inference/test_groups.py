@@ -15,6 +15,7 @@ import epsilometer as em
 from epsilometer.calibration.own_model import draw_groups
 from epsilometer.errors import InputError
 from epsilometer.inference import group_mcmc_kernels as kernels
+from epsilometer.inference import group_mcmc_shares as shares
 from epsilometer.inference.exact_groups import solve_groups
 from epsilometer.inference.exact_problem import Level
 from epsilometer.model import region
@@ -256,6 +257,7 @@ def test_mcmc_agrees_with_the_exact_engine() -> None:
             assert abs(level - p) < 4.5 * math.sqrt(p * (1 - p) / effective) + 0.005, (name, p)
 
 
+@pytest.mark.slow
 def test_another_spread_would_be_told_apart() -> None:
     wide = replace(MODEL, dependence=em.ScatteredMembers(spread=em.Fixed(value=0.2)))
     sampled = mcmc(wide)
@@ -300,10 +302,10 @@ PLACES = [(0.2, 0.3), (0.05, 0.7), (0.5, 0.45), (0.9, 0.15), (0.3, 0.69)]
 
 
 @pytest.mark.parametrize(("a", "b"), PLACES)
-@pytest.mark.parametrize("code", [kernels.NORMAL, kernels.UNIFORM], ids=["normal", "uniform"])
+@pytest.mark.parametrize("code", [shares.NORMAL, shares.UNIFORM], ids=["normal", "uniform"])
 def test_the_share_of_the_scatter_inside(code: int, a: float, b: float) -> None:
     epsilon, delta, spread = 1.0, 0.03, 0.07
-    scatter: Scatter = NORMAL if code == kernels.NORMAL else UNIFORM
+    scatter: Scatter = NORMAL if code == shares.NORMAL else UNIFORM
     rng = np.random.default_rng(5)
     x, y = (
         a + spread * scatter.sample((400_000,), rng=rng),
@@ -311,7 +313,7 @@ def test_the_share_of_the_scatter_inside(code: int, a: float, b: float) -> None:
     )
     inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     inside[inside] = region.contains(x[inside], y[inside], epsilon, delta)
-    found = math.exp(kernels.log_kept(code, a, b, epsilon, delta, spread))
+    found = math.exp(shares.log_kept(code, a, b, epsilon, delta, spread))
     error = math.sqrt(max(inside.mean() * (1 - inside.mean()), 1e-6) / 400_000)
     assert abs(found - inside.mean()) < 5 * error
 
@@ -345,6 +347,7 @@ def test_a_grouped_posterior_survives_a_file(tmp_path: object) -> None:
     )
 
 
+@pytest.mark.slow
 def test_draws_have_the_marginals_and_the_dependence_of_the_chain() -> None:
     drawn = exact_small().draws(40_000, rng=np.random.default_rng(2))
     for name, values in drawn.items():
@@ -390,6 +393,7 @@ def test_predictions_of_groups_scatter_less_within_than_between() -> None:
     assert between > 5 * within
 
 
+@pytest.mark.slow
 def test_predictive_checks_and_priors_work_on_groups() -> None:
     check = em.check_predictions(exact_small(), rng=np.random.default_rng(1))
     assert all(0 < item.p_value <= 1 for item in check.statistics)

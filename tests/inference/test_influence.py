@@ -131,7 +131,17 @@ def _expected(case: str) -> NDArray[np.float64]:
     return _twin(_posterior(case))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "outlier"])
+QUICK = ("delta 0", "strength fixed", "correlated, delta 0")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case if case in QUICK else pytest.param(case, marks=pytest.mark.slow)
+        for case in CASES
+        if case != "outlier"
+    ],
+)
 def test_division_is_estimation_without_the_base(case: str, runs: list[AttackCounts]) -> None:
     posterior = _posterior(case)
     found = leave_one_out(posterior)

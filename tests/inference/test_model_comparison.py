@@ -102,6 +102,7 @@ def test_binomial_evidence_against_quadrature(
     assert abs(found - constants - expected) > 1
 
 
+@pytest.mark.slow
 def test_tables_serve_many_strengths_and_equal_the_engine() -> None:
     data = counts([40, 50, 60, 100], 1000, [250, 200, 150, 100], 1000)
     engine = ComparisonEngine(counts=data, quick=False, report=None)

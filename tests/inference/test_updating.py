@@ -53,7 +53,10 @@ def largest_change(one: em.Posterior, two: em.Posterior) -> float:
 # --- equal to estimating at once --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("likelihood", [em.IndependentBinomial(), em.CorrelatedNormal()])
+@pytest.mark.parametrize(
+    "likelihood",
+    [em.IndependentBinomial(), pytest.param(em.CorrelatedNormal(), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("order", [(FIRST, SECOND, THIRD), (THIRD, FIRST, SECOND)])
 def test_updates_in_any_order_equal_estimating_at_once(
     likelihood: em.IndependentBinomial | em.CorrelatedNormal, order: tuple[em.AttackCounts, ...]

@@ -134,7 +134,11 @@ TWENTY = pytest.param(20, marks=pytest.mark.slow)
 @pytest.mark.parametrize("kills", [3, TWENTY])
 @pytest.mark.parametrize(
     ("executor", "until"),
-    [("serial", 0.5), pytest.param("threads", 0.6, marks=pytest.mark.slow), ("processes", 1.8)],
+    [
+        pytest.param("serial", 0.5, marks=pytest.mark.slow),
+        pytest.param("threads", 0.6, marks=pytest.mark.slow),
+        ("processes", 1.8),
+    ],
 )
 def test_killed_again_and_again(
     executor: str, until: float, kills: int, tmp_path: Path, uninterrupted: str
@@ -169,6 +173,7 @@ def test_a_local_dask_cluster_goes_with_its_run(tmp_path: Path) -> None:
     assert left_behind(started | processes) == []
 
 
+@pytest.mark.slow
 def test_one_of_two_dask_workers_is_killed(
     running: Cluster, tmp_path: Path, uninterrupted: str
 ) -> None:

@@ -272,6 +272,7 @@ def test_dependent_attacks_are_refused() -> None:
 # --- the same for anybody ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_same_seed_same_plan_for_any_number_of_workers() -> None:
     def planned(workers: int, seed: int) -> dict[str, Any]:
         found = em.plan_audit(

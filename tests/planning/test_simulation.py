@@ -69,10 +69,12 @@ def distance(direct: np.ndarray, truth: Truth) -> float:
     return float(abs(logs.mean() - direct.mean()) / error)
 
 
+@pytest.mark.slow
 def test_widths_equal_those_of_a_direct_simulation(direct: np.ndarray) -> None:
     assert distance(direct, Truth(2.0, 0.5)) < APART
 
 
+@pytest.mark.slow
 def test_counts_at_another_epsilon_are_caught(direct: np.ndarray) -> None:
     assert distance(direct, Truth(0.7, 0.5)) > APART
 

@@ -59,7 +59,7 @@ Open = Callable[[Make], Visit]
 ROUNDED = 5.1e-7
 """Relative: half a unit in the last of seven digits, where the first one is 1, and a little rounding."""
 
-RARE = {one_base, fixed_strength, fixed_epsilon}
+RARE = {correlated, one_base, fixed_strength, fixed_epsilon}
 """Kinds of pages whose plots the others have too."""
 POSTERIORS = pytest.mark.parametrize(
     "make",

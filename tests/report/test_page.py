@@ -202,8 +202,10 @@ def test_spreadsheets_run_no_name(first: str) -> None:
     [
         (exact, None, "ESTIMATE", "At delta = 0.01, epsilon is "),
         (exact, 0.2, "FAIL", "Look for a mistake in the algorithm"),
-        (exact, 9.0, "PASS", "That is not a proof of privacy."),
-        (exact, 2.0, "INCONCLUSIVE", "times as many challenge bases"),
+        pytest.param(exact, 9.0, "PASS", "That is not a proof of privacy.", marks=pytest.mark.slow),
+        pytest.param(
+            exact, 2.0, "INCONCLUSIVE", "times as many challenge bases", marks=pytest.mark.slow
+        ),
         (stuck, 0.7, "INCONCLUSIVE", "did not reach its accuracy"),
     ],
 )

@@ -106,7 +106,10 @@ class Contract:
         assert protocols.identity(there) == protocols.identity(algorithm)
 
     # A process of its own shows whether the algorithm can be sent; a second one would only cost time.
-    @pytest.mark.parametrize(("executor", "workers"), [("threads", 2), ("processes", 1)])
+    @pytest.mark.parametrize(
+        ("executor", "workers"),
+        [("threads", 2), pytest.param("processes", 1, marks=pytest.mark.slow)],
+    )
     def test_who_trains_does_not_matter(self, algorithm: Any, executor: str, workers: int) -> None:
         plan = em.Plan(
             population=POPULATION,

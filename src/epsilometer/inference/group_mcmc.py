@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference import group_mcmc_kernels as kernels
+from epsilometer.inference import group_mcmc_shares as shares
 from epsilometer.inference import mcmc_kernels
 from epsilometer.inference.chain_runner import run_chains
 from epsilometer.inference.diagnostics import diagnose
@@ -175,9 +176,9 @@ class _Problem:
                 np.array(prior_code(dependence.spread), dtype=float),
             ),
             free=np.array([name in named for name in COLUMNS]),
-            scatter=kernels.NORMAL
+            scatter=shares.NORMAL
             if isinstance(dependence.scatter, NormalScatter)
-            else kernels.UNIFORM,
+            else shares.UNIFORM,
         )
 
 
@@ -248,9 +249,7 @@ class _Chain:
         self._averages, self._members = averages, members
         self._share = np.array(
             [
-                kernels.log_kept(
-                    problem.scatter, centre[0], centre[1], epsilon, model.delta, spread
-                )
+                shares.log_kept(problem.scatter, centre[0], centre[1], epsilon, model.delta, spread)
                 if size > 1
                 else 0.0
                 for centre, size in zip(averages, problem.sizes, strict=True)
