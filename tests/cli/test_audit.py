@@ -261,6 +261,7 @@ def test_nothing_can_be_trained(config: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_interrupted_and_continued(config: Path) -> None:
     own_code(config, "own_training_d", "os.getpid() * 0 + model")
     source = config.parent / "own_training_d.py"

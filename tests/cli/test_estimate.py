@@ -116,6 +116,7 @@ def test_output_folder(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (folder / "joint.png").exists()
 
 
+@pytest.mark.slow
 def test_unconverged_chains_have_their_own_exit_code(
     good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

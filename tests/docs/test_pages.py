@@ -26,7 +26,15 @@ def test_pages_with_code_are_found_in_folders() -> None:
     assert {"tutorial", "peers", "how-to/ci", "explanation/mcmc"} <= {_name(page) for page in PAGES}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+LONG = {"how-to/planning", "how-to/many-machines", "explanation/mcmc"}
+"""Pages whose code takes long."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if _name(page) in LONG else page for page in PAGES],
+    ids=_name,
+)
 def test_outputs_are_what_comes_out(page: Path) -> None:
     """After a change that is right: ``python docs/run_pages.py``, and read the difference."""
     text = page.read_text(encoding="utf-8")

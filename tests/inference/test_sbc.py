@@ -66,7 +66,7 @@ CORRELATED = AuditModel(
 @pytest.mark.parametrize(
     ("name", "engine", "replicates"),
     [
-        pytest.param("binomial", _exact, 30, id="binomial-exact"),
+        pytest.param("binomial", _exact, 16, id="binomial-exact"),
         pytest.param("binomial", _mcmc, 10, id="binomial-mcmc", marks=pytest.mark.slow),
         pytest.param("correlated", _exact, 6, id="correlated-exact", marks=pytest.mark.slow),
         pytest.param("correlated", _mcmc, 10, id="correlated-mcmc"),
