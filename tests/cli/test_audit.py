@@ -188,6 +188,7 @@ def own_code(config: Path, name: str, loss: str) -> Path:
     return edited(config, "options = { noise = 0.02, records = 20 }", "")
 
 
+@pytest.mark.slow
 def test_own_algorithm_and_changed_code(config: Path) -> None:
     own_code(config, "own_training_a", "model")
     arguments = ("audit", str(config), "--executor", "processes", "--workers", "2")
@@ -477,6 +478,7 @@ def test_progress_in_words(now: Progress, seconds: float, expected: str) -> None
     assert progress_text(now, seconds) == expected
 
 
+@pytest.mark.slow
 def test_the_shipped_example_knows_its_answer(tmp_path: Path) -> None:
     folder = tmp_path / "known-answer"
     shutil.copytree(EXAMPLES / "known-answer", folder)
