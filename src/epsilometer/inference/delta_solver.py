@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -71,17 +72,17 @@ class Probe:
         return max(float(moved.max()), mean)
 
 
-class Solver:
+class Solver(ABC):
     """Something that solves at a delta, starting from what is known at another."""
 
     levels: int
     method: str
 
+    @abstractmethod
     def solve(
         self, delta: float, near: float | None, *, certain: bool
     ) -> tuple[PanelDensity, float | None]:
         """The density and its error, or None for the error if levels were not compared."""
-        raise NotImplementedError
 
 
 class SeparateSolver(Solver):

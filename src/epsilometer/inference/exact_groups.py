@@ -24,11 +24,15 @@ from epsilometer.inference.exact_problem import (
     PanelRows,
     Problem,
     Solution,
-    marginal,
     split_panels,
     unresolved,
 )
-from epsilometer.inference.exact_solve import RAY_DEPTH, solve, solve_by_panels
+from epsilometer.inference.exact_solve import (
+    RAY_DEPTH,
+    at_fixed_epsilon,
+    solve,
+    solve_by_panels,
+)
 from epsilometer.inference.group_masses import (
     Density,
     Group,
@@ -304,13 +308,4 @@ def _solve_fixed_epsilon(likelihood: GroupLikelihood, epsilon: float) -> Solutio
     else:
         rows = likelihood.row(epsilon)
         logs = rows.log_integral()
-    log_rows = (logs + problem.nuisance.log_weight)[None]
-    marginal(log_rows)
-    return Solution(
-        breaks=np.array([epsilon, epsilon]),
-        t_breaks=np.zeros(0),
-        log_rows=log_rows,
-        rows=rows,
-        nuisance=problem.nuisance,
-        method="groups",
-    )
+    return at_fixed_epsilon(problem, epsilon, logs, rows, "groups")

@@ -238,6 +238,13 @@ def _solve_fixed_epsilon(problem: Problem, epsilon: float) -> Solution:
         else:
             rows = _rows_by_rays(problem, np.array([epsilon]))[0]
         logs = rows.log_integral()
+    return at_fixed_epsilon(problem, epsilon, logs, rows, "fixed epsilon")
+
+
+def at_fixed_epsilon(
+    problem: Problem, epsilon: float, logs: FloatArray, rows: Rows | None, method: str
+) -> Solution:
+    """The solution with a single row, from its log likelihood (1, nuisance)."""
     log_rows = (logs + problem.nuisance.log_weight)[None]
     marginal(log_rows)
     return Solution(
@@ -246,5 +253,5 @@ def _solve_fixed_epsilon(problem: Problem, epsilon: float) -> Solution:
         log_rows=log_rows,
         rows=rows,
         nuisance=problem.nuisance,
-        method="fixed epsilon",
+        method=method,
     )
