@@ -18,7 +18,7 @@ import numpy as np
 
 import epsilometer as em
 from benchmark_report import Report, Row
-from epsilometer.inference.exact import PROBED
+from epsilometer.inference.exact.engine import PROBED
 
 DELTAS = np.geomspace(1e-8, 0.1, 50)
 SINGLE = (0, 12, 24, 36, 43, 49)
@@ -50,7 +50,7 @@ def cases() -> dict[str, tuple[em.AttackCounts, em.AuditModel]]:
         "paper's A1, 20 bases, binomial": (paper, binomial),
         "paper's A1, 20 bases, correlated": (paper, correlated),
         "example, 10 bases, strength 0.5": (example, fixed),
-        "20,000 trials, rays at large deltas": (sharp, binomial),
+        "20,000 trials, sharper than delta": (sharp, binomial),
         "20 attacks that tell nothing, one rate": (weak, binomial),
     }
 

@@ -131,7 +131,7 @@ def time_exact(counts: em.AttackCounts, model: em.AuditModel) -> tuple[float, em
 
 def time_published(problem: Problem, part: float) -> tuple[float, int]:
     """Seconds that the published sampler needs for all its iterations, and how many were run."""
-    from epsilometer.inference.mcmc import estimate_mcmc
+    from epsilometer.inference.mcmc.driver import estimate_mcmc
 
     def best(iterations: int) -> float:
         settings = em.McmcSettings.published(num_iterations=iterations, num_warmup=0)
@@ -169,7 +169,7 @@ def against_published(problems: Sequence[Problem], part: float) -> list[Row]:
 
 
 def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
-    from epsilometer.inference.mcmc import estimate_mcmc
+    from epsilometer.inference.mcmc.driver import estimate_mcmc
 
     tenth = iterations // 10
     published = em.McmcSettings.published(num_iterations=iterations - tenth, num_warmup=tenth)

@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer import testing
 from epsilometer.errors import InputError, NotConvergedError
 from epsilometer.inference import estimate as estimating
-from epsilometer.inference.exact import ExactSettings, estimate_exact
+from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
 from epsilometer.testing import InconclusiveWarning, assert_private
 
@@ -259,7 +259,7 @@ def test_in_a_suite_of_somebody_else(tmp_path: Path) -> None:
         in run.stdout
     )
     assert ">       assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that" in run.stdout
-    assert "raise AssertionError(finding(summary))" not in run.stdout
+    assert "raise AssertionError(finding(result))" not in run.stdout
     assert "InconclusiveWarning: INCONCLUSIVE: the posterior lies on both sides" in run.stdout
     assert "test_privacy.py::test_open" in run.stdout
     # Control: without the test that is refuted the suite passes.

@@ -68,7 +68,7 @@ def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior
     if cell.engine == "exact":
         return em.estimate(counts, cell.model, em.ExactSettings(tolerance=0.02))
     settings = em.McmcSettings(
-        num_iterations=1500, num_warmup=600, num_auxiliary=12, num_chains=2, seed=seed
+        num_iterations=1500, num_warmup=600, num_sweeps=12, num_chains=2, seed=seed
     )
     return em.estimate(counts, cell.model, settings)
 

@@ -19,6 +19,8 @@ from epsilometer.errors import InputError
 
 LARGEST_FILE = 256 * 1024 * 1024
 LONGEST_LABEL = 200
+LONGEST_NUMBER = 16
+"""Digits of the largest count that is exact in double precision; more are not even read."""
 
 
 def load(source: str | PathLike[str]) -> str:
@@ -131,6 +133,24 @@ def label(value: object, column: str, place: str) -> str:
             f"{place}: expected {column} of at most {LONGEST_LABEL} characters, got {len(text)}."
         )
     return text
+
+
+def whole_number(text: str, column: str, place: str, *, most: int) -> int:
+    """A whole number from 0 to ``most``, in plain digits."""
+    if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER and int(text) <= most:
+        return int(text)
+    raise InputError(
+        f"{place}: expected a whole number from 0 to {most} in {column}, "
+        f"got {column}={shown(text)}."
+    )
+
+
+def number(text: str) -> float | None:
+    """A number as text; None if it is none.  Digits in groups, as in ``1_000``, are not one."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
 
 
 def shown(value: object) -> str:

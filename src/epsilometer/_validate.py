@@ -47,9 +47,14 @@ def delta(value: object) -> float:
 
 def level(value: object) -> float:
     """Return ``value`` if it can be the level of an interval: 0 < level < 1."""
-    number = _finite("level", value)
+    return open_unit_interval("level", value)
+
+
+def open_unit_interval(name: str, value: object) -> float:
+    """Return ``value`` if it lies in (0, 1), ends excluded."""
+    number = _finite(name, value)
     if not 0 < number < 1:
-        raise InputError(f"expected 0 < level < 1, got level={number}.")
+        raise InputError(f"expected 0 < {name} < 1, got {name}={number}.")
     return number
 
 

@@ -1,4 +1,4 @@
-"""How a worker process of ours begins: it leaves interrupts to its parent, and ends with it."""
+"""Worker processes of ours: how they begin, how they end, and that they end with their parent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 
 
-def begin_worker() -> None:
-    """Call this first in a process that a pool has started."""
+def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:
+    """Call this first in a process that a pool has started; ``then`` is called after it."""
     # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What code of others prints is not the program's answer.
     sys.stdout = sys.stderr
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if then is not None:
+        then(*arguments)
 
 
 def _end_with_parent() -> None:
@@ -23,3 +28,36 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def new_pool(
+    workers: int, then: Callable[..., object] | None = None, *arguments: object
+) -> ProcessPoolExecutor:
+    """Processes that start afresh, each with ``then``: libraries with threads do not survive a fork."""
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=begin_worker,
+        initargs=(then, *arguments),  # type: ignore[arg-type]
+    )
+
+
+def close_pool(pool: ProcessPoolExecutor, *, wait: bool = True) -> None:
+    """End a pool; without ``wait`` what is under way is lost, which no method of a pool's own can do."""
+    processes = list((getattr(pool, "_processes", None) or {}).values())
+    pool.shutdown(wait=wait, cancel_futures=True)
+    if not wait:
+        for process in processes:
+            process.terminate()
+
+
+@contextmanager
+def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool for a while; if anything goes wrong, nothing under way is waited for."""
+    pool = new_pool(workers)
+    try:
+        yield pool
+    except BaseException:
+        close_pool(pool, wait=False)
+        raise
+    close_pool(pool)

@@ -73,10 +73,11 @@ def assert_private(
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.inference.estimate import estimate
-    from epsilometer.inference.verdict import Outcome, judge
+    from epsilometer.inference.result import Question, Result
+    from epsilometer.inference.verdict import Outcome, Thresholds
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
-    from epsilometer.report.summary import engine_sentence, finding, summarise
+    from epsilometer.report.summary import finding
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)
@@ -87,14 +88,16 @@ def assert_private(
         model = AuditModel(delta=delta)
     observed = counts if isinstance(counts, AttackCounts) else AttackCounts.read(counts)
     posterior = estimate(observed, model)
-    summary = summarise(posterior, claim=epsilon, thresholds=thresholds)
     if not posterior.trustworthy:
-        raise NotConvergedError(f"no verdict: {engine_sentence(summary)}.")
-    verdict = judge(posterior, claim=epsilon, thresholds=thresholds)
+        raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
+    asked = Question(claim=epsilon, thresholds=thresholds or Thresholds())
+    result = Result(posterior=posterior, asked=asked)
+    verdict = result.verdict
+    assert verdict is not None  # something is claimed
     if verdict.outcome is Outcome.FAIL or (
         verdict.outcome is Outcome.INCONCLUSIVE and fail_on == "inconclusive"
     ):
-        raise AssertionError(finding(summary))
+        raise AssertionError(finding(result))
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        warnings.warn(finding(summary), InconclusiveWarning, stacklevel=2)
+        warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
     return verdict

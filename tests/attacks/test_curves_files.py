@@ -234,13 +234,17 @@ MALFORMED: list[tuple[str, str]] = [
     *(
         (
             changed(6, column, value),
-            f"row 6: expected a whole number in {column}, got '{re.escape(value)}'",
+            f"row 6: expected a whole number from 0 to {10**15} in {column}, "
+            f"got {column}='{re.escape(value)}'",
         )
         for column in HEADER[2:]
         for value in ("-1", "+1", "1.0", "1e1", "", "x", "nan", "1_0", " 1", "²", "٣")
     ),
     *(
-        (changed(6, column, "9" * size), f"row 6: expected a whole number in {column}, got '99+")
+        (
+            changed(6, column, "9" * size),
+            f"row 6: expected a whole number from 0 to {10**15} in {column}, got {column}='99+",
+        )
         for column in HEADER[2:]
         for size in (16, 19, 5000)
     ),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilometer.attacks import losses_files
+from epsilometer.attacks import loss_tables
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.losses_files import parse_csv, to_csv
 from epsilometer.errors import InputError
@@ -339,7 +339,7 @@ def test_failed_writing_leaves_the_old_file(
         target.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(losses_files, "_write_parquet", fail)
+    monkeypatch.setattr(loss_tables, "_write_parquet", fail)
     with pytest.raises(OSError, match="disk full"):
         of().write(path)
     assert path.read_bytes() == b"old"

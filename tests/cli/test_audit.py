@@ -495,7 +495,7 @@ def test_modules_without_a_file_are_not_sent_as_code(
     """PyTorch has some whose file is a bare name; from the audit's folder they look like its own."""
     import torch
 
-    from epsilometer.cli import loading
+    from epsilometer.audit import loading
     from epsilometer.measurement import executors
 
     assert not Path(torch.ops.__file__).is_absolute()

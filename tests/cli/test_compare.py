@@ -182,3 +182,19 @@ def test_reversed_scores_are_suspected(
         assert ("are the scores reversed?" in capsys.readouterr().out) == suspected
     assert run(["compare", str(scores), "--delta", "0.1", "--likelihood", "correlated"]) == 2
     assert "--likelihood is for counts" in capsys.readouterr().err
+
+
+def test_the_posterior_is_of_the_model_that_the_options_describe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("false_positives,trials_h0,false_negatives,trials_h1\n40,100,35,100\n")
+    options = ["--delta", "0.01", "--strength", "0.9", "--epsilon-prior-scale", "2", "--json"]
+    assert run(["compare", str(path), *options]) == 0
+    first = json.loads(capsys.readouterr().out)["rows"][0]
+    model = em.AuditModel(
+        delta=0.01, epsilon=em.HalfNormal(scale=2.0), strength=em.Fixed(value=0.9)
+    )
+    expected = em.estimate(em.AttackCounts.read(path), model).credible_interval("epsilon", 0.9)
+    assert first["estimator"] == "Epsilometer, binomial, strength 0.9"
+    assert [first["lower"], first["upper"]] == pytest.approx(expected, rel=1e-12)

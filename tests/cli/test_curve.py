@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.cli import deltas
+from epsilometer.cli import options
 from epsilometer.cli.main import run
 from epsilometer.errors import InputError
 
@@ -28,12 +28,14 @@ def good(tmp_path: Path) -> Path:
 
 
 def test_forms_of_delta() -> None:
-    assert deltas.parse("0") == (0.0,)
-    assert deltas.parse("1e-3, 1e-6,0") == (1e-3, 1e-6, 0.0)
-    grid = deltas.parse("1e-8:1e-2:4")
+    assert options.parse_deltas("0") == (0.0,)
+    assert options.parse_deltas("1e-3, 1e-6,0") == (1e-3, 1e-6, 0.0)
+    grid = options.parse_deltas("1e-8:1e-2:4")
     assert (grid[0], grid[-1]) == (1e-8, 1e-2)
     assert grid == (1e-8, 1e-6, 1e-4, 1e-2)
-    np.testing.assert_allclose(np.diff(np.log10(deltas.parse("3e-7:.5:9"))), 0.777731, atol=1e-6)
+    np.testing.assert_allclose(
+        np.diff(np.log10(options.parse_deltas("3e-7:.5:9"))), 0.777731, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_forms_of_delta() -> None:
 )
 def test_bad_deltas(text: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        deltas.parse(text)
+        options.parse_deltas(text)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 200
 

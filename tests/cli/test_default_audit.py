@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.cli.audit_config import DEFAULT
+from epsilometer.audit.config import DEFAULT
 from epsilometer.cli.main import run
 
 
@@ -63,7 +63,7 @@ def test_without_a_file_the_store_is_where_the_command_runs(
         assert large in text
         text = text.replace(large, less)
     small.write_text(text, encoding="utf-8")
-    monkeypatch.setattr("epsilometer.cli.audit_config.DEFAULT", small)
+    monkeypatch.setattr("epsilometer.audit.config.DEFAULT", small)
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

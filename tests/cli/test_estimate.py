@@ -335,7 +335,7 @@ def test_a_disk_that_fails_late_does_not_lose_the_result(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device", "posterior.nc")
 
-    monkeypatch.setattr("epsilometer.inference.storage.save", fail)
+    monkeypatch.setattr("epsilometer.inference.trees.write", fail)
     arguments = ["estimate", str(good), "--delta", "0.01", "--json"]
     assert run([*arguments, "--output", str(tmp_path / "full")]) == 2
     out, err = capsys.readouterr()
@@ -349,7 +349,7 @@ def test_interrupt(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("epsilometer.inference.exact.estimate_exact", stop)
+    monkeypatch.setattr("epsilometer.inference.exact.engine.estimate_exact", stop)
     assert run(["estimate", str(good), "--delta", "0.01"]) == 130
     out, err = capsys.readouterr()
     assert out == ""

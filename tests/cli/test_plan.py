@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.cli.looking import look_sizes
+from epsilometer.audit.stopping import look_sizes
 from epsilometer.cli.main import run
 from epsilometer.model.ring_sampling import sample_rings
 from tests.cli.test_estimate import PROGRAM
@@ -110,7 +110,7 @@ def test_nothing_to_do_is_said_and_leaves_no_figure(
         (["--width", "1", "--epsilon", "2"], "expected --epsilon E, --strength S and --delta D"),
         ([*ASSUMED, "--width", "0"], "expected at_most > 0"),
         ([*ASSUMED, "--width", "1", "--extend"], "--extend is for --pilot"),
-        ([*ASSUMED, "--width", "1", "--probability", "2"], "expected 0 <= probability <= 1"),
+        ([*ASSUMED, "--width", "1", "--probability", "2"], "expected 0 < probability < 1"),
         ([*ASSUMED[:6], "--likelihood", "x", "--width", "1"], "expected likelihood to be one of"),
         ([*ASSUMED, "--width", "1", "--shadows", "0"], "expected shadows_h0 >= 1"),
         (["--pilot", "nowhere.nc", "--width", "1"], "nowhere.nc"),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.inference import doubts
-from epsilometer.inference.diagnostics import diagnose
-from epsilometer.inference.doubts import CountsAtTheirEnds, counts_at_their_ends
-from epsilometer.inference.exact import estimate_exact
+from epsilometer.inference.checks import warnings as doubts
+from epsilometer.inference.checks.warnings import CountsAtTheirEnds, counts_at_their_ends
+from epsilometer.inference.exact.engine import estimate_exact
+from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model.counts import AttackCounts

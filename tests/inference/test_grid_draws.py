@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.exact_problem import Level
-from epsilometer.inference.exact_solve import solve
+from epsilometer.inference.exact.engine import make_surface
+from epsilometer.inference.exact.integrate import integrate
+from epsilometer.inference.exact.resolution import Resolution
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
 
 PROBABILITIES = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
@@ -33,8 +34,9 @@ def correlated() -> GridPosterior:
         false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
     )
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
-    coarse = solve(counts, model, Level.number(0, correlated=True), hint=None)
-    return from_solution(counts, model, coarse)
+    coarse = Resolution.number(0, planar=True)
+    solution, _ = integrate(make_surface(counts, model), model, coarse)
+    return from_solution(counts, model, solution)
 
 
 def assert_marginals(

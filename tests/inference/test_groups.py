@@ -14,10 +14,9 @@ from scipy.stats import binom, kstest
 import epsilometer as em
 from epsilometer.calibration.own_model import draw_groups
 from epsilometer.errors import InputError
-from epsilometer.inference import group_mcmc_kernels as kernels
-from epsilometer.inference import group_mcmc_shares as shares
-from epsilometer.inference.exact_groups import solve_groups
-from epsilometer.inference.exact_problem import Level
+from epsilometer.inference.exact.groups import GroupSurface
+from epsilometer.inference.mcmc import group_kernels as kernels
+from epsilometer.inference.mcmc import group_shares as shares
 from epsilometer.model import region
 
 FloatArray = NDArray[np.float64]
@@ -88,8 +87,9 @@ def ours(
         strength=em.Fixed(value=strength),
         dependence=em.ScatteredMembers(scatter=scatter, spread=em.Fixed(value=spread)),
     )
-    solution = solve_groups(counts, model, Level.number(2, correlated=True), hint=None)
-    return float(solution.log_rows[0, 0, 0])
+    surface = GroupSurface.of(counts, model, deltas=(delta,), level=2)
+    point = np.array([epsilon]), np.array([[strength]])
+    return float(surface.log_likelihood(*point, delta)[0, 0, 0])
 
 
 TWIN_TOLERANCE = 0.03
@@ -239,16 +239,27 @@ def test_ignoring_groups_makes_the_interval_narrower() -> None:
 
 def mcmc(model: em.AuditModel, counts: em.AttackCounts = SMALL, *, seed: int = 1) -> em.Posterior:
     settings = em.McmcSettings(
-        num_iterations=4000, num_warmup=1000, num_auxiliary=8, num_chains=4, seed=seed
+        num_iterations=4000, num_warmup=1000, num_sweeps=8, num_chains=4, seed=seed
     )
     return em.estimate(counts, model, settings)
 
 
-def test_mcmc_agrees_with_the_exact_engine() -> None:
-    exact, sampled = exact_small(), mcmc(MODEL)
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        replace(MODEL, strength=em.Fixed(value=0.0)),
+        # Both are far below what the rates of most members ask for by themselves.
+        replace(MODEL, epsilon=em.Uniform(upper=0.3)),
+        replace(MODEL, epsilon=em.Fixed(value=0.2)),
+    ],
+    ids=["all free", "strength 0", "epsilon below .3", "epsilon .2"],
+)
+def test_mcmc_agrees_with_the_exact_engine(model: em.AuditModel) -> None:
+    exact, sampled = em.estimate(SMALL, model), mcmc(model)
     assert exact.trustworthy
     assert sampled.trustworthy
-    for name in ("epsilon", "strength", "spread"):
+    for name in sampled.parameters:
         effective = sampled.diagnostics.parameters[name].bulk_effective_size  # type: ignore[attr-defined]
         for p in (0.05, 0.5, 0.95):
             # The probability that the exact engine gives the sampled quantile.
@@ -294,6 +305,22 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
 def test_what_the_sampler_cannot_do_is_refused(model: em.AuditModel, said: str) -> None:
     with pytest.raises(InputError, match=said):
         mcmc(model)
+
+
+def test_sweeps_are_for_groups_and_auxiliaries_for_attacks() -> None:
+    short = em.McmcSettings(num_iterations=20, num_warmup=0, num_chains=1, num_sweeps=2)
+    more_sweeps, more_auxiliaries = replace(short, num_sweeps=5), replace(short, num_auxiliary=5)
+    for counts, same, other in (
+        (SMALL, more_auxiliaries, more_sweeps),
+        (SMALL.take([0, 3]), more_sweeps, more_auxiliaries),
+    ):
+        draws, as_well, others = (
+            em.estimate(counts, MODEL, settings).samples["epsilon"]
+            for settings in (short, same, other)
+        )
+        assert np.array_equal(draws, as_well)
+        assert not np.array_equal(draws, others)
+    assert em.estimate(SMALL, MODEL, short).provenance.settings["num_sweeps"] == 2
 
 
 # --- the sampler's pieces -----------------------------------------------------------------------
@@ -365,6 +392,21 @@ def test_draws_have_the_marginals_and_the_dependence_of_the_chain() -> None:
         assert ours_then[0, 1] == pytest.approx(theirs[0, 1], abs=0.1)
 
 
+def test_densities_from_draws_end_where_the_prior_does() -> None:
+    model = replace(
+        MODEL,
+        epsilon=em.Uniform(upper=1.0),
+        dependence=em.ScatteredMembers(spread=em.Uniform(upper=0.1)),
+    )
+    settings = em.McmcSettings(num_iterations=2000, num_warmup=500, num_sweeps=2, num_chains=1)
+    posterior = em.estimate(SMALL, model, settings)
+    for name, end in (("epsilon", 1.0), ("spread", 0.1)):
+        assert posterior.density(name, [-0.01 * end, 1.01 * end]).tolist() == [0.0, 0.0]
+        grid = np.linspace(0.0, end, 2001)
+        # The bins of the estimate cost less than 1e-3; a leak at an end would be some per cent.
+        assert np.trapezoid(posterior.density(name, grid), grid) == pytest.approx(1.0, abs=2e-3)
+
+
 def test_leaving_a_group_out_is_estimating_without_it() -> None:
     influence = em.leave_one_out(exact_small())
     without_b = em.estimate(SMALL.take([0, 1, 2]), MODEL)
@@ -377,7 +419,7 @@ def test_leaving_a_group_out_is_estimating_without_it() -> None:
 
 
 def test_predictions_of_groups_scatter_less_within_than_between() -> None:
-    from epsilometer.inference.predictive import _new_rates
+    from epsilometer.inference.checks.predictive import _new_rates
 
     part = {
         "epsilon": np.full((4000, 1), 3.0),
@@ -414,7 +456,7 @@ def ranks(
     found: dict[str, list[float]] = {"epsilon": [], "strength": [], "spread": []}
     trials = 2000 if isinstance(model.dependence, em.PooledGroups) else 60
     settings = em.McmcSettings(
-        num_iterations=400, num_warmup=300, num_auxiliary=6, num_chains=2, seed=3
+        num_iterations=400, num_warmup=300, num_sweeps=6, num_chains=2, seed=3
     )
     for _ in range(runs):
         truth, counts = draw_groups(model, 3, 3, trials, rng, slip=slip)
@@ -445,3 +487,26 @@ def test_truth_ranks_uniformly(model: em.AuditModel, exact: bool, runs: int) -> 
 def test_members_that_scatter_eight_times_as_far_are_noticed() -> None:
     wrong = ranks(CALIBRATED, exact=False, runs=16, slip=8.0)["spread"]
     assert kstest(wrong, "uniform").pvalue < LEVEL
+
+
+def test_uniform_scatter_is_nearly_normal_scatter() -> None:
+    """Scatter that ends abruptly once had likelihoods larger than any count's, and evidences above 0."""
+    counts = em.AttackCounts(
+        false_positives=[20, 25, 23, 60, 55],
+        trials_h0=80,
+        false_negatives=[48, 40, 45, 20, 18],
+        trials_h1=80,
+        groups=list("aaabb"),
+    )
+    normal, uniform = (
+        em.estimate(
+            counts, em.AuditModel(delta=0.01, dependence=em.ScatteredMembers(scatter=scatter))
+        )
+        for scatter in (NORMAL, UNIFORM)
+    )
+    assert uniform.trustworthy
+    # The same variance, and little to tell the shapes apart.
+    assert uniform.log_evidence == pytest.approx(normal.log_evidence, abs=0.2)
+    for probability in (0.05, 0.5, 0.95):
+        expected = float(normal.quantile("epsilon", probability))
+        assert float(uniform.quantile("epsilon", probability)) == pytest.approx(expected, rel=0.05)

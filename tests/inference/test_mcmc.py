@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,22 +11,27 @@ import pytest
 from numpy.typing import NDArray
 
 from epsilometer.errors import InputError
-from epsilometer.inference import mcmc, mcmc_kernels
-from epsilometer.inference.diagnostics import diagnose_parameter
-from epsilometer.inference.exact import estimate_exact
-from epsilometer.inference.mcmc import (
+from epsilometer.inference.exact.engine import estimate_exact
+from epsilometer.inference.mcmc import attack_chain, densities
+from epsilometer.inference.mcmc.diagnostics import diagnose_parameter
+from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
+from epsilometer.inference.mcmc.settings import (
     FixedRandomWalk,
     InformedAuxiliaries,
-    McmcSettings,
     TunedRandomWalk,
     UniformAuxiliaries,
-    estimate_mcmc,
 )
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import (
+    NormalScatter,
+    PooledGroups,
+    ScatteredMembers,
+    UniformScatter,
+)
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
 
 Z = 5.0
@@ -176,18 +182,18 @@ def test_mixed_choices_agree_with_the_exact_engine() -> None:
 
 
 @pytest.mark.parametrize("settings", [OURS, PUBLISHED_FORM], ids=["ours", "published"])
-@pytest.mark.parametrize("fault", [1, 2], ids=["no epsilon'/epsilon", "no area"])
+@pytest.mark.parametrize(
+    "fault", [densities.NO_JACOBIAN, densities.NO_AREA], ids=["no epsilon'/epsilon", "no area"]
+)
 def test_a_twin_with_a_fault_fails_the_same_check(
     settings: McmcSettings, fault: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    intact = mcmc._Problem.of
+    intact = densities.problem_of
 
-    def sabotaged(counts: AttackCounts, model: AuditModel, settings: McmcSettings) -> mcmc._Problem:
-        problem = intact(counts, model, settings)
-        problem.constants[mcmc_kernels.FAULT] = fault
-        return problem
+    def sabotaged(*counts_and_model: Any, **options: Any) -> densities.Problem:
+        return intact(*counts_and_model, **options)._replace(fault=fault)
 
-    monkeypatch.setattr(mcmc._Problem, "of", sabotaged)
+    monkeypatch.setattr(attack_chain, "problem_of", sabotaged)
     assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.0), settings)) > Z
 
 
@@ -230,30 +236,90 @@ def test_published_settings_are_those_of_the_appendix() -> None:
 def test_chains_start_inside_the_ring() -> None:
     for counts, model in MODELS.values():
         for seed in range(5):
-            start = mcmc._draw_start(counts, model, rng=np.random.default_rng(seed))
-            epsilon, strength = start.parameters[:2]
-            inside = region.ring_contains(
-                start.alpha, start.beta, epsilon * (1 + 1e-12), model.delta, strength
-            )
+            start, rates = attack_chain.draw_start(counts, model, rng=np.random.default_rng(seed))
+            epsilon, strength = start[:2]
+            alpha, beta = rates.T
+            wider = epsilon * (1 + 1e-12)
+            inside = region.ring_contains(alpha, beta, wider, model.delta, strength)
             assert np.all(inside)
 
 
 @pytest.mark.parametrize(("epsilon", "strength"), [(1e-5, 0.3), (0.7, 0.0), (5.0, 1 - 1e-9)])
 @pytest.mark.parametrize("delta", [0.0, 0.2])
 def test_kernel_area_is_the_region_modules(epsilon: float, strength: float, delta: float) -> None:
-    found = mcmc_kernels.log_ring_area(epsilon, delta, strength)
+    found = densities.log_ring_area(epsilon, delta, strength)
     assert np.isclose(found, region.log_ring_area(epsilon, delta, strength), rtol=1e-13)
 
 
-def test_fixed_strength_of_one_is_refused() -> None:
-    with pytest.raises(InputError, match="exact engine"):
-        estimate_mcmc(ONE, AuditModel(delta=0.0, strength=Fixed(value=1.0)))
+GROUPED = AttackCounts(
+    false_positives=[3, 6], trials_h0=20, false_negatives=[4, 5], trials_h1=20, groups=["a", "a"]
+)
 
 
-def test_nothing_to_estimate_is_refused() -> None:
-    model = AuditModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
-    with pytest.raises(InputError, match="both fixed"):
-        estimate_mcmc(ONE, model)
+class Tilted(IndependentBinomial):
+    """A likelihood of somebody else's."""
+
+    @property
+    def name(self) -> str:
+        return "tilted"
+
+
+class Narrow(NormalScatter):
+    """A scatter of somebody else's."""
+
+    @property
+    def name(self) -> str:
+        return "narrow"
+
+
+class Shifted(HalfNormal):
+    """A prior of somebody else's, of which compiled code knows nothing."""
+
+    @property
+    def compiled(self) -> Any:
+        return None
+
+
+def scattered(**options: Any) -> AuditModel:
+    return AuditModel(delta=0.0, dependence=ScatteredMembers(**options))
+
+
+@pytest.mark.parametrize(
+    ("counts", "model", "said"),
+    [
+        (ONE, AuditModel(delta=0.0, strength=Fixed(value=1.0)), "strength < 1, .* exact engine"),
+        (
+            ONE,
+            AuditModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5)),
+            "both fixed",
+        ),
+        (ONE, AuditModel(delta=0.0, likelihood=Tilted()), "likelihood .*binomial, correlated"),
+        (ONE, AuditModel(delta=0.0, epsilon=Shifted()), "prior of epsilon .*half-normal"),
+        (ONE, AuditModel(delta=0.0, epsilon=Beta()), "prior of epsilon .*half-normal"),
+        (GROUPED, AuditModel(delta=0.0, dependence=PooledGroups()), "pooled groups"),
+        (GROUPED, scattered(spread=Fixed(value=0.0)), "spread > 0"),
+        (GROUPED, scattered(spread=Shifted(scale=0.05)), "prior of spread"),
+        (GROUPED, scattered(scatter=Narrow()), "scatter .*normal, uniform"),
+    ],
+)
+def test_what_is_not_supported_is_refused_in_the_same_words(
+    counts: AttackCounts, model: AuditModel, said: str
+) -> None:
+    refusal = McmcSettings().supports(counts, model)
+    assert refusal is not None
+    assert re.search(said, refusal)
+    with pytest.raises(InputError, match=re.escape(refusal)):
+        estimate_mcmc(counts, model)
+
+
+def test_all_models_of_these_tests_are_supported() -> None:
+    for counts, model in MODELS.values():
+        assert McmcSettings().supports(counts, model) is None
+    assert McmcSettings().supports(GROUPED, scattered(scatter=UniformScatter())) is None
+    # Rows that stand alone have no scatter that could be in the way.
+    assert McmcSettings().supports(ONE, AuditModel(delta=0.0, dependence=PooledGroups())) is None
+    both = AuditModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
+    assert McmcSettings().supports(ONE, replace(both, likelihood=CorrelatedNormal())) is None
 
 
 def test_correlated_counts_of_one_trial_are_refused() -> None:
@@ -266,6 +332,7 @@ def test_correlated_counts_of_one_trial_are_refused() -> None:
     ("name", "value"),
     [
         ("num_auxiliary", 1),
+        ("num_sweeps", 0),
         ("num_iterations", 0),
         ("num_warmup", -1),
         ("num_chains", 0),

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
-from epsilometer.inference.comparison_engine import ComparisonEngine
-from epsilometer.inference.model_comparison import (
+from epsilometer.inference.checks.comparison import (
     ModelComparison,
+    _Engine,
     alternatives,
     compare_models,
     evidence_in_words,
@@ -87,7 +87,7 @@ def test_binomial_evidence_against_quadrature(
     found = em.estimate(data, model).log_evidence
     # Plain quadrature of 600 points for a mass; at 1 the square of 0.02 is left out.
     assert found == pytest.approx(expected, abs=3e-3)
-    by_tables = ComparisonEngine(counts=data, quick=False, report=None).estimate(model)
+    by_tables = _Engine(counts=data, quick=False, report=None).estimate(model)
     assert by_tables.log_evidence == pytest.approx(expected, abs=3e-3)
     # Twins without the binomials' constants, or without the areas, are seen to be wrong.
     constants = float(
@@ -105,7 +105,7 @@ def test_binomial_evidence_against_quadrature(
 @pytest.mark.slow
 def test_tables_serve_many_strengths_and_equal_the_engine() -> None:
     data = counts([40, 50, 60, 100], 1000, [250, 200, 150, 100], 1000)
-    engine = ComparisonEngine(counts=data, quick=False, report=None)
+    engine = _Engine(counts=data, quick=False, report=None)
     for strength in (0.0, 0.3, 0.9):
         model = em.AuditModel(delta=0.01, strength=em.Fixed(value=strength))
         found, expected = engine.estimate(model), em.estimate(data, model)
@@ -242,7 +242,9 @@ def correlated_counts(tau: float, rng: np.random.Generator) -> em.AttackCounts:
     if tau == 0:
         x, y = rng.binomial(100, alpha), rng.binomial(100, beta)
     else:
-        x, y = em.CorrelatedNormal().sample_counts(shape, alpha, beta, tau, 0.0, rng=rng)
+        x, y = em.CorrelatedNormal().sample_counts(
+            shape, alpha, beta, {"within_correlation": tau, "cross_correlation": 0.0}, rng=rng
+        )
     return counts(x.tolist(), 100, y.tolist(), 100)
 
 
@@ -294,7 +296,7 @@ def test_the_default_set_of_assumptions(comparison: ModelComparison) -> None:
 def test_the_free_strength_averages_the_fixed_ones() -> None:
     """Evidence at fixed strengths, averaged over the prior, is that of the free strength."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    engine = ComparisonEngine(counts=TWO, quick=False, report=None)
+    engine = _Engine(counts=TWO, quick=False, report=None)
     logs = [
         engine.estimate(
             em.AuditModel(delta=DELTA, strength=em.Fixed(value=0.5 * (1 + node)))

@@ -12,11 +12,8 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import ContradictionError
-from epsilometer.inference import outlook
-from epsilometer.inference.diagnostics import diagnose
-from epsilometer.inference.exact import estimate_exact
-from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.outlook import (
+from epsilometer.inference.checks import outlook
+from epsilometer.inference.checks.outlook import (
     FACTORS,
     MOST_DISTINCT,
     MoreData,
@@ -25,6 +22,9 @@ from epsilometer.inference.outlook import (
     with_more_bases,
     with_more_challenges,
 )
+from epsilometer.inference.exact.engine import estimate_exact
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
@@ -329,12 +329,12 @@ def distinct(number: int) -> AttackCounts:
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "most"), [(IndependentBinomial(), 250), (CorrelatedNormal(), 40)]
+    ("likelihood", "most"), [(IndependentBinomial(), 1000), (CorrelatedNormal(), 60)]
 )
 def test_too_many_distinct_counts_are_left(
     monkeypatch: pytest.MonkeyPatch, likelihood: IndependentBinomial | CorrelatedNormal, most: int
 ) -> None:
-    assert MOST_DISTINCT == {False: 250, True: 40}
+    assert MOST_DISTINCT == {True: 1000, False: 60}
     asked = foresee(monkeypatch, {10: OPEN}, trials=3000 * most)
     few = look_ahead(draws(distinct(most), likelihood), UNSETTLED)
     assert few.challenges == few.bases is not None

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chisquare, ks_2samp, kstest, norm
 
 from epsilometer.errors import InputError
-from epsilometer.inference import predictive
-from epsilometer.inference.diagnostics import Diagnostics
-from epsilometer.inference.exact import ExactSettings, estimate_exact
-from epsilometer.inference.mcmc import McmcSettings, estimate_mcmc
-from epsilometer.inference.predictive import (
+from epsilometer.inference.checks import predictive
+from epsilometer.inference.checks.predictive import (
     CheckedStatistic,
     PredictiveCheck,
     check_predictions,
     fold,
     two_sided_p_value,
 )
+from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+from epsilometer.inference.mcmc.diagnostics import Diagnostics
+from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model import region
@@ -587,7 +587,11 @@ def test_correlated_counts_are_whole_and_possible() -> None:
     for tau, rho in ((0.9, 0.6), (-1 / 9, 0.0), (-1 / 9 + 1e-16, 1e-9)):
         tau_column, rho_column = np.full((3000, 1), tau), np.full((3000, 1), rho)
         x, y = CorrelatedNormal().sample_counts(
-            counts, rates[0], rates[1], tau_column, rho_column, rng=rng
+            counts,
+            rates[0],
+            rates[1],
+            {"within_correlation": tau_column, "cross_correlation": rho_column},
+            rng=rng,
         )
         assert x.dtype == y.dtype == np.int64
         assert np.all((x >= 0) & (x <= counts.trials_h0))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.stats import kstest
 
 from epsilometer.calibration.own_model import draw
-from epsilometer.inference.exact import ExactSettings, estimate_exact
-from epsilometer.inference.mcmc import McmcSettings, estimate_mcmc
+from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel

@@ -11,11 +11,12 @@ import pytest
 import xarray
 
 import epsilometer as em
-from epsilometer.inference import storage, trees
-from epsilometer.inference.diagnostics import diagnose
-from epsilometer.inference.exact_problem import Level
-from epsilometer.inference.exact_solve import solve
+from epsilometer.inference import trees
+from epsilometer.inference.exact.engine import make_surface
+from epsilometer.inference.exact.integrate import integrate
+from epsilometer.inference.exact.resolution import Resolution
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
+from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
@@ -35,8 +36,9 @@ def grid(**model: object) -> GridPosterior:
 
 def correlated_grid() -> GridPosterior:
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal(within_correlation_scale=0.02))
-    coarse = solve(counts(), model, Level.number(0, correlated=True), hint=None)
-    posterior = from_solution(counts(), model, coarse)
+    coarse = Resolution.number(0, planar=True)
+    solution, _ = integrate(make_surface(counts(), model), model, coarse)
+    posterior = from_solution(counts(), model, solution)
     return posterior.finished(error=1e-4, tolerance=1e-3, levels=2, provenance=posterior.provenance)
 
 
@@ -125,7 +127,7 @@ def test_layout_is_the_one_arviz_knows(tmp_path: Path) -> None:
     with xarray.open_datatree(tmp_path / "p.nc", engine="h5netcdf") as tree:
         draws = tree["posterior"]
         assert draws["epsilon"].dims == ("chain", "draw")
-        assert draws["epsilon"].shape == (1, storage.STORED_DRAWS)
+        assert draws["epsilon"].shape == (1, trees.STORED_DRAWS)
         assert tree["observed_data/challenge_base"].to_numpy().tolist() == ["0", "1"]
         assert tree["observed_data/false_positives"].to_numpy().tolist() == [10, 30]
         assert draws.attrs["inference_library"] == "epsilometer"

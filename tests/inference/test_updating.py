@@ -13,10 +13,10 @@ from scipy.integrate import quad
 
 import epsilometer as em
 from epsilometer.inference import trees
+from epsilometer.inference.exact.panels import PanelDensity, gauss_legendre
 from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.panels import PanelDensity, gauss_legendre
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.updating import divergence, settings_of
+from epsilometer.inference.updating import divergence
 from tests.inference.oracles import brute_force_posterior, quantile
 
 FloatArray = NDArray[np.float64]
@@ -118,12 +118,12 @@ def test_chains_of_the_same_seed_are_the_same_chains() -> None:
 )
 def test_settings_come_back_from_provenance(settings: em.McmcSettings, tmp_path: Path) -> None:
     em.estimate(FIRST, em.AuditModel(delta=0.01), settings).save(tmp_path / "p.nc")
-    assert settings_of(em.load(tmp_path / "p.nc")) == settings
+    assert em.load(tmp_path / "p.nc").engine == settings
 
 
 def test_exact_settings_come_back_from_provenance() -> None:
     settings = em.ExactSettings(tolerance=1e-2, most_levels=3)
-    assert settings_of(em.estimate(THIRD, em.AuditModel(delta=0.01), settings)) == settings
+    assert em.estimate(THIRD, em.AuditModel(delta=0.01), settings).engine == settings
 
 
 def test_what_cannot_be_an_update_is_refused() -> None:

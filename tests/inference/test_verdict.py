@@ -14,22 +14,22 @@ from scipy import stats
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.inference.diagnostics import diagnose
-from epsilometer.inference.exact import ExactSettings, estimate_exact
-from epsilometer.inference.mcmc import McmcSettings
+from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+from epsilometer.inference.mcmc.diagnostics import diagnose
+from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.priors import EpsilonPrior, Exponential, Fixed, HalfNormal, Uniform
+from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
 
 COUNTS = AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
 )
 
 
-def chains(epsilon: np.ndarray, *, epsilon_prior: EpsilonPrior | None = None) -> SamplePosterior:
+def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> SamplePosterior:
     """A posterior whose draws of epsilon are given, (chain, draw)."""
     model = AuditModel(delta=0.01, epsilon=epsilon_prior or HalfNormal(), strength=Fixed(value=0.5))
     samples = {"epsilon": epsilon}
@@ -191,7 +191,7 @@ def test_claim_of_no_privacy_loss_at_all() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_the_prior_said(prior: EpsilonPrior, oracle: Any) -> None:
+def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
     posterior = chains(np.random.default_rng(1).random((2, 1000)), epsilon_prior=prior)
     for claim in (0.0, 0.7, 5.0):
         verdict = judge(posterior, claim=claim)

@@ -14,8 +14,8 @@ from scipy import stats
 from epsilometer.errors import InputError
 from epsilometer.model.priors import (
     DEFAULT_EPSILON_SCALE,
+    PRIORS,
     Beta,
-    EpsilonPrior,
     Exponential,
     Fixed,
     HalfNormal,
@@ -170,7 +170,7 @@ def test_fixed_is_above_what_is_below_it(value: float) -> None:
     assert prior.probability_above(float(np.nextafter(value, 2))) == 0.0
     assert prior.probability_above(float(np.nextafter(value, -1))) == 1.0
     assert prior.probability_above(-1) == 1.0
-    assert not hasattr(prior, "rescaled")
+    assert prior.rescaled(2) == Fixed(value=2 * value)
 
 
 # --- other scales -----------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_rescaled_by_what_is_no_scale(prior: Continuous, factor: float) -> None:
 
 
 def test_every_prior_of_epsilon_is_tested() -> None:
-    assert {type(prior) for prior in ORACLES} | {Fixed} == set(EpsilonPrior.__args__)
+    assert {type(prior) for prior in ORACLES} | {Fixed} | {Beta} == set(PRIORS.values())
 
 
 # --- the strength -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from epsilometer.model.dependence import IndependentRows
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.plan import sizes_between
 from epsilometer.planning.scenarios import Truth
-from epsilometer.planning.search import Search
+from epsilometer.planning.search import DESCENTS, Search
 from epsilometer.planning.simulation import TRUTHS, Design, Job, Setting, simulate, stream
 from epsilometer.planning.wording import (
     described,
@@ -53,7 +53,8 @@ def pilot() -> em.Posterior:
 def law(design: Design, number: int) -> float:
     """A width that is known for every design, with the chance of one simulation."""
     chance = float(np.random.default_rng(number).normal(0, 0.15))
-    floor, noise = 8.0 / design.bases, 12.0 / math.sqrt(design.bases * design.challenges)
+    floor = 8.0 / design.bases
+    noise = 12.0 / math.sqrt(design.bases * design.challenges) if design.challenges else 0.0
     return math.hypot(floor, noise) * math.exp(chance)
 
 
@@ -66,7 +67,7 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
     candidates = [
         Design(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
     ]
-    goals = [em.Width(at_most=wanted)]
+    goals, said = [em.Width(at_most=wanted)], list[str]()
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 60,
@@ -74,10 +75,12 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
         probability=0.8,
         candidates=candidates,
         cost=lambda design: design.bases * design.challenges,
+        report=said.append,
     )
-    found = search.cheapest()
+    found = search.cheapest(descents=DESCENTS)
     assert found is not None
-    found = search.descend(found)
+    assert said[0].startswith("first answer: ")
+    assert any(f"{found.bases} bases with {found.challenges:,} challenges" in text for text in said)
     good = [d for d in candidates if np.mean([law(d, k) <= wanted for k in range(60)]) >= 0.8]
     least = min(d.bases * d.challenges for d in good)
     assert found in good

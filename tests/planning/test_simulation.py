@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
+from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.region import sample_ring
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import (
@@ -14,7 +15,6 @@ from epsilometer.planning.simulation import (
     Setting,
     draw_counts,
     draw_rates,
-    quick_posterior,
     simulate,
     simulator,
 )
@@ -84,7 +84,7 @@ def test_one_resolution_is_enough(correlated: bool) -> None:
     now = setting(correlated=correlated)
     for number, truth in enumerate((Truth(2.0, 0.5), Truth(0.8, 0.9), Truth(4.0, 0.1))):
         counts = draw_counts(now, Job(Design(6, 100), number, truth))
-        low, high = quick_posterior(counts, now.model).credible_interval("epsilon")
+        low, high = estimate_quickly(counts, now.model).credible_interval("epsilon")
         start, end = em.estimate(counts, now.model).credible_interval("epsilon")
         assert high - low == pytest.approx(end - start, rel=0.05 if correlated else 1e-3)
 

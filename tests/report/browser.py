@@ -14,11 +14,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
+from epsilometer.inference.result import Origin, Result
 from epsilometer.report.delta_table import CurveTable
-from epsilometer.report.evidence import Evidence, Origin, gather
+from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page import write_page
-from tests.report.posteriors import attack
+from tests.report.posteriors import attack, gather
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -208,7 +209,7 @@ HOSTILE = {
 SEEN = [shown or name for name, shown in HOSTILE.items()]
 
 
-def exact() -> Evidence:
+def exact() -> Result:
     """An audit with all that is known of it; nothing is settled."""
     result = attack()
     origin = Origin(
@@ -233,13 +234,13 @@ def exact() -> Evidence:
     return gather(posterior, claim=claim, origin=origin, over_delta=table)
 
 
-def chains() -> Evidence:
+def chains() -> Result:
     """Chains too short to be believed."""
     settings = em.McmcSettings(num_iterations=700, num_warmup=300, num_chains=3, seed=1)
     return gather(em.estimate(SIX, em.AuditModel(delta=0.01), settings), claim=2.0, compare=False)
 
 
-def correlated() -> Evidence:
+def correlated() -> Result:
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
     counts = em.AttackCounts(
         false_positives=[10, 0], trials_h0=100, false_negatives=[20, 60], trials_h1=100
@@ -247,24 +248,24 @@ def correlated() -> Evidence:
     return gather(em.estimate(counts, model), claim=50.0)
 
 
-def one_base() -> Evidence:
+def one_base() -> Result:
     counts = em.AttackCounts(
         false_positives=[200], trials_h0=500, false_negatives=[210], trials_h1=500
     )
     return gather(em.estimate(counts, em.AuditModel(delta=0.01)), compare=False)
 
 
-def fixed_strength() -> Evidence:
+def fixed_strength() -> Result:
     model = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5))
     return gather(em.estimate(SIX, model), claim=0.5, level=0.8, compare=False)
 
 
-def fixed_epsilon() -> Evidence:
+def fixed_epsilon() -> Result:
     model = em.AuditModel(delta=0.01, epsilon=em.Fixed(value=2.0))
     return gather(em.estimate(SIX, model))
 
 
-def hostile() -> Evidence:
+def hostile() -> Result:
     """Nothing in it is trusted: names of bases and of the plan, and warnings."""
     size = len(HOSTILE)
     # Apart from each other, so that the mouse meets one dot at a time.
@@ -298,7 +299,7 @@ def hostile() -> Evidence:
     )
 
 
-def many() -> Evidence:
+def many() -> Result:
     """2,000 bases, but only 40 different counts, so that estimating takes seconds."""
     rng = np.random.default_rng(1)
     counts = em.AttackCounts(
@@ -318,26 +319,26 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._evidence: dict[str, Evidence] = {}
+        self._evidence: dict[str, Result] = {}
         self._charts: dict[str, list[Chart]] = {}
 
-    def evidence(self, make: Callable[[], Evidence]) -> Evidence:
+    def evidence(self, make: Callable[[], Result]) -> Result:
         if make.__name__ not in self._evidence:
             self._evidence[make.__name__] = make()
         return self._evidence[make.__name__]
 
-    def charts(self, make: Callable[[], Evidence]) -> list[Chart]:
+    def charts(self, make: Callable[[], Result]) -> list[Chart]:
         if make.__name__ not in self._charts:
-            self._charts[make.__name__] = self.evidence(make).charts()
+            self._charts[make.__name__] = charts(self.evidence(make))
         return self._charts[make.__name__]
 
-    def path(self, make: Callable[[], Evidence]) -> Path:
+    def path(self, make: Callable[[], Result]) -> Path:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
             write_page(self.evidence(make), path)
         return path
 
-    def tampered(self, make: Callable[[], Evidence], change: Callable[[str], str]) -> Path:
+    def tampered(self, make: Callable[[], Result], change: Callable[[str], str]) -> Path:
         """The page with its text changed by hand."""
         text = self.path(make).read_text(encoding="utf-8")
         changed = change(text)

@@ -8,9 +8,11 @@ import numpy as np
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.inference.diagnostics import diagnose
+from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.result import Origin, OtherModels, Question, Result
 from epsilometer.inference.sample_posterior import SamplePosterior
 
 
@@ -71,3 +73,22 @@ def attack() -> em.AttackResult:
 
 def curves() -> tuple[ErrorCurves, em.AttackCounts]:
     return attack().sweep(), attack().counts(0.1)
+
+
+def gather(
+    posterior: Posterior,
+    *,
+    level: float = 0.9,
+    claim: float | None = None,
+    origin: Origin | None = None,
+    over_delta: JudgedCurve | None = None,
+    compare: bool = True,
+) -> Result:
+    """The result that a report shows, without other assumptions where these take too long."""
+    tried = OtherModels.QUICK if compare else OtherModels.NONE
+    return Result(
+        posterior=posterior,
+        asked=Question(level=level, claim=claim, other_models=tried),
+        origin=origin or Origin(),
+        over_delta=over_delta,
+    )

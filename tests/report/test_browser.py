@@ -23,10 +23,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
 from epsilometer.attacks import curves_files
+from epsilometer.inference.result import Result
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model.region import critical_epsilon
 from epsilometer.report.data import report_data
-from epsilometer.report.evidence import CHART_NAMES, Evidence
+from epsilometer.report.evidence import CHART_NAMES
 from tests.report.browser import (
     HACK,
     HOSTILE,
@@ -53,7 +54,7 @@ from tests.report.browser import (
 )
 
 FloatArray = NDArray[np.float64]
-Make = Callable[[], Evidence]
+Make = Callable[[], Result]
 Open = Callable[[Make], Visit]
 
 ROUNDED = 5.1e-7

@@ -14,10 +14,9 @@ import pytest
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.report.delta_table import CurveTable
-from epsilometer.report.evidence import gather
 from epsilometer.report.figures.delta_curve import DeltaCurveChart
 from epsilometer.report.page import write_report
-from tests.report.posteriors import TWO, counts, exact
+from tests.report.posteriors import TWO, counts, exact, gather
 
 SEVEN_DIGITS = 1e-6
 """The page's numbers are rounded to seven significant digits."""

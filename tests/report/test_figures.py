@@ -13,8 +13,15 @@ import pytest
 
 import epsilometer as em
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.region_probability import region_probability
+from epsilometer.inference.result import Origin
 from epsilometer.model.region import critical_epsilon
-from epsilometer.report.evidence import CHART_NAMES, Origin, chain_charts, gather, posterior_charts
+from epsilometer.report.evidence import (
+    CHART_NAMES,
+    chain_charts,
+    charts,
+    posterior_charts,
+)
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chains import (
     AutocorrelationChart,
@@ -32,8 +39,8 @@ from epsilometer.report.figures.joint import LEVELS, JointChart, joint_density
 from epsilometer.report.figures.marginals import MarginalsChart, prior_density
 from epsilometer.report.figures.predictive import PredictiveChart
 from epsilometer.report.figures.prior import PriorChart
-from epsilometer.report.figures.region import RegionChart, region_boundary, region_probability
-from tests.report.posteriors import TWO, counts, curves, exact, sampled
+from epsilometer.report.figures.region import RegionChart, region_boundary
+from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled
 
 SEVEN_DIGITS = 1e-6
 """The page's numbers are rounded to seven significant digits."""
@@ -329,7 +336,8 @@ def test_predictions_show_the_check() -> None:
     check = em.check_predictions(posterior, rng=np.random.default_rng(2), replicates=300)
     chart = PredictiveChart(counts=posterior.counts, check=check)
     for panel, quantity in zip(chart.panels(), check.quantities, strict=True):
-        band, seen = panel["data"]
+        band, middle, seen = panel["data"]
+        np.testing.assert_allclose(middle["y"], quantity.middle, rtol=SEVEN_DIGITS)
         np.testing.assert_allclose(seen["y"], quantity.observed, rtol=SEVEN_DIGITS)
         np.testing.assert_allclose(band["y"][:3], quantity.high, rtol=SEVEN_DIGITS)
         np.testing.assert_allclose(band["y"][:2:-1], quantity.low, rtol=SEVEN_DIGITS)
@@ -464,7 +472,7 @@ def test_every_figure_of_a_whole_report_draws_in_every_format(tmp_path: Path) ->
     posterior = em.estimate(used, em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal()))
     evidence = gather(posterior, claim=1.0, origin=Origin(curves=swept))
     names = set()
-    for chart in evidence.charts():
+    for chart in charts(evidence):
         check_panels(chart)
         assert chart.caption.endswith(".")
         figure = chart.draw()

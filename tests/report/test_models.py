@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 import epsilometer as em
+from epsilometer.inference.result import Result
 from epsilometer.report import model_table
 from epsilometer.report.data import report_data
-from epsilometer.report.evidence import Evidence, _models, gather
+from epsilometer.report.evidence import charts
 from epsilometer.report.figures.models import ModelsChart
 from epsilometer.report.page import render
-from tests.report.posteriors import sampled
+from tests.report.posteriors import gather, sampled
 
 
 def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
@@ -20,14 +21,14 @@ def counts(x: list[int], y: list[int], names: list[str]) -> em.AttackCounts:
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Evidence:
+def evidence() -> Result:
     first = em.estimate(counts([10, 30], [20, 30], ["a", "b"]), em.AuditModel(delta=0.01))
     return gather(first.update(counts([12], [25], ["a"]), label="<b>more</b>.csv"))
 
 
-def test_the_chart_shows_the_comparison(evidence: Evidence) -> None:
+def test_the_chart_shows_the_comparison(evidence: Result) -> None:
     assert evidence.models is not None
-    chart = next(chart for chart in evidence.charts() if isinstance(chart, ModelsChart))
+    chart = next(chart for chart in charts(evidence) if isinstance(chart, ModelsChart))
     assert len(chart.lines) == len(evidence.models.assumptions) == 6
     for line, each in zip(chart.lines, evidence.models.assumptions, strict=True):
         assert each.posterior is not None
@@ -38,7 +39,7 @@ def test_the_chart_shows_the_comparison(evidence: Evidence) -> None:
     assert [trace["x"][0] for trace in data] == [line.median for line in chart.lines]
 
 
-def test_the_page_has_the_tables_and_the_warning(evidence: Evidence) -> None:
+def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:
     page = render(evidence)
     assert "Would other assumptions fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
@@ -48,14 +49,14 @@ def test_the_page_has_the_tables_and_the_warning(evidence: Evidence) -> None:
     assert any("base a occurs in more than one row" in text for text in evidence.warnings)
 
 
-def test_the_numbers_can_be_downloaded(evidence: Evidence) -> None:
+def test_the_numbers_can_be_downloaded(evidence: Result) -> None:
     data = report_data(evidence)
     rows = data["model_comparison"]["assumptions"]
     assert rows[0]["used"]
     assert [batch["rows"] for batch in data["summary"]["batches"]] == [2, 1]
 
 
-def test_no_line_of_the_text_is_too_long(evidence: Evidence) -> None:
+def test_no_line_of_the_text_is_too_long(evidence: Result) -> None:
     assert evidence.models is not None
     data = model_table.comparison_data(evidence.models, level=0.9)
     text = model_table.models_text(data)
@@ -75,4 +76,4 @@ def test_very_many_different_counts_are_not_compared() -> None:
         false_negatives=[300] * 260,
         trials_h1=1000,
     )
-    assert _models(sampled(many), None) is None
+    assert gather(sampled(many)).models is None

@@ -15,15 +15,16 @@ import pytest
 
 import epsilometer as em
 from epsilometer.inference.posterior import Posterior
-from epsilometer.report import evidence as evidence_of
+from epsilometer.inference.result import Origin, Result
 from epsilometer.report import page, wording
 from epsilometer.report.data import bases_csv, report_data
-from epsilometer.report.evidence import Evidence, Origin
-from epsilometer.report.summary import probability_text
+from epsilometer.report.evidence import charts
+from epsilometer.report.text import probability_text
+from tests.report import posteriors
 from tests.report.posteriors import TWO, counts, curves, exact, sampled
 
 # Other assumptions are tested in `test_models.py`; working them out takes seconds a page.
-gather = partial(evidence_of.gather, compare=False)
+gather = partial(posteriors.gather, compare=False)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -47,7 +48,7 @@ def named(names: list[str]) -> em.AttackCounts:
 
 
 @pytest.fixture(scope="module")
-def hostile() -> tuple[Evidence, str]:
+def hostile() -> tuple[Result, str]:
     names = [*HOSTILE, "=1+1", "plain"]
     origin = Origin(
         plan={"population": HOSTILE[0], "adjacency": HOSTILE[1], "hash": HOSTILE[3]},
@@ -95,7 +96,7 @@ def parsed(text: str) -> Tags:
 # --- safety -----------------------------------------------------------------------------------
 
 
-def test_hostile_names_make_no_tags(hostile: tuple[Evidence, str]) -> None:
+def test_hostile_names_make_no_tags(hostile: tuple[Result, str]) -> None:
     _, text = hostile
     harmless = page.render(gather(exact(named(["a"] * 9)), claim=1.0))
     kinds = {tag for tag, _ in parsed(text).tags}
@@ -113,13 +114,13 @@ def test_hostile_names_make_no_tags(hostile: tuple[Evidence, str]) -> None:
     assert "49" not in re.findall(r"<bdi>([^<]*)</bdi>", text)
 
 
-def test_the_check_of_tags_would_see_an_injection(hostile: tuple[Evidence, str]) -> None:
+def test_the_check_of_tags_would_see_an_injection(hostile: tuple[Result, str]) -> None:
     broken = hostile[1].replace("&lt;script&gt;alert(1)&lt;/script&gt;", HOSTILE[0], 1)
     scripts = [attributes for tag, attributes in parsed(broken).tags if tag == "script"]
     assert sum("type" not in attributes for attributes in scripts) == 3
 
 
-def test_the_policy_allows_the_two_scripts_and_nothing_else(hostile: tuple[Evidence, str]) -> None:
+def test_the_policy_allows_the_two_scripts_and_nothing_else(hostile: tuple[Result, str]) -> None:
     _, text = hostile
     policy = next(
         attributes["content"]
@@ -138,7 +139,7 @@ def test_the_policy_allows_the_two_scripts_and_nothing_else(hostile: tuple[Evide
     assert len(hashes) == 2
 
 
-def test_nothing_is_fetched(hostile: tuple[Evidence, str]) -> None:
+def test_nothing_is_fetched(hostile: tuple[Result, str]) -> None:
     for tag, attributes in parsed(hostile[1]).tags:
         for key in ("src", "href", "data", "action", "srcset", "poster"):
             address = attributes.get(key)
@@ -156,12 +157,12 @@ def test_scripts_cannot_be_ended_early() -> None:
     assert "\r" not in ended
 
 
-def test_numbers_of_plots_are_json_without_tags(hostile: tuple[Evidence, str]) -> None:
+def test_numbers_of_plots_are_json_without_tags(hostile: tuple[Result, str]) -> None:
     evidence, text = hostile
     blocks = re.findall(
         r'<script type="application/json" id="([\w-]+)-data">(.*?)</script>', text, flags=re.DOTALL
     )
-    expected = sum(len(chart.panels()) for chart in evidence.charts())
+    expected = sum(len(chart.panels()) for chart in charts(evidence))
     assert len(blocks) == expected
     for _, block in blocks:
         assert "<" not in block
@@ -171,7 +172,7 @@ def test_numbers_of_plots_are_json_without_tags(hostile: tuple[Evidence, str]) -
 # --- content ----------------------------------------------------------------------------------
 
 
-def test_downloads_are_the_reports_numbers(hostile: tuple[Evidence, str], tmp_path: Path) -> None:
+def test_downloads_are_the_reports_numbers(hostile: tuple[Result, str], tmp_path: Path) -> None:
     evidence, text = hostile
     found = {
         attributes["download"]: attributes["href"]
@@ -369,7 +370,7 @@ def test_the_verdict_under_other_priors_is_stated() -> None:
         assert f"{probability_text(above)} (INCONCLUSIVE) with the scale x {other.factor:g}" in said
 
 
-def test_the_page_is_as_large_as_the_readme_says(hostile: tuple[Evidence, str]) -> None:
+def test_the_page_is_as_large_as_the_readme_says(hostile: tuple[Result, str]) -> None:
     size = len(hostile[1].encode())
     # "About 6 MB, most of it Plotly", whose script alone grows with its versions.
     assert 5e6 < size < 8e6

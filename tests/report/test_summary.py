@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.inference.diagnostics import diagnose
+from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.result import Question, Result
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.report.summary import plain, plain_assumptions, summarise, summary_text
+from epsilometer.report.summary import plain_assumptions, summary_data, summary_text
+from epsilometer.report.text import plain
 
 COUNTS = em.AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
@@ -36,9 +38,13 @@ def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
     )
 
 
+def asked(posterior: Posterior, **question: float) -> Result:
+    return Result(posterior=posterior, asked=Question(**question))  # type: ignore[arg-type]
+
+
 def test_numbers_are_the_posteriors() -> None:
     posterior = exact()
-    summary = summarise(posterior, level=0.8, claim=1.5)
+    summary = summary_data(asked(posterior, level=0.8, claim=1.5))
     for name in ("epsilon", "strength"):
         assert summary[name] == {
             "mean": posterior.mean(name),
@@ -62,11 +68,11 @@ def test_numbers_are_the_posteriors() -> None:
     assert "within_correlation" not in summary
     assert summary["assumptions"]["priors"]["epsilon"]["name"] == "HalfNormal"
     assert "numpy" in summary["versions"]
-    assert "claim" not in summarise(posterior, level=0.9)
+    assert "claim" not in summary_data(asked(posterior, level=0.9))
 
 
 def test_everything_is_plain_json() -> None:
-    text = json.dumps(summarise(exact(), level=0.9, claim=0.0), allow_nan=False)
+    text = json.dumps(summary_data(asked(exact(), level=0.9, claim=0.0)), allow_nan=False)
     assert json.loads(text)["epsilon"]["level"] == 0.9
 
 
@@ -79,7 +85,8 @@ def test_numbers_that_json_lacks_become_null() -> None:
 
 def test_correlations_and_diagnostics_of_chains() -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000))
-    summary = summarise(sampled(chains, likelihood=em.CorrelatedNormal()), level=0.9)
+    result = asked(sampled(chains, likelihood=em.CorrelatedNormal()), level=0.9)
+    summary = summary_data(result)
     assert summary["cross_correlation"]["mean"] == chains[3].mean()
     assert summary["within_correlation"]["mean"] == chains[2].mean()
     assert set(summary["diagnostics"]["parameters"]) == {
@@ -87,29 +94,31 @@ def test_correlations_and_diagnostics_of_chains() -> None:
     }  # fmt: skip
     assert summary["converged"] is True
     assert "accuracy" not in summary
-    text = summary_text(summary)
+    text = summary_text(result)
     assert "cross correlation" in text
     assert "converged" in text
 
 
 def test_chains_that_never_moved_say_so() -> None:
-    summary = summarise(sampled(np.ones((2, 2, 100)) / 2), level=0.9)
+    result = asked(sampled(np.ones((2, 2, 100)) / 2), level=0.9)
+    summary = summary_data(result)
     assert summary["converged"] is False
     json.dumps(summary, allow_nan=False)
-    assert "NOT CONVERGED; largest R-hat infinite" in summary_text(summary)
+    assert "NOT CONVERGED; largest R-hat infinite" in summary_text(result)
 
 
 def test_fixed_parameters_are_points() -> None:
-    summary = summarise(exact(strength=em.Fixed(value=0.25)), level=0.9)
+    result = asked(exact(strength=em.Fixed(value=0.25)), level=0.9)
+    summary = summary_data(result)
     assert summary["strength"]["interval"] == [0.25, 0.25]
-    assert "(fixed)" in summary_text(summary)
+    assert "(fixed)" in summary_text(result)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
 def test_text_fits_the_terminal(level: float) -> None:
     chains = np.random.default_rng(1).random((4, 2, 1000)) * 1e5
     for posterior in (exact(), sampled(chains, likelihood=em.CorrelatedNormal())):
-        text = summary_text(summarise(posterior, level=level, claim=2))
+        text = summary_text(asked(posterior, level=level, claim=2))
         assert max(map(len, text.splitlines())) <= 80
         assert text.isascii()
         assert f"{100 * level:g} % interval" in text
@@ -118,7 +127,7 @@ def test_text_fits_the_terminal(level: float) -> None:
 
 def test_narrow_intervals_keep_their_digits() -> None:
     chains = 0.5 + 1e-7 * np.random.default_rng(1).random((2, 2, 1000))
-    text = summary_text(summarise(sampled(chains), level=0.9))
+    text = summary_text(asked(sampled(chains), level=0.9))
     row = next(line for line in text.splitlines() if line.startswith("epsilon"))
     low, high = row.split()[2], row.split()[4]
     assert float(low) < float(high)
@@ -128,9 +137,9 @@ def test_bad_level_and_claim() -> None:
     posterior = exact()
     for level in (0.0, 1.0, math.nan):
         with pytest.raises(em.InputError, match="level"):
-            summarise(posterior, level=level)
+            asked(posterior, level=level)
     with pytest.raises(em.InputError, match="claim"):
-        summarise(posterior, level=0.9, claim=-1)
+        asked(posterior, level=0.9, claim=-1)
 
 
 @pytest.mark.parametrize(

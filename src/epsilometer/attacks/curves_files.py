@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
 from epsilometer import _files
+from epsilometer._validate import LARGEST_COUNT
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.errors import InputError
-from epsilometer.model.counts import COLUMNS, check_base
+from epsilometer.model.count_tables import COLUMNS, check_base
 
 HEADER = ("target_alpha", "challenge_base", *COLUMNS)
 
@@ -63,7 +63,10 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
             raise InputError(
                 f"{place}: expected rising target rates with the same bases under each of them."
             )
-        numbers = [_whole(row[column[title]], title, place) for title in COLUMNS]
+        numbers = [
+            _files.whole_number(row[column[title]], title, place, most=LARGEST_COUNT)
+            for title in COLUMNS
+        ]
         check_base(*numbers, where=f"{place}: ")
         if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
             raise InputError(f"{place}: expected as many trials as at the first target rate.")
@@ -86,16 +89,7 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
 
 
 def _rate(text: str, place: str) -> float:
-    try:
-        value = math.nan if "_" in text else float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1:
+    value = _files.number(text)
+    if value is None or not 0 < value < 1:
         raise InputError(f"{place}: expected 0 < target_alpha < 1, got {_files.shown(text)}.")
     return value
-
-
-def _whole(text: str, title: str, place: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise InputError(f"{place}: expected a whole number in {title}, got {_files.shown(text)}.")
-    return int(text)

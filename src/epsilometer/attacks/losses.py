@@ -1,6 +1,6 @@
 """Losses of the challenge point, one for each trained model.
 
-The whole contract between training models and attacking them.  Files are in `losses_files.py`.
+The whole contract between training models and attacking them.  Files are in `loss_tables.py`.
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
+from epsilometer.attacks import loss_tables
+from epsilometer.attacks.loss_tables import LARGEST_REPLICATE
 from epsilometer.errors import InputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-LARGEST_REPLICATE = 10**15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,15 +117,19 @@ class Losses:
     @staticmethod
     def read(source: str | PathLike[str]) -> Losses:
         """Read CSV, or Parquet if the name ends in .parquet."""
-        from epsilometer.attacks import losses_files
+        return Losses.of_cells(loss_tables.read(source), name=Path(source).name)
 
-        return losses_files.read(source)
+    @staticmethod
+    def of_cells(cells: loss_tables.Cells, *, name: str) -> Losses:
+        """Losses from columns; ``name`` stands for their file in error messages."""
+        try:
+            return Losses(**cells)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
-        from epsilometer.attacks import losses_files
-
-        losses_files.write(self, target)
+        loss_tables.write(self, target)
 
     def __len__(self) -> int:
         return len(self.loss)

@@ -20,6 +20,8 @@ ALARM = 0.01
 """Probability of at least one false alarm about the target rate, over all bases together."""
 
 NOT_NORMAL = 1e-3
+"""P-values below this are called far from normal: a thousand sound bases have one."""
+
 LARGEST_SHAPIRO = 5000
 """Shapiro-Wilk's p-value is tabulated up to here; of larger samples the first so many are tested."""
 
@@ -187,10 +189,7 @@ class AttackResult:
 
 def target_rate(value: object) -> float:
     """A target false-positive rate, in (0, 1)."""
-    number = _validate.non_negative("target_alpha", value)
-    if not 0 < number < 1:
-        raise InputError(f"expected 0 < target_alpha < 1, got target_alpha={number}.")
-    return number
+    return _validate.open_unit_interval("target_alpha", value)
 
 
 def normality(scores: FloatArray) -> float:

@@ -30,7 +30,6 @@ class Attack(Protocol):
     @property
     def least_shadows(self) -> tuple[int, int]:
         """How many shadows under H0 and H1 it cannot do without."""
-        ...
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule: ...
 

@@ -29,7 +29,6 @@ class Statistic(Protocol):
     @property
     def least_loss(self) -> float:
         """The smallest loss in its domain."""
-        ...
 
     def __call__(self, losses: FloatArray) -> FloatArray: ...
 

@@ -29,7 +29,25 @@ class Kind(StrEnum):
     """One number without a statement of its error."""
 
 
-class CountEstimator(Protocol):
+class Described(Protocol):
+    """How every estimator describes itself."""
+
+    kind: ClassVar[Kind]
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+
+    @property
+    def assumes(self) -> str:
+        """What must hold for its answer to mean what it says."""
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
+
+
+class CountEstimator(Described, Protocol):
     """An estimator that reads error counts, all challenge bases at once.
 
     ``lower`` alone errs with probability at most ``significance``; ``interval`` splits it in two.
@@ -38,32 +56,13 @@ class CountEstimator(Protocol):
     do better.
     """
 
-    kind: ClassVar[Kind]
-
-    @property
-    def label(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def assumes(self) -> str:
-        """What must hold for its answer to mean what it says."""
-        ...
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
-        ...
-
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""
-        ...
 
     def interval(
         self, counts: AttackCounts, delta: float, significance: float = 0.1
     ) -> tuple[FloatArray, FloatArray]:
         """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
-        ...
 
 
 class FromRateLimits(ABC):
@@ -103,10 +102,7 @@ class LowerEndOnly(ABC):
 
 def check_significance(value: object) -> float:
     """Return ``value`` if it can be the probability that a bound errs: 0 < significance < 1."""
-    number = _validate.unit_interval("significance", value)
-    if not 0 < number < 1:
-        raise InputError(f"expected 0 < significance < 1, got significance={number}.")
-    return number
+    return _validate.open_unit_interval("significance", value)
 
 
 def check_positive_delta(value: object, *, who: str) -> float:

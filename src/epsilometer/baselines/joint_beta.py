@@ -24,9 +24,9 @@ FloatArray = NDArray[np.float64]
 # Tails of a rate's distribution that are left out; far below the accuracy of the quantiles.
 _NEGLIGIBLE = 1e-17
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_MOST_STEPS = 100
-_TOLERANCE = 1e-10
-_SHORT = 1e-6
+# Newton's method doubles its digits, so a step this short leaves an error below the width at which
+# halving would stop; a hundred halvings alone would get there.
+_SHORT, _TOLERANCE, _MOST_STEPS = 1e-6, 1e-10, 100
 
 
 class _Rate(NamedTuple):

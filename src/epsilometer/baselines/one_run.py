@@ -19,7 +19,10 @@ from epsilometer.errors import InputError
 FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
+"""Of epsilon, absolute: far below what anybody reports."""
+
 _TOO_UNEVEN = 5e-3
+"""Chance of a split as uneven below which the coin is not believed to be fair."""
 
 
 def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> list[FloatArray]:

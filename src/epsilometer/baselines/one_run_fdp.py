@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +35,19 @@ from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
-_FIRST_BRACKET = 1.0
-_LARGEST_PARAMETER = 512.0
+"""Of the parameter, absolute: far below what anybody reports."""
+
+_FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
+"""Doubled from the first to the largest, whose exponential is still a double."""
+
+
+class Guessed(NamedTuple):
+    """Canaries, guesses, right ones, and the allowed error: arrays of one length."""
+
+    m: FloatArray
+    r: FloatArray
+    v: FloatArray
+    level: FloatArray
 
 
 class Family(Protocol):
@@ -46,23 +57,12 @@ class Family(Protocol):
         self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
     ) -> FloatArray:
         """Least false-positive rate of a test with this true-positive rate."""
-        ...
 
-    def excess(
-        self,
-        parameter: FloatArray,
-        m: FloatArray,
-        r: FloatArray,
-        v: FloatArray,
-        level: FloatArray,
-        delta: float,
-    ) -> FloatArray:
+    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
         """Above 0 where the curve at ``parameter`` is refuted; see the head of this module."""
-        ...
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """What the parameter says about epsilon at delta."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,11 @@ class ApproximateDP:
             steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
         return np.maximum(0.0, np.fmax(shallow, steep))
 
-    def excess(
-        self,
-        parameter: FloatArray,
-        m: FloatArray,
-        r: FloatArray,
-        v: FloatArray,
-        level: FloatArray,
-        delta: float,
-    ) -> FloatArray:
+    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
         """Above 0 where (parameter, delta)-DP is refuted."""
         from epsilometer.baselines.one_run_fdp_kernels import excess_of_approximate_dp
 
-        return np.asarray(excess_of_approximate_dp(parameter, m, r, v, level, delta))
+        return np.asarray(excess_of_approximate_dp(parameter, *guessed, delta))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """The parameter itself."""
@@ -107,20 +99,12 @@ class GaussianDP:
         """Phi(Phi^-1(TPR) - mu)."""
         return np.asarray(ndtr(ndtri(true_positive_rate) - parameter))
 
-    def excess(
-        self,
-        parameter: FloatArray,
-        m: FloatArray,
-        r: FloatArray,
-        v: FloatArray,
-        level: FloatArray,
-        delta: float,
-    ) -> FloatArray:
+    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
         """Above 0 where the Gaussian mechanism with that separation is refuted."""
         from epsilometer.baselines.one_run_fdp_kernels import excess_of_gaussian_dp
 
-        first = ndtri(level * v / m)
-        return np.asarray(excess_of_gaussian_dp(parameter, m, r, v, level, first))
+        first = ndtri(guessed.level * guessed.v / guessed.m)
+        return np.asarray(excess_of_gaussian_dp(parameter, *guessed, first))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """Epsilon of the Gaussian mechanism at delta."""
@@ -161,23 +145,23 @@ def epsilon_one_run_fdp(
         check_significance(float(end))
     m, r, v = check_guesses(canaries, guesses, correct)
     shape = np.broadcast_shapes(m.shape, level.shape)
-    m, r, v, level = (
-        np.ascontiguousarray(np.broadcast_to(x, shape)).ravel() for x in (m, r, v, level)
+    every = Guessed(
+        *(np.ascontiguousarray(np.broadcast_to(x, shape)).ravel() for x in (m, r, v, level))
     )
-    parameter = np.zeros(len(m))
-    refuted = (family.excess(parameter, m, r, v, level, delta) > 0) & (r > 0)
-    m, r, v, level = (x[refuted] for x in (m, r, v, level))
-    if m.size:
-        low, high = np.zeros(m.shape), np.full(m.shape, _FIRST_BRACKET)
+    parameter = np.zeros(len(every.m))
+    refuted = (family.excess(parameter, every, delta) > 0) & (every.r > 0)
+    if refuted.any():
+        guessed = Guessed(*(x[refuted] for x in every))
+        low, high = np.zeros(guessed.m.shape), np.full(guessed.m.shape, _FIRST_BRACKET)
         while True:
-            above = family.excess(high, m, r, v, level, delta) > 0
+            above = family.excess(high, guessed, delta) > 0
             if not above.any() or high.max() >= _LARGEST_PARAMETER:
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
         root = find_root(
             partial(_solved, family, delta),
             (low, high),
-            args=(m, r, v, level),
+            args=guessed,
             tolerances={"xatol": _TOLERANCE},
         )
         # Refuted even at the largest: that is as much as is claimed.
@@ -187,7 +171,6 @@ def epsilon_one_run_fdp(
 
 def _solved(family: Family, delta: float, parameter: FloatArray, *data: FloatArray) -> FloatArray:
     """The excess as the root finder asks for it, whatever shapes it makes of its arrays."""
-    flat = [np.ascontiguousarray(x).ravel() for x in np.broadcast_arrays(parameter, *data)]
-    return family.excess(flat[0], flat[1], flat[2], flat[3], flat[4], delta).reshape(
-        np.broadcast(parameter, *data).shape
-    )
+    shape = np.broadcast(parameter, *data).shape
+    first, *rest = (np.ascontiguousarray(x).ravel() for x in np.broadcast_arrays(parameter, *data))
+    return family.excess(first, Guessed(*rest), delta).reshape(shape)

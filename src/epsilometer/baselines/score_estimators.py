@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from epsilometer.baselines.estimator import CountEstimator, Kind
+from epsilometer.baselines.estimator import CountEstimator, Described, Kind
+from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP
 from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor
@@ -13,31 +14,14 @@ from epsilometer.baselines.thresholds import Ranks, Split, ThresholdStrategy
 
 _ORDER = "independent scores, higher for members"
 _COIN = "each canary in by a fair coin; scores higher for members"
+_CURVE = "a Gaussian trade-off curve"
 
 
-class ScoreEstimator(Protocol):
+class ScoreEstimator(Described, Protocol):
     """An estimator that reads scores; as `CountEstimator`, but of one set of scores at a time."""
-
-    kind: ClassVar[Kind]
-
-    @property
-    def label(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def assumes(self) -> str:
-        """What must hold for its answer to mean what it says."""
-        ...
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether its answer is about the Gaussian mechanism that covers the algorithm."""
-        ...
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """Lower end."""
-        ...
 
 
 def _strategy_label(strategy: ThresholdStrategy) -> str:
@@ -51,7 +35,10 @@ class RocScan:
     estimator: CountEstimator = field(default_factory=ClopperPearson)
     strategy: ThresholdStrategy = RANKS
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    gaussian: ClassVar[bool] = False
+
+    @property
+    def gaussian(self) -> bool:
+        return self.estimator.gaussian
 
     @property
     def label(self) -> str:
@@ -60,7 +47,7 @@ class RocScan:
 
     @property
     def assumes(self) -> str:
-        return _ORDER
+        return f"{_CURVE}; {_ORDER}" if self.gaussian else _ORDER
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The bound."""
@@ -70,24 +57,10 @@ class RocScan:
 
 
 @dataclass(frozen=True)
-class GaussianScan:
+class GaussianScan(RocScan):
     """The same with a Gaussian trade-off curve."""
 
-    strategy: ThresholdStrategy = RANKS
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    gaussian: ClassVar[bool] = True
-
-    @property
-    def label(self) -> str:
-        return f"ROC scan, Gaussian DP{_strategy_label(self.strategy)}"
-
-    @property
-    def assumes(self) -> str:
-        return f"a Gaussian trade-off curve; {_ORDER}"
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """The bound."""
-        return scores.epsilon_from_gdp(significance, delta, threshold_strategy=self.strategy)
+    estimator: CountEstimator = field(default_factory=GaussianRates)
 
 
 @dataclass(frozen=True)
@@ -98,16 +71,12 @@ class OneRunScan:
     one_sided: bool = True
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
     gaussian: ClassVar[bool] = False
+    assumes: ClassVar[str] = _COIN
 
     @property
     def label(self) -> str:
-        return (
-            f"one-run scan{'' if self.one_sided else ', both ends'}{_strategy_label(self.strategy)}"
-        )
-
-    @property
-    def assumes(self) -> str:
-        return _COIN
+        ends = "" if self.one_sided else ", both ends"
+        return f"one-run scan{ends}{_strategy_label(self.strategy)}"
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The bound."""
@@ -135,7 +104,7 @@ class OneRunFdpScan:
 
     @property
     def assumes(self) -> str:
-        return f"a Gaussian trade-off curve; {_COIN}" if self.gaussian else _COIN
+        return f"{_CURVE}; {_COIN}" if self.gaussian else _COIN
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The bound."""
@@ -151,14 +120,10 @@ class RawCounts:
     min_count: int = 50
     kind: ClassVar[Kind] = Kind.POINT
     gaussian: ClassVar[bool] = False
-
-    @property
-    def label(self) -> str:
-        return "raw counts"
-
-    @property
-    def assumes(self) -> str:
-        return "nothing, and says nothing about its error: above or below the truth by chance"
+    label: ClassVar[str] = "raw counts"
+    assumes: ClassVar[str] = (
+        "nothing, and says nothing about its error: above or below the truth by chance"
+    )
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The estimate; ``significance`` has no part in it."""

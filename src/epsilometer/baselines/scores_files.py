@@ -44,11 +44,8 @@ def parse(text: str, *, name: str) -> CanaryScoreAuditor:
             raise InputError(
                 f"{place}: expected member to be 0 or 1, got {_files.shown(record['member'])}."
             )
-        try:
-            score = float(record["score"])
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
+        score = _files.number(record["score"])
+        if score is None or not math.isfinite(score):
             raise InputError(
                 f"{place}: expected score to be a finite number, got {_files.shown(record['score'])}."
             )

@@ -77,7 +77,7 @@ class Split:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_share(self.threshold_estimation_frac)
+        _validate.open_unit_interval("threshold_estimation_frac", self.threshold_estimation_frac)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class MultiSplit:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_share(self.threshold_estimation_frac)
+        _validate.open_unit_interval("threshold_estimation_frac", self.threshold_estimation_frac)
         _validate.whole_number("num_samples", self.num_samples)
 
 
@@ -106,13 +106,6 @@ class Bonferroni:
 
 
 ThresholdStrategy = Explicit | Ranks | Split | MultiSplit | Bonferroni
-
-
-def _check_share(value: float) -> None:
-    if not 0 < _validate.unit_interval("threshold_estimation_frac", value) < 1:
-        raise InputError(
-            f"expected 0 < threshold_estimation_frac < 1, got threshold_estimation_frac={value}."
-        )
 
 
 @dataclass(frozen=True)

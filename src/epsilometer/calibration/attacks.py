@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.calibration.mechanisms import Mechanism
-from epsilometer.errors import InputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,8 +26,7 @@ class OneRate:
     alpha: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < _validate.unit_interval("alpha", self.alpha) < 1:
-            raise InputError(f"expected 0 < alpha < 1, got alpha={self.alpha}.")
+        _validate.open_unit_interval("alpha", self.alpha)
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """The rate, so often."""

@@ -22,16 +22,12 @@ class UncorrectedScan:
     estimator: CountEstimator = field(default_factory=ClopperPearson)
     kind: ClassVar[Kind] = Kind.EXACT_BOUND
     gaussian: ClassVar[bool] = False
+    assumes: ClassVar[str] = "that choosing the best threshold costs nothing, which is wrong"
 
     @property
     def label(self) -> str:
         """As it is shown."""
         return f"control: uncorrected scan, {self.estimator.label}"
-
-    @property
-    def assumes(self) -> str:
-        """Nothing that is true."""
-        return "that choosing the best threshold costs nothing, which is wrong"
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The largest bound over the hull, the whole error given to each of its vertices."""

@@ -16,7 +16,6 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
-from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 FloatArray = NDArray[np.float64]
@@ -29,19 +28,15 @@ class Mechanism(Protocol):
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon at which the mechanism is (epsilon, delta)-DP."""
-        ...
 
     def separation(self) -> float:
         """Least mu at which it is mu-GDP: what the Gaussian bounds are about."""
-        ...
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
         """Least false-negative rate of an attack with false-positive rate ``alpha``."""
-        ...
 
     def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -168,8 +163,7 @@ class SubsampledGaussian:
 
     def __post_init__(self) -> None:
         _validate.positive("mu", self.mu)
-        if not 0 < _validate.unit_interval("rate", self.rate) < 1:
-            raise InputError(f"expected 0 < rate < 1, got rate={self.rate}.")
+        _validate.open_unit_interval("rate", self.rate)
 
     def _delta(self, epsilon: float) -> float:
         """Larger of the two hockey-stick divergences.

@@ -13,10 +13,10 @@ from epsilometer.calibration.plan import ModelCell
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import IndependentRows, ScatteredMembers, sample_members
+from epsilometer.model.dependence import sample_members
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
-from epsilometer.model.priors import Fixed, HalfNormal
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import HalfNormal
 
 CORRELATED_SCALE = 2e-4
 """Of the within correlation; with 2,000 trials rounding normal counts to whole numbers is nothing."""
@@ -37,30 +37,29 @@ def draw(
 
     ``slip`` is for controls: the counts are of attacks at that many times the epsilon that is told.
     """
-    if isinstance(model.epsilon, Fixed) or isinstance(model.strength, Fixed):
-        raise InputError("expected priors to draw from, got a fixed value.")
-    truth = {
-        "epsilon": float(model.epsilon.sample(1, rng=rng)[0]),
-        "strength": float(model.strength.sample(1, rng=rng)[0]),
-    }
-    alpha, beta = region.sample_ring(
-        bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
-    )
-    if isinstance(model.likelihood, IndependentBinomial):
-        return truth, model.likelihood.sample(
-            alpha, beta, trials_h0=trials, trials_h1=trials, rng=rng
-        )
     blank = AttackCounts(
         false_positives=np.zeros(bases, dtype=np.int64),
         trials_h0=trials,
         false_negatives=np.zeros(bases, dtype=np.int64),
         trials_h1=trials,
     )
-    tau, rho = model.likelihood.sample_prior(blank, rng=rng)
-    x, y = model.likelihood.sample_counts(blank, alpha, beta, tau, rho, rng=rng)
+    truth = _truth(model, blank, rng)
+    alpha, beta = region.sample_ring(
+        bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
+    )
+    nuisance = model.likelihood.sample_nuisance(blank, rng=rng)
+    x, y = model.likelihood.sample_counts(blank, alpha, beta, nuisance, rng=rng)
     return truth, AttackCounts(
         false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials
     )
+
+
+def _truth(model: AuditModel, counts: AttackCounts, rng: np.random.Generator) -> dict[str, float]:
+    """Epsilon, strength and, for groups, spread from their priors."""
+    if model.fixed_values(counts):
+        raise InputError("expected priors to draw from, got a fixed value.")
+    priors = model.priors_of(counts).items()
+    return {name: float(prior.sample(1, rng=rng)[0]) for name, prior in priors}
 
 
 def draw_groups(
@@ -77,26 +76,26 @@ def draw_groups(
     Pooled groups are drawn from the scatter that their moments are those of, but without the cut to
     R(epsilon, delta), and their counts are normal.  ``slip`` is as in :func:`draw`, for the spread.
     """
-    dependence = model.dependence
-    if isinstance(dependence, IndependentRows) or isinstance(dependence.spread, Fixed):
-        raise InputError("expected a dependence with a prior of the spread to draw from.")
-    if isinstance(model.epsilon, Fixed) or isinstance(model.strength, Fixed):
-        raise InputError("expected priors to draw from, got a fixed value.")
-    if members < 2 or not isinstance(model.likelihood, IndependentBinomial):
+    if members < 2 or model.likelihood.parameters:
         raise InputError("expected binomial counts in groups of at least two members.")
-    truth = {
-        "epsilon": float(model.epsilon.sample(1, rng=rng)[0]),
-        "strength": float(model.strength.sample(1, rng=rng)[0]),
-        "spread": float(dependence.spread.sample(1, rng=rng)[0]),
-    }
+    labels = [f"group {number + 1}" for number in range(groups) for _ in range(members)]
+    blank = AttackCounts(
+        false_positives=np.zeros(len(labels), dtype=np.int64),
+        trials_h0=trials,
+        false_negatives=np.zeros(len(labels), dtype=np.int64),
+        trials_h1=trials,
+        groups=labels,
+    )
+    truth = _truth(model, blank, rng)
+    if "spread" not in truth:
+        raise InputError("expected a dependence with a prior of the spread to draw from.")
     alpha, beta = region.sample_ring(
         groups, truth["epsilon"], model.delta, truth["strength"], rng=rng
     )
-    labels = [f"group {number + 1}" for number in range(groups) for _ in range(members)]
-    spread = slip * truth["spread"]
-    if isinstance(dependence, ScatteredMembers):
+    spread, scatter = slip * truth["spread"], model.dependence.scatter
+    if scatter is not None:
         alpha, beta = sample_members(
-            dependence.scatter,
+            scatter,
             np.repeat(alpha, members),
             np.repeat(beta, members),
             spread,
@@ -125,7 +124,7 @@ def _normal_members(
 
 def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, list[float]]:
     """Posterior probability below the truth, run by run, for epsilon and the strength."""
-    from epsilometer.inference.exact import ExactSettings, estimate_exact
+    from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
 
     model = model_of(cell)
     found: dict[str, list[float]] = {"epsilon": [], "strength": []}

@@ -128,8 +128,8 @@ MECHANISMS: tuple[Mechanism, ...] = (
     RandomisedResponse(1.0),
     SubsampledGaussian(2.0, 0.2),
 )
-POWERS = (1.0, 0.5)
-BASES = (1, 5, 20)
+POWERS, BASES = (1.0, 0.5), (1, 5, 20)
+"""Attacks as good as can be and half as good, on one base and on as many as are audited."""
 
 
 def full_plan() -> StudyPlan:

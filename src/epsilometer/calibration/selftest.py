@@ -18,13 +18,12 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
 from epsilometer.calibration.table import keeps
+from epsilometer.calibration.tally import ROUNDING
 from epsilometer.errors import InputError
 
 FloatArray = NDArray[np.float64]
 Pipeline = Callable[[FloatArray, FloatArray], float]
 """Scores of members and of others in, a lower bound of epsilon out."""
-
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,9 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _files, _validate
-from epsilometer._workers import begin_worker
+from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.baselines.score_estimators import OneRunScan
@@ -165,8 +164,11 @@ def code_digest() -> str:
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
     for folder in ("baselines", "calibration", "inference", "model"):
-        for path in sorted((package / folder).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        found = {
+            path.relative_to(package).as_posix(): path for path in (package / folder).rglob("*.py")
+        }
+        for name, path in sorted(found.items()):
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -187,27 +189,10 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
         for job in jobs:
             yield job, run_job(plan, job)
         return
-    # Not by fork: libraries that have threads do not survive it.
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin_worker)
-    with pool:
-        running: dict[Future[dict[str, Any]], Job] = {}
-        waiting = iter(jobs)
-        try:
-            while True:
-                for job in waiting:
-                    running[pool.submit(run_job, plan, job)] = job
-                    if len(running) >= 2 * workers:
-                        break
-                if not running:
-                    return
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield running.pop(future), future.result()
-        finally:
-            if running:  # interrupted: jobs under way are lost, and not waited for
-                for process in list((getattr(pool, "_processes", None) or {}).values()):
-                    process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+    with process_pool(workers) as pool:
+        running = {pool.submit(run_job, plan, job): job for job in jobs}
+        for future in as_completed(running):
+            yield running[future], future.result()
 
 
 def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
@@ -281,7 +266,7 @@ def _shared(
 def _posterior_job(
     plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    from epsilometer.inference.exact import ExactSettings, estimate_exact
+    from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
     from epsilometer.model.joint import AuditModel
 
     x, y = _drawn(cell, runs, rng)

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilometer import _files, _validate
+from epsilometer.audit.loading import statistic_of
 from epsilometer.cli import results
-from epsilometer.cli.options import AsJson
+from epsilometer.cli.options import AsJson, AttackMethod, Shadows, StoreVariant, option
+from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
+from epsilometer.report.text import counted, shortened
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.result import AttackResult
     from epsilometer.attacks.rules import Attack
-    from epsilometer.attacks.statistics import Statistic
+    from epsilometer.attacks.several_rules import Rule
     from epsilometer.measurement.designs import Design
     from epsilometer.model.counts import AttackCounts
 
-STDIN = STDOUT = "-"
-METHODS = "likelihood-ratio|pooled-variance|offline|threshold"
+STDOUT = "-"
+METHOD = "likelihood-ratio"
+"""The attack unless somebody chooses another: the paper's."""
 MOST_ROWS = 40
+"""Bases that are shown: a screen of them."""
+LONGEST_NAME, RULE = 24, 44
+"""Columns for the name of a base and of a rule: what the numbers leave of 80."""
 CROSS_FED = (
     "models are cross-fed, so the rules of a base share shadow models: groups model how their rates "
     "depend, not that their counts do, and the interval comes out somewhat too narrow; --shadows, or "
@@ -45,57 +49,42 @@ def attack(
     ],
     target_alpha: Annotated[
         str,
-        typer.Option(
-            metavar="A",
-            help="Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
+        option(
+            "A",
+            "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
             "challenge is judged by one of them, and the rules of a base are a group.",
         ),
     ] = "0.1",
     statistic: Annotated[
         str,
-        typer.Option(
-            metavar="loss|logit|module:function",
-            help="What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
+        option(
+            "loss|logit|module:function",
+            "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
             "Several, with commas between, are several rules.",
         ),
     ] = "loss",
-    method: Annotated[str, typer.Option(metavar=METHODS, help="How it decides.")] = (
-        "likelihood-ratio"
-    ),
-    shadows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="M",
-            help="Every challenge has M shadow models of its own under each hypothesis; unless "
-            "given, models are cross-fed.",
-        ),
-    ] = None,
-    variant: Annotated[
-        str | None, typer.Option(metavar="V", help="Store: which variant's losses.")
-    ] = None,
+    method: AttackMethod = METHOD,
+    shadows: Shadows = None,
+    variant: StoreVariant = None,
     curves: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write counts at the target rates .01 to .99 as CSV."),
+        Path | None, option("FILE", "Write counts at the target rates .01 to .99 as CSV.")
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Write the counts, JSON if it ends in .json; - prints CSV."
-        ),
+        str | None, option("FILE", "Write the counts, JSON if it ends in .json; - prints CSV.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files
-    from epsilometer.measurement.designs import MeasureMIAFast
-    from epsilometer.model import counts_files
+    from epsilometer.attacks.several_rules import Rule
+    from epsilometer.audit.variants import describe
 
     rates = _rates(target_alpha)
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
     chosen = choose_attack(method)
     looked_at = [
-        choose_statistic(name.strip(), folder=Path(), place="--statistic")
+        statistic_of(name.strip(), folder=Path(), place="--statistic")
         for name in statistic.split(",")
     ]
     losses, design = _read(file, variant, shadows)
@@ -103,26 +92,13 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        cross_fed = isinstance(design, MeasureMIAFast)
-        return _several(attacked, rates, output=output, as_json=as_json, cross_fed=cross_fed)
+        rules = [Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+        return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
-    counts = result.counts(alpha)
     if curves is not None:
         curves_files.write(result.sweep(), curves)
-    if output is not None and output != STDOUT:
-        counts_files.write(counts, output)
-    if as_json:
-        found = describe(result, alpha)
-        results.say(json.dumps(found, allow_nan=False) + "\n")
-    elif output == STDOUT:
-        results.say(counts_files.to_csv(counts))
-    else:
-        results.say(text_of(result, alpha))
-        if output is not None:
-            results.say(f"\nWritten to {_files.printable(output)}\n")
-    for warning in result.warnings(alpha):
-        results.warn(f"warning: {warning}")
-    return 0
+    counts, data = result.counts(alpha), describe(result, alpha)
+    return _deliver(counts, data, text_of(result, alpha), output=output, as_json=as_json)
 
 
 def _rates(text: str) -> list[float]:
@@ -140,65 +116,57 @@ def _rates(text: str) -> list[float]:
     return rates
 
 
-def _several(
-    attacked: Sequence[AttackResult],
-    rates: Sequence[float],
-    *,
-    output: str | None,
-    as_json: bool,
-    cross_fed: bool,
+def _deliver(
+    counts: AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
 ) -> int:
-    """Deal the challenges out to all combinations of statistic and rate, and print the counts."""
-    from epsilometer.attacks.several_rules import Rule, deal_counts
+    """Write and print counts, and warn of what the attack warns of."""
     from epsilometer.model import counts_files
 
-    rules = [Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+    written = [] if output in (None, STDOUT) else [Path(str(output))]
+    for path in written:
+        counts_files.write(counts, path)
+    if as_json:
+        results.say_json(data)
+    elif output == STDOUT:
+        results.say(counts_files.to_csv(counts))
+    else:
+        results.say(text + results.written_to(written))
+    for warning in data["warnings"]:
+        results.warn(f"warning: {warning}")
+    return 0
+
+
+def _dealt(rules: list[Rule], design: Design) -> tuple[AttackCounts, dict[str, Any], str]:
+    """The challenges dealt out to several rules: counts, and these as plain values and as text."""
+    from epsilometer.attacks.several_rules import deal_counts
+    from epsilometer.measurement.designs import MeasureMIAFast
+    from epsilometer.model import counts_files
+
     counts = deal_counts(rules)
-    if output is not None and output != STDOUT:
-        counts_files.write(counts, output)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules
         for warning in rule.result.warnings(rule.target_alpha)
     ]
-    if cross_fed:
+    if isinstance(design, MeasureMIAFast):
         warnings.append(CROSS_FED)
-    if as_json:
-        found = {
-            "rules": [rule.label for rule in rules],
-            "bases": counts_files.rows(counts),
-            "warnings": warnings,
-        }
-        results.say(json.dumps(found, allow_nan=False) + "\n")
-    elif output == STDOUT:
-        results.say(counts_files.to_csv(counts))
-    else:
-        results.say(_dealt_text(counts, [rule.label for rule in rules]))
-        if output is not None:
-            results.say(f"\nWritten to {_files.printable(output)}\n")
-    for warning in warnings:
-        results.warn(f"warning: {warning}")
-    return 0
-
-
-def _dealt_text(counts: AttackCounts, labels: Sequence[str]) -> str:
-    """The sums of each rule; the rows themselves are for files."""
-    bases = len(set(counts.groups))
+    labels = [rule.label for rule in rules]
+    data = {"rules": labels, "bases": counts_files.rows(counts), "warnings": warnings}
     lines = [
-        f"{bases} challenge {'base' if bases == 1 else 'bases'}, {len(labels)} decision rules; every "
+        f"{counted(len(set(counts.groups)), 'challenge base')}, {len(labels)} decision rules; every "
         "challenge was judged by",
         "one of them, and the rules of a base are a group of dependent attacks",
         "",
-        f"{'rule':<44}  {'false positives':>15}  {'false negatives':>15}",
+        f"{'rule':<{RULE}}  {'false positives':>15}  {'false negatives':>15}",
     ]
     for label in labels:
         mine = [row for row, name in enumerate(counts.names) if name.endswith(f"({label})")]
         part = counts.take(mine)
         positives = f"{part.false_positives.sum()} / {part.trials_h0.sum()}"
         negatives = f"{part.false_negatives.sum()} / {part.trials_h1.sum()}"
-        lines.append(f"{_files.printable(label)[:44]:<44}  {positives:>15}  {negatives:>15}")
+        lines.append(f"{_files.printable(label)[:RULE]:<{RULE}}  {positives:>15}  {negatives:>15}")
     lines += ["", "--output or --json has a row for each base and rule."]
-    return "\n".join(lines) + "\n"
+    return counts, data, "\n".join(lines) + "\n"
 
 
 def choose_attack(method: str) -> Attack:
@@ -206,24 +174,6 @@ def choose_attack(method: str) -> Attack:
     from epsilometer.attacks.rules import ATTACKS
 
     return ATTACKS[_validate.one_of("method", method, ATTACKS)]
-
-
-def choose_statistic(name: str, *, folder: Path, place: str) -> Statistic:
-    """The statistic of that name, or the user's function ``module:function``."""
-    from epsilometer.attacks.statistics import STATISTICS, CustomStatistic
-
-    if name in STATISTICS:
-        return STATISTICS[name]
-    if ":" not in name:
-        raise InputError(
-            f"{place}: expected {', '.join(STATISTICS)} or module:function, got {name!r}."
-        )
-    from epsilometer.cli.loading import load_object
-
-    function = load_object(name, folder=folder, place=place)
-    if not callable(function):
-        raise InputError(f"{place}: expected a function of losses, got {name!r}.")
-    return CustomStatistic(function=function, name=name)
 
 
 def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, Design]:
@@ -237,9 +187,8 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, 
     if variant is not None:
         raise InputError("--variant is for stores; a file of losses has one variant.")
     if file == STDIN:
-        data = sys.stdin.buffer.read(_files.LARGEST_FILE + 1)
-        text = _files.decode(data, name="standard input")
-        losses = losses_files.parse_csv(text, name="standard input")
+        name, text = results.text_of(file)
+        losses = losses_files.parse_csv(text, name=name)
     else:
         losses = losses_files.read(file)
     return losses, _design(losses, shadows)
@@ -287,35 +236,21 @@ def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
     return str(wanted)
 
 
-def describe(result: AttackResult, target_alpha: float) -> dict[str, Any]:
-    """The result as plain values for JSON."""
-    from epsilometer.model import counts_files
-
-    return {
-        "target_alpha": target_alpha,
-        "statistic": result.statistic,
-        "attack": result.attack,
-        "bases": counts_files.rows(result.counts(target_alpha)),
-        "warnings": result.warnings(target_alpha),
-    }
-
-
 def text_of(result: AttackResult, target_alpha: float) -> str:
     """The counts for reading, at most 80 columns wide."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)
-    width = min(24, max(len("base"), *(len(_files.printable(name)) for name in result.names)))
-    plural = "base" if len(checks) == 1 else "bases"
+    width = min(LONGEST_NAME, max(4, *(len(_files.printable(name)) for name in result.names)))
     lines = [
-        f"{len(checks)} challenge {plural}, statistic {result.statistic}, {result.attack} attack",
+        f"{counted(len(checks), 'challenge base')}, statistic {result.statistic}, "
+        f"{result.attack} attack",
         f"target false-positive rate {target_alpha:g}; realised rates below, and whether the scores",
         "look normal, as the attack takes them to be",
         "",
         f"{'base':<{width}}  {'false positives':>15}  {'false negatives':>15}  {'rate':>6}  normal",
     ]
     for row, check in enumerate(checks[:MOST_ROWS]):
-        name = _files.printable(check.name)
-        shown = name if len(name) <= width else name[: width - 3] + "..."
+        shown = shortened(_files.printable(check.name), width)
         positives = f"{counts.false_positives[row]} / {counts.trials_h0[row]}"
         negatives = f"{counts.false_negatives[row]} / {counts.trials_h1[row]}"
         mark = " missed" if check.missed else ""

@@ -2,43 +2,100 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilometer import _files, _validate
-from epsilometer.cli import looking, reporting, results
+from epsilometer.cli import results
+from epsilometer.cli.delivery import (
+    CURVES,
+    DeliveryOptions,
+    VerdictOptions,
+    doubts_of,
+    hand_over,
+    outcomes_of,
+)
+from epsilometer.cli.estimate import curve_of
 from epsilometer.cli.options import (
-    AllowUnconverged,
-    AsJson,
-    FailAtLeast,
-    FailOn,
-    FiguresFolder,
-    PassAtMost,
-    ReportFile,
+    ChangedCode,
+    ClaimOptions,
+    Deltas,
+    EngineOptions,
+    PriorOptions,
+    flat,
+    given,
+    option,
+    parse_deltas,
+    refuse_deltas,
 )
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.result import AttackResult
-    from epsilometer.cli.audit_config import AuditConfig
-    from epsilometer.inference.posterior import Posterior
+    from epsilometer.audit.config import AuditConfig
+    from epsilometer.audit.stopping import Stopping
+    from epsilometer.audit.variants import Estimated
+    from epsilometer.inference.result import Origin, Result
     from epsilometer.measurement.engine import Measurement, Progress
     from epsilometer.measurement.plan import Plan
     from epsilometer.measurement.store import Failure
 
 SECONDS_BETWEEN_LINES = 30
+"""Of progress, where nobody looks: a log stays short and is seen to go on."""
 MOST_FAILURES = 10
+"""Different messages that are shown; `status` has them all."""
 LONGEST_MESSAGE = 160
+"""Characters of one message: two lines of a terminal."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """Who trains; each goes before the configuration's."""
+
+    executor: Annotated[
+        str | None,
+        option("serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."),
+    ] = None
+    workers: Annotated[
+        int | None, option("N", "Threads or processes; one a processor if unset.")
+    ] = None
+    retries: Annotated[int | None, option("N", "How often a failed model is tried again.")] = None
+    accept_changed_code: ChangedCode = False
+
+    def check(self) -> None:
+        """Refuse what makes no sense before anything is read."""
+        from epsilometer.measurement.executors import check_name
+
+        if self.executor is not None:
+            check_name(self.executor)
+        if self.workers is not None:
+            _validate.whole_number("workers", self.workers)
+
+    def measure(self, plan: Plan, settings: AuditConfig) -> Measurement:
+        """Train what is missing, and show how far it is."""
+        from epsilometer.measurement.engine import measure
+
+        execution = settings.file.execution
+        # What the user's code prints is not the program's answer.
+        with _progress() as show, redirect_stdout(sys.stderr):
+            return measure(
+                plan,
+                settings.store,
+                executor=self.executor or execution.executor,
+                workers=self.workers or execution.workers,
+                retries=execution.retries if self.retries is None else self.retries,
+                accept_changed_code=self.accept_changed_code,
+                progress=show,
+            )
+
+
+@flat
 def audit(
     config: Annotated[
         Path | None,
@@ -47,232 +104,177 @@ def audit(
             help="The audit, as a TOML file; a network on handwritten digits unless given.",
         ),
     ] = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="serial|threads|processes|dask|dask://HOST:PORT", help="Who trains the models."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Threads or processes; one a processor if unset."),
-    ] = None,
-    retries: Annotated[
-        int | None, typer.Option(metavar="N", help="How often a failed model is tried again.")
-    ] = None,
-    accept_changed_code: Annotated[
-        bool,
-        typer.Option(
-            "--accept-changed-code",
-            help="Go on with a store although the algorithm's source file has changed.",
-        ),
-    ] = False,
+    *,
+    execution: ExecutionOptions,
     until_width: Annotated[
         float | None,
-        typer.Option(
-            metavar="W",
-            help="Stop as soon as the interval of epsilon is at most W wide; the configuration's "
+        option(
+            "W",
+            "Stop as soon as the interval of epsilon is at most W wide; the configuration's "
             "challenge bases are then the most.",
         ),
     ] = None,
     show_config: Annotated[
-        bool,
-        typer.Option("--show-config", help="Print the configuration and audit nothing."),
+        bool, option(None, "Print the configuration and audit nothing.", "--show-config")
     ] = False,
-    allow_unconverged: AllowUnconverged = False,
-    as_json: AsJson = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write losses.csv, counts.csv, summary.json, posterior.nc and figures there.",
-        ),
-    ] = None,
-    report: ReportFile = None,
-    figures: FiguresFolder = None,
-    pass_at_most: PassAtMost = 0.05,
-    fail_at_least: FailAtLeast = 0.95,
-    fail_on: FailOn = "never",
+    delta: Deltas = None,
+    priors: PriorOptions,
+    engine: EngineOptions,
+    claims: ClaimOptions,
+    verdict: VerdictOptions,
+    delivery: DeliveryOptions,
 ) -> int:
-    """Train the models an audit needs, attack them, and estimate epsilon."""
-    from epsilometer.cli import audit_config
-    from epsilometer.measurement.engine import measure
-    from epsilometer.measurement.executors import check_name
+    """Train the models an audit needs, attack them, and estimate epsilon.
 
+    Options on the estimate go before the table [estimate] of the configuration.
+    """
+    from epsilometer.audit import config as configurations
+    from epsilometer.audit.variants import measure_until, origin_of
+
+    file = config or configurations.DEFAULT
     if show_config:
-        results.say(_files.load(config or audit_config.DEFAULT))
+        results.say(_files.load(file))
         return 0
-    if executor is not None:
-        check_name(executor)
-    if workers is not None:
-        _validate.whole_number("workers", workers)
+    deltas = () if delta is None else parse_deltas(delta)
+    execution.check()
     if until_width is not None:
         _validate.positive("until_width", until_width)
-    if output is not None:
-        results.check_output(output)
-    wishes = reporting.Wishes.checked(
-        page=report,
-        figures=figures,
-        pass_at_most=pass_at_most,
-        fail_at_least=fail_at_least,
-        fail_on=fail_on,
-        allow_unconverged=allow_unconverged,
-    )
-    # What the user's code prints is not the program's answer.
+    chains = engine.settings()
+    if chains is not None and len(deltas) > 1:
+        refuse_deltas("--engine mcmc", "one delta", deltas)
+    claims.check(deltas)
+    verdict.check()
+    delivery.check()
+    table = given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
+    table.pop("claim_curve", None)
     with redirect_stdout(sys.stderr):
-        settings = audit_config.read_audit(
-            config or audit_config.DEFAULT, folder=None if config else Path.cwd()
+        settings = configurations.read_audit(
+            file, folder=None if config else Path.cwd(), estimate=table, say=results.warn
         )
-    wishes.check_claim(None if settings.claim is None else settings.claim.epsilon)
-    execution = settings.file.execution
+    over = claims.over(deltas, None if settings.claim is None else settings.claimed_at)
+    if claims.claim_curve is not None and callable(over):
+        settings = settings.claiming(over)
+    verdict.check_claim(over)
+    settings, measurement, found, stopping = measure_until(
+        settings,
+        until_width,
+        measure=lambda plan: execution.measure(plan, settings),
+        estimate=lambda counts, model: results.run_engine(counts, model, chains),
+        say=results.warn,
+    )
+    _report_failures(measurement)
+    concluded = []
+    for each in found:
+        origin = origin_of(settings, measurement, each, stopping)
+        concluded.append(_result(settings, each, origin, deltas, over, verdict, delivery))
+    return _deliver(measurement, concluded, found, stopping, delivery, verdict)
 
-    def measured(plan: Plan) -> Measurement:
-        with _progress() as show, redirect_stdout(sys.stderr):
-            return measure(
-                plan,
-                settings.store,
-                executor=executor or execution.executor,
-                workers=workers or execution.workers,
-                retries=execution.retries if retries is None else retries,
-                accept_changed_code=accept_changed_code,
-                progress=show,
-            )
 
-    def concluded(now: AuditConfig, measurement: Measurement) -> list[looking.Concluded]:
+def _result(
+    settings: AuditConfig,
+    found: Estimated,
+    origin: Origin,
+    deltas: tuple[float, ...],
+    over: Any,
+    verdict: VerdictOptions,
+    delivery: DeliveryOptions,
+) -> Result:
+    """The result of one variant, with the curve over delta if there are several."""
+    from epsilometer.inference.result import Result
+
+    counts, level = found.posterior.counts, settings.file.estimate.level
+    epsilon, source = settings.claim or (None, None)
+    curve = None
+    if len(deltas) > 1:
+        curve = curve_of(counts, settings.model, deltas, level=level, claim=over, verdict=verdict)
+    return Result(
+        posterior=found.posterior,
+        asked=verdict.question(level, epsilon, delivery, source=source),
+        origin=origin,
+        over_delta=curve,
+        report=results.tell,
+    )
+
+
+def _deliver(
+    measurement: Measurement,
+    concluded: list[Result],
+    found: list[Estimated],
+    stopping: Stopping | None,
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+) -> int:
+    """Write and print every variant."""
+
+    def write() -> list[Path]:
+        written: list[Path] = []
+        for result, each in zip(concluded, found, strict=True):
+            variant = result.origin.variant
+            suffix = "" if variant is None else f"-variant-{variant}"
+            written += delivery.write(result, suffix=suffix)
+            if delivery.output is not None:
+                _write_measured(delivery.output / suffix.lstrip("-"), result, each)
+        return list(dict.fromkeys(written))
+
+    def warnings() -> list[str]:
         return [
-            _conclude(now, measurement, variant, losses, wishes)
-            for variant, losses in measurement.losses.items()
+            line
+            for result in concluded
+            for line in (*map("warning: {}".format, result.origin.warnings), *doubts_of(result))
         ]
 
-    stopping: looking.Stopping | None = None
-    if until_width is None:
-        measurement = measured(settings.plan)
-        _report_failures(measurement)
-        found = concluded(settings, measurement)
-    else:
-        settings, measurement, found, stopping = looking.measure_until(
-            settings, until_width, measured, concluded
-        )
-        _report_failures(measurement)
-    written = [] if output is None else [output]
-    for variant, (posterior, summary, result, losses) in zip(
-        measurement.losses, found, strict=True
-    ):
-        suffix = f"variant-{variant}" if measurement.shares_models else ""
-        if output is not None:
-            _write(output / suffix, posterior, summary, result, losses, settings)
-        origin = reporting.origin_of(summary, result.sweep())
-        written += wishes.write(posterior, summary, origin, suffix=f"-{suffix}" if suffix else "")
-    summaries = [summary for _, summary, _, _ in found]
-    _print(measurement, summaries, stopping, as_json=as_json, written=written)
-    for posterior, summary, result, _ in found:
-        for warning in result.warnings(settings.file.attack.target_alpha):
-            results.warn(f"warning: {warning}")
-        results.distrust(posterior, summary)
-    trusted = all(posterior.trustworthy for posterior, *_ in found)
-    return wishes.exit_code(trusted, summaries)
-
-
-def _conclude(
-    settings: AuditConfig,
-    measurement: Measurement,
-    variant: str,
-    losses: Losses,
-    wishes: reporting.Wishes,
-) -> looking.Concluded:
-    """Attack and estimate one variant."""
-    from epsilometer.cli.attack import describe
-    from epsilometer.report.summary import summarise
-
-    target, wanted = settings.file.attack.target_alpha, settings.file.estimate
-    result = settings.plan.design.attack(losses, settings.attack, statistic=settings.statistic)
-    counts = result.counts(target)
-    settings.model.check(counts)
-    posterior = results.run_engine(counts, settings.model, None)
-    claim = settings.claim
-    summary = summarise(
-        posterior,
-        level=wanted.level,
-        claim=None if claim is None else claim.epsilon,
-        thresholds=wishes.thresholds,
-        accept_untrusted=wishes.allow_unconverged,
+    hand_over(
+        delivery.as_json,
+        lambda: _printed(measurement, concluded, stopping, as_json=delivery.as_json),
+        write=write,
+        warnings=warnings,
     )
-    if claim is not None:
-        summary["claim"]["source"] = claim.source
-    plan = settings.plan
-    summary |= {
-        "counts": describe(result, target),
-        "models_trained": measurement.trained,
-        "models_reused": measurement.reused,
-        "models_failed": [failure.described() for failure in measurement.failures],
-        "plan": {
-            "hash": plan.content_hash,
-            "population": plan.population.name,
-            "adjacency": settings.file.audit.adjacency,
-            "design": plan.design.identity()["name"],
-            "dataset_size": plan.dataset_size,
-            "seed": plan.seed,
-        },
-    }
-    if measurement.shares_models:
-        summary["variant"] = variant
-        summary["shares_models_with"] = [name for name in measurement.losses if name != variant]
-    return posterior, summary, result, losses
+    outcomes = [outcome for result in concluded for outcome in outcomes_of(result)]
+    return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
 
 
-def _write(
-    folder: Path,
-    posterior: Posterior,
-    summary: dict[str, Any],
-    result: AttackResult,
-    losses: Losses,
-    settings: AuditConfig,
-) -> None:
+def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
+    """What was measured, beside what was estimated from it."""
     from epsilometer.attacks import curves_files
     from epsilometer.model import counts_files
 
-    results.write_results(posterior, summary, folder)
-    losses.write(folder / "losses.csv")
-    counts_files.write(result.counts(settings.file.attack.target_alpha), folder / "counts.csv")
-    curves_files.write(result.sweep(), folder / "curves.csv")
+    found.losses.write(folder / "losses.csv")
+    counts_files.write(result.counts, folder / "counts.csv")
+    curves_files.write(result.origin.curves, folder / CURVES)
 
 
-def _print(
+def _printed(
     measurement: Measurement,
-    summaries: list[dict[str, Any]],
-    stopping: looking.Stopping | None,
+    concluded: list[Result],
+    stopping: Stopping | None,
     *,
     as_json: bool,
-    written: list[Path],
-) -> None:
-    from epsilometer.report.summary import summary_text
+) -> Any:
+    """What goes to stdout: an object for JSON, or text."""
+    from epsilometer.report.summary import result_data, result_text
+    from epsilometer.report.text import paragraphs
 
     if as_json:
-        answer = summaries[0]
-        if measurement.shares_models:
-            answer = {
-                "variants": summaries,
-                "models_trained": measurement.trained,
-                "models_reused": measurement.reused,
-            }
-        results.say(json.dumps(answer, allow_nan=False) + "\n")
-        return
+        data = [result_data(result) for result in concluded]
+        if not measurement.shares_models:
+            return data[0]
+        models = {"models_trained": measurement.trained, "models_reused": measurement.reused}
+        return {"variants": data, **models}
     text = (
         f"{measurement.trained:,} models trained now, {measurement.reused:,} reused, "
         f"{len(measurement.failures):,} failed.\n"
     )
-    for summary in summaries:
+    for result in concluded:
         text += "\n"
         if measurement.shares_models:
             text += (
-                f"Variant {_files.printable(summary['variant'])} (made from the same trained "
+                f"Variant {_files.printable(result.origin.variant)} (made from the same trained "
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
-        text += summary_text(summary)
+        text += result_text(result)
     if stopping is not None:
-        text += "\n" + textwrap.fill(stopping.sentence, 80) + "\n"
-    text += reporting.written_to(written)
-    results.say(text)
+        text += "\n" + paragraphs([stopping.sentence])
+    return text
 
 
 def _report_failures(measurement: Measurement) -> None:
@@ -300,39 +302,20 @@ def _report_failures(measurement: Measurement) -> None:
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal, a line now and then elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich import progress as rich_progress
-    from rich.console import Console
-
-    columns = (
-        rich_progress.TextColumn("training"),
-        rich_progress.BarColumn(bar_width=20),
-        rich_progress.TextColumn("{task.fields[text]}"),
-    )
-    shown = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True)
-    with shown as display:
-        bar = display.add_task("training", total=None, text="starting")
-        start = time.monotonic()
+    start = last = time.monotonic()
+    with results.progress("training", unit="") as (report, advance):
 
         def show(now: Progress) -> None:
-            text = progress_text(now, time.monotonic() - start)
-            display.update(bar, completed=now.done, total=now.total, text=text)
+            nonlocal last
+            seconds = time.monotonic()
+            if report is not None and advance is not None:
+                report(progress_text(now, seconds - start))
+                advance(now.done, now.total)
+            elif seconds - last >= SECONDS_BETWEEN_LINES:
+                last = seconds
+                results.warn(progress_text(now, last - start))
 
         yield show
-
-
-def _lines() -> Callable[[Progress], None]:
-    start = last = time.monotonic()
-
-    def show(now: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            results.warn(progress_text(now, last - start))
-
-    return show
 
 
 def progress_text(now: Progress, seconds: float) -> str:

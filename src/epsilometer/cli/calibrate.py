@@ -4,52 +4,44 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from epsilometer import _files, _validate
 from epsilometer.cli import results
-from epsilometer.cli.options import AsJson
+from epsilometer.cli.options import AsJson, Processes, Seed, option
 from epsilometer.errors import InputError
+from epsilometer.report.text import plain, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.calibration.plan import StudyPlan
     from epsilometer.calibration.table import BoundRow, ModelRow, Summary
 
-STORE, PLAN, BOUNDS, COVERAGE, FIGURE = (
-    "study.jsonl",
-    "plan.json",
-    "bounds.csv",
-    "coverage.csv",
-    "calibration.png",
-)
+STORE, FIGURE = "study.jsonl", "calibration.png"
+PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
 
 
 def calibrate(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes instead of more than an hour.")
+        bool, option(None, "Minutes instead of more than an hour.", "--quick")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where results go, and where an ended study goes on; default calibration "
+        option(
+            "DIR",
+            "Where results go, and where an ended study goes on; default calibration "
             "or calibration-quick.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; default one for each core.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same numbers.")] = 1,
+    workers: Processes = None,
+    seed: Seed = 1,
     as_json: AsJson = False,
 ) -> int:
     """Measure how often bounds and intervals fail on mechanisms of known privacy."""
-    from dataclasses import replace
-
     from epsilometer.calibration.plan import full_plan, quick_plan
+    from epsilometer.calibration.study import run_study
+    from epsilometer.calibration.table import bound_rows, model_rows, summarise_bounds
 
     processes = _validate.whole_number(
         "workers", (os.cpu_count() or 1) if workers is None else workers
@@ -59,25 +51,16 @@ def calibrate(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: expected a folder, got a file.")
     folder.mkdir(parents=True, exist_ok=True)
-    bounds, models = _run(plan, folder, processes)
-    _write(plan, folder, bounds, models)
-    from epsilometer.calibration.table import summarise_bounds
-
-    summaries = summarise_bounds(bounds, plan.significance)
-    if as_json:
-        results.say(json.dumps(_described(plan, summaries, models), allow_nan=False) + "\n")
-    else:
-        results.say(_text(plan, summaries, models, folder))
-    return 0
-
-
-def _run(plan: StudyPlan, folder: Path, workers: int) -> tuple[list[BoundRow], list[ModelRow]]:
-    from epsilometer.calibration.study import run_study
-    from epsilometer.calibration.table import bound_rows, model_rows
-
     with results.progress("calibrating") as (_, advance):
-        found = run_study(plan, folder / STORE, workers=workers, progress=advance)
-    return bound_rows(plan, found), model_rows(plan, found)
+        found = run_study(plan, folder / STORE, workers=processes, progress=advance)
+    bounds, models = bound_rows(plan, found), model_rows(plan, found)
+    _write(plan, folder, bounds, models)
+    summaries = summarise_bounds(bounds, plan.significance)
+    return results.answer(
+        as_json,
+        lambda: _described(plan, summaries, models),
+        lambda: _text(plan, summaries, models, folder),
+    )
 
 
 def _write(plan: StudyPlan, folder: Path, bounds: list[BoundRow], models: list[ModelRow]) -> None:
@@ -85,7 +68,6 @@ def _write(plan: StudyPlan, folder: Path, bounds: list[BoundRow], models: list[M
 
     from epsilometer.calibration.table import BoundRow, ModelRow, to_csv
     from epsilometer.report.figures.calibration import draw_calibration
-    from epsilometer.report.figures.chart import save_figure
 
     described = {"epsilometer": version("epsilometer"), "plan": plan.digest()} | plan.described()
     texts = {
@@ -93,19 +75,11 @@ def _write(plan: StudyPlan, folder: Path, bounds: list[BoundRow], models: list[M
         BOUNDS: to_csv(bounds, BoundRow),
         COVERAGE: to_csv(models, ModelRow),
     }
-    for name, text in texts.items():
-
-        def write(path: Path, text: str = text) -> object:
-            return path.write_text(text, encoding="utf-8")
-
-        _files.replace(folder / name, write)
     figure = draw_calibration(bounds, models, significance=plan.significance)
-    _files.replace(folder / FIGURE, lambda path: save_figure(figure, path))
+    results.write_files(folder, texts, {FIGURE: figure})
 
 
 def _described(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow]) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "significance": plan.significance,
         "plan": plan.digest(),
@@ -118,7 +92,7 @@ def _described(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow]
                 "worst_failure_rate": found.worst.failure_rate,
                 "worst_runs": found.worst.runs,
                 "worst_mechanism": found.worst.mechanism,
-                "tightness": None if found.tightness != found.tightness else found.tightness,
+                "tightness": plain(found.tightness),
             }
             for found in summaries
         ],
@@ -144,27 +118,20 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
             f"{found.estimator:44}{mark}{100 * found.worst.failure_rate:6.1f} % "
             f"{found.worst.mechanism:<20}{tight:>5}"
         )
-    blamed = [
-        found.estimator
-        for found in summaries
-        if found.too_often and found.estimator not in DELIBERATE
-    ]
-    unseen = [
-        found.estimator
-        for found in summaries
-        if found.estimator in DELIBERATE and not found.too_often
-    ]
+    caught = [found.estimator for found in summaries if found.too_often]
+    blamed = [name for name in caught if name not in DELIBERATE]
+    wrong = [found.estimator for found in summaries if found.estimator in DELIBERATE]
+    unseen = [name for name in wrong if name not in caught]
     lines += ["", "! more often than chance explains; tight: mean bound / truth, best attack."]
     said = "No bound that ships was above the truth more often than it says."
     if blamed:
         said = f"Above the truth too often: {'; '.join(blamed)}."
     if unseen:
         said += f" NOT SEEN to be wrong, though it is: {'; '.join(unseen)}. Run longer."
-    lines += textwrap.wrap(said, 80)
-    lines += textwrap.wrap(
+    lines += wrapped(said)
+    lines += wrapped(
         "Credible intervals (Epsilometer, joint beta) are in bounds.csv: they never reach down to 0, "
-        "so on the null they are always above the truth.",
-        80,
+        "so on the null they are always above the truth."
     )
     if models:
         lines += ["", "90 % intervals of epsilon that cover, counts from the model itself:"]

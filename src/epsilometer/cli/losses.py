@@ -9,6 +9,7 @@ import typer
 
 from epsilometer import _files
 from epsilometer.cli import results
+from epsilometer.cli.options import ChangedCode, StoreVariant
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 losses_app = typer.Typer(
     name="losses", help="Export losses from a store, or import them.", rich_markup_mode=None
 )
-
-Variant = Annotated[
-    str | None, typer.Option("--variant", metavar="V", help="Which variant, if there are several.")
-]
 
 
 @losses_app.command("export")
@@ -33,7 +30,7 @@ def export_losses(
             metavar="FILE", help="CSV, or Parquet if it ends in .parquet; - prints CSV."
         ),
     ],
-    variant: Variant = None,
+    variant: StoreVariant = None,
 ) -> int:
     """Write the losses of a store to a file."""
     from epsilometer.cli.attack import choose_variant
@@ -64,10 +61,8 @@ def import_losses(
             help="A store made by `audit`, or the TOML of an audit, whose store is made if need be.",
         ),
     ],
-    variant: Variant = None,
-    accept_changed_code: Annotated[
-        bool, typer.Option("--accept-changed-code", help="As for `audit`.")
-    ] = False,
+    variant: StoreVariant = None,
+    accept_changed_code: ChangedCode = False,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
     from epsilometer.attacks.losses import Losses
@@ -75,9 +70,9 @@ def import_losses(
 
     losses = Losses.read(file)
     if target.suffix.lower() == ".toml":
-        from epsilometer.cli import audit_config
+        from epsilometer.audit.config import read_audit
 
-        settings = audit_config.read_audit(target)
+        settings = read_audit(target, say=results.warn)
         with SqliteStore(settings.store) as opened:
             opened.prepare(settings.plan, accept_changed_code=accept_changed_code)
             return _take_in(file, losses, opened, variant)

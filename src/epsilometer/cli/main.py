@@ -21,6 +21,7 @@ from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.calibrate import calibrate
 from epsilometer.cli.compare import compare
+from epsilometer.cli.delivery import NOT_CONVERGED
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
 from epsilometer.cli.plan import plan
@@ -31,7 +32,6 @@ from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError
 
 BAD_INPUT = 2
-NOT_CONVERGED = 4
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 

@@ -1,46 +1,334 @@
-"""Options that several commands have."""
+"""Options that several commands have, each declared once, and groups of them as one object.
+
+A command takes a group as a parameter and :func:`flat` shows its options to typer one by one.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+from epsilometer import _files, _validate
+from epsilometer.errors import InputError
 
-AllowUnconverged = Annotated[
-    bool, typer.Option("--allow-unconverged", help="Accept a result that did not converge.")
+if TYPE_CHECKING:
+    from epsilometer.inference.claimed_curve import Claim
+    from epsilometer.inference.mcmc.driver import McmcSettings
+    from epsilometer.inference.posterior import Posterior
+    from epsilometer.model.dependence import Dependence
+    from epsilometer.model.joint import AuditModel
+
+ENGINES = ("exact", "mcmc")
+PRESETS = ("published",)
+LEVEL = 0.9
+"""Probability of the credible intervals unless somebody says otherwise, as in Python."""
+
+
+def option(metavar: str | None, text: str, *names: str) -> Any:
+    """An option as typer knows it: what its value is called, what it is for, and its names."""
+    return typer.Option(*names, metavar=metavar, help=text)
+
+
+AsJson = Annotated[bool, option(None, "Print one JSON object instead of text.", "--json")]
+ClaimedEpsilon = Annotated[
+    float | None,
+    option(
+        "E",
+        "Judge the claim that epsilon is at most E; that of the configuration or the result, if "
+        "it has one, unless given.",
+    ),
 ]
-
-ReportFile = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a page, HTML, that stands alone."),
+Deltas = Annotated[
+    str | None,
+    option(
+        "D",
+        "The delta of (epsilon, delta)-DP, in [0, 1); never guessed. Several, D,D,... or a grid "
+        "LOW:HIGH:COUNT, make a curve; its page is about the first.",
+    ),
 ]
-
+Delta = Annotated[
+    float | None, option("D", "The delta of (epsilon, delta)-DP, in [0, 1); never guessed.")
+]
+Level = Annotated[
+    float | None,
+    option(
+        "L",
+        "Probability of the credible intervals; that of the configuration or the result, or "
+        f"{LEVEL:g}, unless given.",
+    ),
+]
+CheckModel = Annotated[
+    bool, option(None, "Set other assumptions beside the one made.", "--check-model")
+]
 FiguresFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--figures", metavar="DIR", help="Write every figure for print: PNG, SVG and PDF."
+    Path | None, option("DIR", "Write every figure for print: PNG, SVG and PDF.", "--figures")
+]
+Processes = Annotated[int | None, option("N", "Processes; default one for each core.")]
+Seed = Annotated[int, option("N", "Same seed, same numbers.")]
+Significance = Annotated[
+    float, option("A", "Probability with which a bound, or each end, may err.")
+]
+StoreVariant = Annotated[str | None, option("V", "Stores: which variant's losses.", "--variant")]
+ChangedCode = Annotated[
+    bool,
+    option(
+        None,
+        "Go on with a store although the algorithm's source file has changed.",
+        "--accept-changed-code",
+    ),
+]
+AttackMethod = Annotated[
+    str, option("likelihood-ratio|pooled-variance|offline|threshold", "How the attack decides.")
+]
+Shadows = Annotated[
+    int | None,
+    option(
+        "M",
+        "Every challenge has M shadow models of its own under each hypothesis; unless given, "
+        "models are cross-fed.",
     ),
 ]
 
-PassAtMost = Annotated[
-    float,
-    typer.Option(metavar="P", help="PASS if epsilon exceeds the claim with probability at most P."),
-]
 
-FailAtLeast = Annotated[
-    float,
-    typer.Option(
-        metavar="P", help="FAIL if epsilon exceeds the claim with probability at least P."
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class PriorOptions:
+    """How counts arise, and the priors."""
 
-FailOn = Annotated[
-    str,
-    typer.Option(
-        metavar="never|fail|inconclusive",
-        help="Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
-    ),
-]
+    likelihood: Annotated[
+        str | None,
+        option(
+            "binomial|correlated",
+            "How counts arise; default binomial, in `audit` correlated for cross-fed models.",
+        ),
+    ] = None
+    strength: Annotated[float | None, option("S", "Hold the attack strength at S in [0, 1].")] = (
+        None
+    )
+    epsilon_prior_scale: Annotated[
+        float | None,
+        option("V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."),
+    ] = None
+
+    def model(self, delta: float, dependence: Dependence | None = None) -> AuditModel:
+        """The model that the options describe."""
+        from epsilometer.audit.assumptions import model_of
+
+        return model_of(delta, **vars(self), dependence=dependence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions:
+    """How attacks of one group depend on each other."""
+
+    dependence: Annotated[
+        str | None,
+        option(
+            "scattered|pooled|independent",
+            "Counts with groups: members scatter around their average (the default), their "
+            "counts are added up (cheaper), or groups are ignored.",
+        ),
+    ] = None
+    scatter: Annotated[
+        str | None, option("normal|uniform", "How members of a group scatter; default normal.")
+    ] = None
+    spread: Annotated[
+        float | None, option("V", "Hold the spread of members at V; estimated unless given.")
+    ] = None
+    spread_prior_scale: Annotated[
+        float | None,
+        option("V", "Standard deviation of the spread's half-normal prior; default 0.05."),
+    ] = None
+
+    def made(self) -> Dependence:
+        """The dependence that the options describe."""
+        from epsilometer.audit.assumptions import dependence_of
+
+        given = dict(vars(self))
+        return dependence_of(given.pop("dependence"), **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Quadrature or chains, and how long these run."""
+
+    engine: Annotated[
+        str | None, option("exact|mcmc", "Quadrature, the default, or Markov chains.")
+    ] = None
+    preset: Annotated[
+        str | None, option("published", "mcmc: the sampler as the paper's authors ran it.")
+    ] = None
+    num_auxiliary: Annotated[int | None, option("K", "mcmc: auxiliary variables a base.")] = None
+    num_sweeps: Annotated[int | None, option("N", "mcmc: sweeps a draw, for groups.")] = None
+    num_iterations: Annotated[
+        int | None,
+        option(
+            "M",
+            "mcmc: draws kept from each chain; with --preset published all iterations, of which "
+            "the first tenth is discarded.",
+        ),
+    ] = None
+    num_chains: Annotated[int | None, option("C", "mcmc: number of chains.")] = None
+    seed: Annotated[int | None, option("N", "mcmc: same seed, same draws.")] = None
+
+    def settings(self, start: Posterior | None = None) -> McmcSettings | None:
+        """Settings of the chains, None for quadrature; ``start`` is gone on from with its own."""
+        engine = _validate.one_of("engine", self.engine or ENGINES[0], ENGINES)
+        if start is not None:
+            engine = start.provenance.engine
+        names = ("num_auxiliary", "num_sweeps", "num_iterations", "num_chains", "seed")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if engine != "mcmc":
+            if self.preset is not None or given:
+                option = "--" + next(iter(given), "preset").replace("_", "-")
+                raise InputError(
+                    f"{option} is for --engine mcmc; the exact engine does not sample."
+                )
+            return None
+        from epsilometer.inference.mcmc.driver import McmcSettings
+
+        if start is not None:
+            known: Any = start.engine
+            return replace(known, **given)  # type: ignore[no-any-return]
+        if self.preset is None:
+            return McmcSettings(**given)
+        _validate.one_of("preset", self.preset, PRESETS)
+        if "num_iterations" in given:
+            # The paper counts all iterations and discards the first tenth.
+            total = _validate.whole_number("num_iterations", given["num_iterations"], least=10)
+            given |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
+        return McmcSettings.published(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimOptions:
+    """What is held against the estimate."""
+
+    claim: ClaimedEpsilon = None
+    claim_curve: Annotated[
+        Path | None, option("CSV", "Several deltas: judge an accountant's curve, delta,epsilon.")
+    ] = None
+    level: Level = None
+
+    def check(self, deltas: tuple[float, ...]) -> None:
+        """Refuse what cannot be judged, before any work is done."""
+        if self.level is not None:
+            _validate.level(self.level)
+        if self.claim is not None:
+            _validate.non_negative("claim", self.claim)
+        if self.claim_curve is None:
+            return
+        if len(deltas) < 2:
+            refuse_deltas("--claim-curve", "several deltas", deltas)
+        if self.claim is not None:
+            raise InputError("expected --claim or --claim-curve, got both.")
+
+    def over(self, deltas: tuple[float, ...], otherwise: Claim | None = None) -> Claim | None:
+        """The claim at each of several deltas; ``otherwise`` if the options have none."""
+        if self.claim_curve is None:
+            return otherwise if self.claim is None else self.claim
+        from epsilometer.inference.claimed_curve import ClaimedCurve
+
+        found = ClaimedCurve.read_csv(self.claim_curve)
+        if all(found(delta) == float("inf") for delta in deltas):
+            raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
+        return found
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """The options of some groups that were given, by name."""
+    found = {name: value for group in groups for name, value in vars(group).items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def flat(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with each parameter that is a group replaced by the options of the group."""
+    kinds = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    shown: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = kinds[name]
+        if not is_dataclass(kind):
+            shown.append(parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY))
+            continue
+        groups[name] = kind
+        inner = get_type_hints(kind, include_extras=True)
+        shown += [
+            parameter.replace(name=part.name, default=part.default, annotation=inner[part.name])
+            for part in fields(kind)
+        ]
+    shown = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in shown]
+
+    @wraps(command)
+    def called(**values: Any) -> int:
+        made = {
+            name: kind(**{part.name: values.pop(part.name) for part in fields(kind)})
+            for name, kind in groups.items()
+        }
+        return command(**values, **made)
+
+    del called.__wrapped__
+    called.__signature__ = inspect.Signature(shown, return_annotation=int)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return called
+
+
+# --- deltas -----------------------------------------------------------------------------------
+
+MOST_DELTAS = 1000
+"""Of a curve; more would be finer than any plot or table shows."""
+FORMS = "D, D,D,... or LOW:HIGH:COUNT"
+
+
+def need_delta(delta: Any) -> None:
+    """Refuse to go on without a delta."""
+    if delta is None:
+        raise InputError(
+            "expected --delta D with 0 <= D < 1: a privacy parameter is never guessed."
+        )
+
+
+def refuse_deltas(option: str, needed: str, deltas: tuple[float, ...]) -> None:
+    """Say that an option does not go with so many deltas."""
+    raise InputError(f"{option} needs {needed}, got {len(deltas)} in --delta.")
+
+
+def parse_deltas(text: str) -> tuple[float, ...]:
+    """The deltas in the order given; a grid is evenly spaced in the logarithm, both ends included."""
+    if ":" in text:
+        return _grid(text)
+    found = tuple(_validate.delta(_number(part, text)) for part in text.split(","))
+    for index, value in enumerate(found):
+        if value in found[:index]:
+            raise InputError(f"expected distinct deltas, got {value:g} twice in --delta.")
+    if len(found) > MOST_DELTAS:
+        raise InputError(f"expected at most {MOST_DELTAS} deltas, got {len(found)}.")
+    return found
+
+
+def _grid(text: str) -> tuple[float, ...]:
+    import numpy as np
+
+    parts = text.split(":")
+    if len(parts) != 3 or not parts[2].strip().isdecimal():
+        raise InputError(f"expected --delta {FORMS}, got {_files.shown(text)}.")
+    low, high = (_validate.delta(_number(part, text)) for part in parts[:2])
+    # Nine digits are more than enough to be refused, and never too many to be read.
+    count = _validate.whole_number("COUNT", int(parts[2][:9]), least=2, most=MOST_DELTAS)
+    if not 0 < low < high:
+        raise InputError(f"expected 0 < LOW < HIGH in --delta LOW:HIGH:COUNT, got {text.strip()}.")
+    # To twelve digits, so that 1e-5 is among 1e-6:1e-2:5 and not a rounding error beside it.
+    inner = (float(f"{value:.12g}") for value in np.geomspace(low, high, count)[1:-1])
+    return (low, *inner, high)
+
+
+def _number(part: str, whole: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise InputError(f"expected --delta {FORMS}, got {_files.shown(whole)}.") from None

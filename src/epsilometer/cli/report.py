@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from epsilometer import _files, _validate
-from epsilometer.cli import reporting, results
+from epsilometer.cli import results
+from epsilometer.cli.delivery import (
+    CURVES,
+    POSTERIOR,
+    SUMMARY,
+    DeliveryOptions,
+    VerdictOptions,
+    deliver,
+)
 from epsilometer.cli.options import (
-    AllowUnconverged,
+    LEVEL,
     AsJson,
-    FailAtLeast,
-    FailOn,
+    CheckModel,
+    ClaimedEpsilon,
     FiguresFolder,
-    PassAtMost,
+    Level,
+    flat,
+    option,
 )
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
     from epsilometer.inference.posterior import Posterior
+    from epsilometer.inference.result import Origin
 
-POSTERIOR, SUMMARY, CURVES = "posterior.nc", "summary.json", "curves.csv"
+SAME = 1e-6
+"""Relative difference of two medians of one posterior: JSON keeps every digit, versions may not."""
+
+MOST_NAMED = 8
+"""Variants of an audit that an error names."""
 
 
+@flat
 def report(
     result: Annotated[
         Path,
@@ -35,67 +50,44 @@ def report(
             help="A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
         ),
     ],
+    *,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the page, HTML, there."),
+        Path | None, option("FILE", "Write the page, HTML, there.", "--output", "-o")
     ] = None,
     figures: FiguresFolder = None,
-    claim: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="The claimed epsilon; the one in the result unless given."),
-    ] = None,
-    level: Annotated[
-        float | None,
-        typer.Option(metavar="L", help="Probability of the intervals; as in the result, or 0.9."),
-    ] = None,
-    pass_at_most: PassAtMost = 0.05,
-    fail_at_least: FailAtLeast = 0.95,
-    fail_on: FailOn = "never",
-    allow_unconverged: AllowUnconverged = False,
+    claim: ClaimedEpsilon = None,
+    level: Level = None,
+    verdict: VerdictOptions,
     as_json: AsJson = False,
+    check_model: CheckModel = False,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
+    from epsilometer.inference.result import Result
     from epsilometer.inference.storage import load
-    from epsilometer.report.summary import summarise, summary_text
 
     if level is not None:
         _validate.level(level)
     if claim is not None:
         _validate.non_negative("claim", claim)
-    wishes = reporting.Wishes.checked(
-        page=output,
-        figures=figures,
-        pass_at_most=pass_at_most,
-        fail_at_least=fail_at_least,
-        fail_on=fail_on,
-        allow_unconverged=allow_unconverged,
+    delivery = DeliveryOptions(
+        as_json=as_json, report=output, figures=figures, check_model=check_model
     )
+    verdict.check()
+    delivery.check()
     folder = result if result.is_dir() else None
     posterior = load(_posterior_in(result))
     known = _summary(folder, posterior) if folder is not None else {}
     source = None
     if claim is None and "claim" in known:
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
-    wishes.check_claim(claim)
-    summary = summarise(
-        posterior,
-        level=level or known.get("level") or 0.9,
-        claim=claim,
-        thresholds=wishes.thresholds,
-        accept_untrusted=allow_unconverged,
-    )
-    kept = ("plan", "counts", "variant", "models_trained", "models_reused", "models_failed")
-    summary |= {key: known[key] for key in kept if key in known}
-    if source is not None:
-        summary["claim"]["source"] = source
+    verdict.check_claim(claim)
+    level = level or known.get("epsilon", {}).get("level", LEVEL)
+    asked = verdict.question(level, claim, delivery, source=source)
     curves = _curves(folder, posterior) if folder is not None else None
-    written = wishes.write(posterior, summary, reporting.origin_of(summary, curves))
-    if as_json:
-        results.say(json.dumps(summary, allow_nan=False) + "\n")
-    else:
-        results.say(summary_text(summary) + reporting.written_to(written))
-    results.distrust(posterior, summary)
-    return wishes.exit_code(posterior.trustworthy, [summary])
+    found = Result(
+        posterior=posterior, asked=asked, origin=_origin(known, curves), report=results.tell
+    )
+    return deliver(found, delivery, verdict)
 
 
 def _posterior_in(result: Path) -> Path:
@@ -106,11 +98,34 @@ def _posterior_in(result: Path) -> Path:
         return path
     variants = sorted(found.parent.name for found in result.glob(f"*/{POSTERIOR}"))
     if variants:
-        shown = ", ".join(_files.printable(name) for name in variants[:8])
+        shown = ", ".join(_files.printable(name) for name in variants[:MOST_NAMED])
         raise InputError(f"{result}: expected one result, got several: choose one of {shown}.")
     raise InputError(
         f"{result}: expected a folder with {POSTERIOR}, as `estimate --output` and `audit --output` "
         "write it."
+    )
+
+
+def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> Origin:
+    """What the summary of a result says of where its counts came from."""
+    from epsilometer.inference.result import Origin
+
+    attack = known.get("counts", {})
+    models = {}
+    if known:
+        models = {
+            "trained": known["models_trained"],
+            "reused": known["models_reused"],
+            "failed": len(known["models_failed"]),
+        }
+    return Origin(
+        plan=known.get("plan", {}),
+        attack=attack,
+        models=models,
+        failures=tuple(known.get("models_failed", ())),
+        warnings=tuple(attack.get("warnings", ())),
+        curves=curves,
+        variant=known.get("variant"),
     )
 
 
@@ -129,18 +144,20 @@ def _summary(folder: Path, posterior: Posterior) -> dict[str, Any]:
         raise InputError(f"{path}: {place}: {first['msg']}.") from None
     known: dict[str, Any] = found.model_dump(exclude_none=True)
     own = posterior.median("epsilon")
-    if abs(known["epsilon"]["median"] - own) > 1e-6 * max(1.0, own):
+    if abs(known["epsilon"]["median"] - own) > SAME * max(1.0, own):
         raise InputError(
             f"{path}: is of another result than {POSTERIOR} (median {known['epsilon']['median']:g} "
             f"against {own:g}); write the result anew, or give the file {POSTERIOR} itself."
         )
-    known["level"] = known["epsilon"]["level"]
     return known
 
 
 def _model() -> Any:
     """What is read of a summary; everything else in it is left alone."""
     from pydantic import BaseModel, ConfigDict, Field
+
+    # Longer than what is written here, and short enough for a page: these may be anybody's files.
+    name, short, few = Field(max_length=500), Field(max_length=200), Field(max_length=100)
 
     class Part(BaseModel):
         model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
@@ -151,28 +168,28 @@ def _model() -> Any:
 
     class Claim(Part):
         epsilon: float = Field(ge=0)
-        source: Literal["configuration", "algorithm"] | None = None
+        source: Literal["option", "configuration", "algorithm"] | None = None
 
     class Plan(Part):
-        hash: str = Field(max_length=200)
-        population: str = Field(max_length=500)
-        adjacency: str = Field(max_length=200)
-        design: str = Field(max_length=200)
+        hash: Annotated[str, short]
+        population: Annotated[str, name]
+        adjacency: Annotated[str, short]
+        design: Annotated[str, short]
         dataset_size: int
         seed: int
 
     class Counts(Part):
         target_alpha: float = Field(gt=0, lt=1)
-        statistic: str = Field(max_length=500)
-        attack: str = Field(max_length=500)
-        warnings: list[str] = Field(default_factory=list, max_length=100)
+        statistic: Annotated[str, name]
+        attack: Annotated[str, name]
+        warnings: Annotated[list[str], few] = Field(default_factory=list)
 
     class Summary(Part):
         epsilon: Epsilon
         claim: Claim | None = None
         plan: Plan | None = None
         counts: Counts | None = None
-        variant: str | None = Field(default=None, max_length=200)
+        variant: Annotated[str, short] | None = None
         models_trained: int = 0
         models_reused: int = 0
         models_failed: list[Any] = Field(default_factory=list)

@@ -17,6 +17,7 @@ import typer
 
 from epsilometer import _files, _validate
 from epsilometer.cli import results
+from epsilometer.cli.options import option
 from epsilometer.errors import InputError
 
 NAMES = ("figure2", "figure3", "figure4", "figure5", "figure6", "table1", "traces")
@@ -28,19 +29,19 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}; all unless given."),
     ] = None,
-    output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where figures, tables and their numbers go.")
-    ] = Path("reproduced"),
+    output: Annotated[Path, option("DIR", "Where figures, tables and their numbers go.")] = Path(
+        "reproduced"
+    ),
     engine: Annotated[
-        str,
-        typer.Option(help="exact, or published: the sampler with the paper's settings (slow)."),
+        str, typer.Option(help="exact, or published: the sampler with the paper's settings (slow).")
     ] = "exact",
     train: Annotated[
         bool,
-        typer.Option(
-            "--train",
-            help="Train the 8,000 networks on MNIST again instead of using the losses that come with "
+        option(
+            None,
+            "Train the 8,000 networks on MNIST again instead of using the losses that come with "
             "this; hours, and goes on where it was stopped.",
+            "--train",
         ),
     ] = False,
 ) -> int:

@@ -1,11 +1,11 @@
-"""What commands that estimate have in common: folders, progress, and handing over the result."""
+"""What commands have in common: progress, one estimate, printing, warnings and folders."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from epsilometer import _files
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.inference.mcmc import McmcSettings
+    from epsilometer.inference.mcmc.driver import McmcSettings
     from epsilometer.inference.posterior import Posterior
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
@@ -23,23 +23,30 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
+STDIN = "-"
+
+_open: list[Report] = []
+"""The displays that are shown now, the innermost last."""
+
 
 def run_engine(counts: AttackCounts, model: AuditModel, settings: McmcSettings | None) -> Posterior:
-    """Estimate with the exact engine, or with the sampler if it has settings; shows progress."""
-    if settings is None:
-        from epsilometer.inference.exact import estimate_exact
+    """Estimate by the one call that users make, and show progress."""
+    from epsilometer.inference import estimate as estimating
 
-        with progress("exact quadrature") as (report, _):
-            return estimate_exact(counts, model, report=report)
-    from epsilometer.inference.mcmc import estimate_mcmc
-
-    with progress("MCMC") as (report, advance):
-        return estimate_mcmc(counts, model, settings, report=report, progress=advance)
+    model.check(counts)
+    with progress("exact quadrature" if settings is None else "MCMC") as (report, advance):
+        return estimating.estimate(counts, model, settings, report=report, progress=advance)
 
 
 @contextmanager
-def progress(title: str) -> Iterator[tuple[Report | None, Advance | None]]:
-    """A progress display on stderr, if somebody is there to see it."""
+def progress(
+    title: str, *, unit: str = " iterations"
+) -> Iterator[tuple[Report | None, Advance | None]]:
+    """A progress display on stderr, if somebody is there to see it; it counts in ``unit``, if any."""
+    if _open:  # one display at a time: the outer one goes on
+        tell(title)
+        yield _open[-1], None
+        return
     if not sys.stderr.isatty():
         yield None, None
         return
@@ -60,11 +67,20 @@ def progress(title: str) -> Iterator[tuple[Report | None, Advance | None]]:
             display.update(task, description=f"{title}: {line}")
 
         def advance(done: int, total: int) -> None:
-            display.update(
-                task, completed=done, total=total, count=f"{done:,} of {total:,} iterations"
-            )
+            count = f"{done:,} of {total:,}{unit}" if unit else ""
+            display.update(task, completed=done, total=total, count=count)
 
-        yield report, advance
+        _open.append(report)
+        try:
+            yield report, advance
+        finally:
+            _open.pop()
+
+
+def tell(line: str) -> None:
+    """A line to the display that is shown now, if there is one."""
+    if _open:
+        _open[-1](line)
 
 
 def say(text: str) -> None:
@@ -73,14 +89,38 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def say_json(data: Any) -> None:
+    """One JSON object on one line."""
+    say(json.dumps(data, allow_nan=False) + "\n")
+
+
+def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> int:
+    """Print an answer in the form that was asked for; returns the exit code of an answer."""
+    if as_json:
+        say_json(data())
+    else:
+        say(text())
+    return 0
+
+
 def warn(message: str) -> None:
     """One line on stderr."""
     sys.stderr.write(f"epsilometer: {_files.printable(message)}\n")
     sys.stderr.flush()
 
 
-def check_output(folder: Path, *, option: str = "--output") -> None:
+def text_of(file: str) -> tuple[str, str]:
+    """Name and text of a file, or of standard input."""
+    if file == STDIN:
+        name = "standard input"
+        return name, _files.decode(sys.stdin.buffer.read(_files.LARGEST_FILE + 1), name=name)
+    return Path(file).name, _files.load(file)
+
+
+def check_output(folder: Path | None, *, option: str = "--output") -> None:
     """Refuse a folder that cannot be made, before any work is done."""
+    if folder is None:
+        return
     if folder.exists():
         if not folder.is_dir():
             raise InputError(f"{folder}: expected a folder for {option}, got a file.")
@@ -92,36 +132,19 @@ def check_output(folder: Path, *, option: str = "--output") -> None:
         raise InputError(f"{folder}: the folder for {option} cannot be made.")
 
 
-def write_results(posterior: Posterior, summary: dict[str, Any], folder: Path) -> None:
-    """Write posterior, figures and summary, each file whole or not at all."""
-    from epsilometer.report import evidence
+def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+    """Write texts and figures into a folder, each file whole or not at all."""
     from epsilometer.report.figures.chart import save_figure
 
     folder.mkdir(parents=True, exist_ok=True)
-    earlier = (folder / "posterior.nc").exists()
-    posterior.save(folder / "posterior.nc")
-    made = evidence.posterior_charts(posterior, level=summary["epsilon"]["level"])
-    made += evidence.chain_charts(posterior)
-    for chart in made:
-        _files.replace(folder / f"{chart.name}.png", partial(save_figure, chart.draw()))
-    if earlier:
-        for name in set(evidence.CHART_NAMES) - {chart.name for chart in made}:
-            # A figure of an earlier estimate would contradict this one.
-            (folder / f"{name}.png").unlink(missing_ok=True)
-    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    _files.replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))
+    for name, text in texts.items():
+        _files.replace(folder / name, partial(Path.write_text, data=text, encoding="utf-8"))
+    for name, figure in figures.items():
+        _files.replace(folder / name, partial(save_figure, figure))
 
 
-def distrust(posterior: Posterior, summary: dict[str, Any]) -> None:
-    """Say loudly if a result did not reach its accuracy."""
-    from epsilometer.inference.doubts import counts_at_their_ends, repeated_bases
-    from epsilometer.report.summary import engine_sentence
-
-    if not posterior.trustworthy:
-        warn(f"do not quote this result: {engine_sentence(summary)}.")
-    doubt = counts_at_their_ends(posterior, level=summary["epsilon"]["level"])
-    if doubt is not None:
-        warn(f"warning: {doubt.sentence}")
-    repeated = repeated_bases(posterior.counts)
-    if repeated is not None:
-        warn(f"warning: {repeated.sentence}")
+def written_to(paths: list[Path]) -> str:
+    """The closing line of a command that wrote something."""
+    if not paths:
+        return ""
+    return f"\nWritten to {', '.join(_files.printable(path) for path in paths)}\n"

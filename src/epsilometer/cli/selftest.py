@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import tempfile
-import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsilometer import _files, _validate
+from epsilometer.audit.loading import call_function, load_object, statistic_of
 from epsilometer.cli import results
-from epsilometer.cli.attack import METHODS, choose_attack, choose_statistic, read_losses
-from epsilometer.cli.loading import call_function, load_object
-from epsilometer.cli.options import AsJson
-from epsilometer.cli.reporting import REFUSED
+from epsilometer.cli.attack import METHOD, choose_attack, read_losses
+from epsilometer.cli.delivery import REFUSED
+from epsilometer.cli.options import (
+    AsJson,
+    AttackMethod,
+    Seed,
+    Significance,
+    StoreVariant,
+    flat,
+    option,
+)
 from epsilometer.errors import InputError
+from epsilometer.report.text import paragraphs, plain
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from epsilometer.attacks.losses import Losses
     from epsilometer.calibration.selftest import SelfTest
 
 PLACE = "{file}"
@@ -37,8 +43,53 @@ DEPENDENCE_HINT = (
 )
 PATIENCE = 600.0
 """Seconds that a command may take for one set of scores."""
+LONGEST_LABEL = 46
+"""Characters of a pipeline's name that leave room for the numbers."""
+LONGEST_ERROR = 200
+"""Characters of what a command said before it failed; its end says why."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NullData:
+    """How much null data there is, and what bounds are asked of it."""
+
+    runs: Annotated[int, option("R", "Sets of null data.")] = 200
+    canaries: Annotated[int, option("M", "Scores in a set.")] = 400
+    significance: Significance = 0.05
+    delta: Annotated[float, option("D", "For the shipped bounds; null data are private at 0.")] = (
+        1e-5
+    )
+    seed: Seed = 1
+
+    def check(self) -> None:
+        """Refuse too little: 20 runs can tell one alarm in twenty, 4 canaries fill both sides."""
+        from epsilometer.baselines.estimator import check_significance
+
+        _validate.whole_number("runs", self.runs, least=20)
+        _validate.whole_number("canaries", self.canaries, least=4)
+        check_significance(self.significance)
+        _validate.delta(self.delta)
+        _validate.whole_number("seed", self.seed, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossesOptions:
+    """How losses are attacked."""
+
+    target_alpha: Annotated[
+        float | None,
+        option(
+            "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
+        ),
+    ] = None
+    statistic: Annotated[str, option("loss|logit|module:function", "LOSSES: what it looks at.")] = (
+        "loss"
+    )
+    method: AttackMethod = METHOD
+    variant: StoreVariant = None
+
+
+@flat
 def selftest(
     file: Annotated[
         str | None,
@@ -48,115 +99,80 @@ def selftest(
             "attack and its bound are tried on them.",
         ),
     ] = None,
+    *,
     pipeline: Annotated[
         str | None,
-        typer.Option(
-            metavar="module:function",
-            help="Your function of the scores of members and of others that returns a lower bound "
+        option(
+            "module:function",
+            "Your function of the scores of members and of others that returns a lower bound "
             "of epsilon.",
         ),
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(
-            metavar="CMD",
-            help="Your command; {file} stands for a CSV of score and member, and it prints a lower "
+        option(
+            "CMD",
+            "Your command; {file} stands for a CSV of score and member, and it prints a lower "
             "bound of epsilon.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(metavar="R", help="Sets of null data.")] = 200,
-    canaries: Annotated[int, typer.Option(metavar="M", help="Scores in a set.")] = 400,
-    significance: Annotated[
-        float, typer.Option(metavar="A", help="Probability with which bounds may err.")
-    ] = 0.05,
-    delta: Annotated[
-        float, typer.Option(metavar="D", help="For the shipped bounds; null data are private at 0.")
-    ] = 1e-5,
-    target_alpha: Annotated[
-        float | None,
-        typer.Option(
-            metavar="A",
-            help="LOSSES: the attack's target false-positive rate; several are tried unless given.",
-        ),
-    ] = None,
-    statistic: Annotated[
-        str, typer.Option(metavar="loss|logit|module:function", help="LOSSES: what it looks at.")
-    ] = "loss",
-    method: Annotated[str, typer.Option(metavar=METHODS, help="LOSSES: how it decides.")] = (
-        "likelihood-ratio"
-    ),
-    variant: Annotated[
-        str | None, typer.Option(metavar="V", help="LOSSES: which variant of a store.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same null data.")] = 1,
+    null: NullData,
+    attacked: LossesOptions,
     as_json: AsJson = False,
 ) -> int:
     """Feed data without any membership to a pipeline; finding epsilon there, it is broken."""
-    from epsilometer.baselines.estimator import check_significance
-
-    _validate.whole_number("runs", runs, least=20)
-    _validate.whole_number("canaries", canaries, least=4)
-    check_significance(significance)
-    _validate.delta(delta)
-    _validate.whole_number("seed", seed, least=0)
+    null.check()
     if sum(given is not None for given in (file, pipeline, command)) > 1:
         raise InputError("expected one of LOSSES, --pipeline and --command, got several.")
     if file is not None:
-        losses = read_losses(file, variant)
-        rates = RATES if target_alpha is None else (target_alpha,)
-        found = _losses(losses, runs, significance, delta, rates, statistic, method, seed)
-    elif pipeline is not None or command is not None:
-        found = [_own(pipeline, command, runs, canaries, significance, seed)]
+        found = _losses(file, null, attacked)
+    elif pipeline is not None:
+        found = [_own(*_function(pipeline), null)]
+    elif command is not None:
+        found = [_own(*_command(command), null)]
     else:
-        return _shipped(runs, canaries, significance, delta, seed, as_json=as_json)
-    broken = any(test.broken for test in found)
+        return _shipped(null, as_json=as_json)
     hint = THRESHOLD_HINT if file is None else DEPENDENCE_HINT
     worst = max(found, key=lambda test: test.alarms)
     _say(found, as_json=as_json, last=f"{_verdict(worst, hint)} {POWER_HINT}")
-    return REFUSED if broken else 0
+    return REFUSED if any(test.broken for test in found) else 0
 
 
-def _own(
-    pipeline: str | None,
-    command: str | None,
-    runs: int,
-    canaries: int,
-    significance: float,
-    seed: int,
-) -> SelfTest:
+Bound = Callable[[Any, Any], float]
+"""Scores of members and of others in, a lower bound out."""
+
+
+def _own(bound: Bound, label: str, null: NullData) -> SelfTest:
     from epsilometer.calibration.selftest import check_pipeline
-
-    if pipeline is not None:
-        function = load_object(pipeline, folder=Path(), place="--pipeline")
-        if not callable(function):
-            raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
-        label = pipeline
-
-        def bound(members: NDArray, others: NDArray) -> float:  # type: ignore[type-arg]
-            return call_function(function, members, others, place=f"--pipeline {label}")  # type: ignore[no-any-return]
-    else:
-        assert command is not None
-        words = shlex.split(command)
-        if not any(PLACE in word for word in words):
-            raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
-        label = words[0]
-
-        def bound(members: NDArray, others: NDArray) -> float:  # type: ignore[type-arg]
-            return _printed(words, members, others)
 
     with results.progress("null scores") as (_, advance):
         return check_pipeline(
             bound,
             label=label,
-            runs=runs,
-            canaries=canaries,
-            significance=significance,
-            seed=seed,
+            runs=null.runs,
+            canaries=null.canaries,
+            significance=null.significance,
+            seed=null.seed,
             progress=advance,
         )
 
 
-def _printed(words: list[str], members: NDArray, others: NDArray) -> float:  # type: ignore[type-arg]
+def _function(pipeline: str) -> tuple[Bound, str]:
+    function = load_object(pipeline, folder=Path(), place="--pipeline")
+    if not callable(function):
+        raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
+    place = f"--pipeline {pipeline}"
+    return lambda members, others: call_function(function, members, others, place=place), pipeline
+
+
+def _command(command: str) -> tuple[Bound, str]:
+    words = shlex.split(command)
+    if not any(PLACE in word for word in words):
+        raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
+    return lambda members, others: _printed(words, members, others), words[0]
+
+
+def _printed(words: list[str], members: Any, others: Any) -> float:
     """What the command prints for a file of these scores."""
     rows = [[float(score), 1] for score in members] + [[float(score), 0] for score in others]
     with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +186,7 @@ def _printed(words: list[str], members: NDArray, others: NDArray) -> float:  # t
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InputError(f"--command: {words[0]} cannot be run ({error}).") from None
     if done.returncode != 0:
-        said = " ".join(done.stderr.split())[-200:]
+        said = " ".join(done.stderr.split())[-LONGEST_ERROR:]
         raise InputError(f"--command: {words[0]} ended with {done.returncode} ({said}).")
     try:
         return float(done.stdout.strip())
@@ -180,16 +196,7 @@ def _printed(words: list[str], members: NDArray, others: NDArray) -> float:  # t
         ) from None
 
 
-def _losses(
-    losses: Losses,
-    runs: int,
-    significance: float,
-    delta: float,
-    rates: tuple[float, ...],
-    statistic: str,
-    method: str,
-    seed: int,
-) -> list[SelfTest]:
+def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
     """One test for each target rate; the runs deal the same losses anew."""
     import numpy as np
 
@@ -199,60 +206,56 @@ def _losses(
     from epsilometer.calibration.selftest import null_losses, summed
     from epsilometer.measurement.designs import MeasureMIAFast
 
-    for rate in rates:
-        target_rate(rate)
-    attack = choose_attack(method)
-    looked_at = choose_statistic(statistic, folder=Path(), place="--statistic")
-    bounds: dict[float, list[float]] = {rate: [] for rate in rates}
+    losses = read_losses(file, attacked.variant)
+    given = attacked.target_alpha
+    bounds: dict[float, list[float]] = {
+        target_rate(rate): [] for rate in (RATES if given is None else (given,))
+    }
+    attack = choose_attack(attacked.method)
+    looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
     with results.progress("null losses") as (_, advance):
-        for run in range(runs):
-            null = null_losses(losses, np.random.default_rng([seed, run]))
-            design = MeasureMIAFast(replicates=int(null.replicate.max()) + 1)
-            attacked = design.attack(null, attack, statistic=looked_at)
+        for run in range(null.runs):
+            dealt = null_losses(losses, np.random.default_rng([null.seed, run]))
+            design = MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
+            result = design.attack(dealt, attack, statistic=looked_at)
             for rate, found in bounds.items():
-                counts = attacked.counts(rate)
-                found.append(best_base(ClopperPearson(), counts, delta, significance))
+                counts = result.counts(rate)
+                found.append(best_base(ClopperPearson(), counts, null.delta, null.significance))
             if advance is not None:
-                advance(run + 1, runs)
-    return [
-        summed(f"{method} on {statistic} at {rate:g}", found, significance)
-        for rate, found in bounds.items()
-    ]
+                advance(run + 1, null.runs)
+    label = f"{attacked.method} on {attacked.statistic} at"
+    return [summed(f"{label} {rate:g}", found, null.significance) for rate, found in bounds.items()]
 
 
-def _shipped(
-    runs: int, canaries: int, significance: float, delta: float, seed: int, *, as_json: bool
-) -> int:
+def _shipped(null: NullData, *, as_json: bool) -> int:
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
     from epsilometer.baselines.scores import CanaryScoreAuditor
     from epsilometer.calibration.controls import CONTROLS
     from epsilometer.calibration.selftest import null_scores, summed
 
-    bounds = [e for e in FROM_SCORES if e.kind is not Kind.POINT]
-    estimators = [*bounds, CONTROLS[-1]]
-    if delta == 0:
+    estimators = [*(e for e in FROM_SCORES if e.kind is not Kind.POINT), CONTROLS[-1]]
+    if null.delta == 0:
         estimators = [estimator for estimator in estimators if not estimator.gaussian]
     found: dict[str, list[float]] = {estimator.label: [] for estimator in estimators}
     with results.progress("null scores") as (_, advance):
-        for run, (members, others) in enumerate(null_scores(runs, canaries, seed=seed)):
+        drawn = null_scores(null.runs, null.canaries, seed=null.seed)
+        for run, (members, others) in enumerate(drawn):
             auditor = CanaryScoreAuditor(members, others)
-            for estimator in estimators:
-                found[estimator.label].append(estimator.lower(auditor, delta, significance))
+            for each in estimators:
+                found[each.label].append(each.lower(auditor, null.delta, null.significance))
             if advance is not None:
-                advance(run + 1, runs)
-    tests = [summed(label, values, significance) for label, values in found.items()]
+                advance(run + 1, null.runs)
+    tests = [summed(label, values, null.significance) for label, values in found.items()]
     broken = [test.label for test in tests[:-1] if test.broken]
+    caught = tests[-1].broken
+    last = "All bounds keep their word on null scores; the control, wrong on purpose, is caught."
+    if not caught:
+        last = "The control was not caught: too few runs or canaries to tell right from wrong."
     if broken:
         last = f"BROKEN: {'; '.join(broken)}."
-    elif not tests[-1].broken:
-        last = "The control was not caught: too few runs or canaries to tell right from wrong."
-    else:
-        last = (
-            "All bounds keep their word on null scores; the control, wrong on purpose, is caught."
-        )
     _say(tests, as_json=as_json, last=last)
-    return REFUSED if broken or not tests[-1].broken else 0
+    return REFUSED if broken or not caught else 0
 
 
 def _verdict(test: SelfTest, hint: str) -> str:
@@ -284,16 +287,16 @@ def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
             }
             for test in tests
         ]
-        results.say(json.dumps({"tests": data, "verdict": last}) + "\n")
+        results.say_json({"tests": plain(data), "verdict": last})
         return
     lines = [
         "Null data: no membership in them, the true epsilon is 0.",
         "",
-        f"{'':46}{'false alarms':>14}{'largest':>10}",
+        f"{'':{LONGEST_LABEL}}{'false alarms':>14}{'largest':>10}",
     ]
     for test in tests:
         share = f"{100 * test.alarms / test.runs:.1f} %"
         mark = "  BROKEN" if test.broken else ""
-        name = _files.printable(test.label)[:46]
-        lines.append(f"{name:46}{share:>14}{test.largest:>10.3f}{mark}")
-    results.say("\n".join([*lines, "", *textwrap.wrap(last, 80)]) + "\n")
+        name = _files.printable(test.label)[:LONGEST_LABEL]
+        lines.append(f"{name:{LONGEST_LABEL}}{share:>14}{test.largest:>10.3f}{mark}")
+    results.say("\n".join([*lines, "", paragraphs([last])]))

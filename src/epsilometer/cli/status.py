@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +10,13 @@ import typer
 from epsilometer import _files
 from epsilometer.cli import results
 from epsilometer.cli.options import AsJson
+from epsilometer.report.text import wrapped
 
 if TYPE_CHECKING:
     from epsilometer.measurement.sqlite_store import Status
 
 MOST_ROWS = 40
+"""Bases and failures that are shown: a screen of each."""
 
 
 def status(
@@ -28,11 +28,7 @@ def status(
 
     with SqliteStore(store, read_only=True) as opened:
         found = opened.status()
-    if as_json:
-        results.say(json.dumps(_described(found), allow_nan=False) + "\n")
-    else:
-        results.say(_text(store.name, found))
-    return 0
+    return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
 
 
 def _described(found: Status) -> dict[str, Any]:
@@ -45,12 +41,8 @@ def _described(found: Status) -> dict[str, Any]:
         "models_h1": sizes.models_h1,
         "variants": list(sizes.variants),
         "bases": [
-            {
-                "challenge_base": name,
-                "done_h0": min(part[base][0] for part in found.done.values()),
-                "done_h1": min(part[base][1] for part in found.done.values()),
-            }
-            for base, name in enumerate(found.names)
+            {"challenge_base": name, "done_h0": h0, "done_h1": h1}
+            for name, h0, h1 in _done_of_bases(found)
         ],
         "failures": [failure.described() for failure in found.failures],
         "runs": found.runs,
@@ -61,6 +53,15 @@ def _described(found: Status) -> dict[str, Any]:
 def _done(found: Status) -> int:
     """Models that have every variant."""
     return min(sum(h0 + h1 for h0, h1 in part) for part in found.done.values())
+
+
+def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
+    """Each base, and its models without and with the challenge point that have every variant."""
+    parts = list(found.done.values())
+    return [
+        (name, min(part[base][0] for part in parts), min(part[base][1] for part in parts))
+        for base, name in enumerate(found.names)
+    ]
 
 
 def _text(name: str, found: Status) -> str:
@@ -74,12 +75,8 @@ def _text(name: str, found: Status) -> str:
     ]
     if len(sizes.variants) > 1:
         lines.append(f"variants {', '.join(map(_files.printable, sizes.variants))}")
-    open_bases = [
-        (base_name, min(part[base][0] for part in found.done.values()),
-         min(part[base][1] for part in found.done.values()))
-        for base, base_name in enumerate(found.names)
-    ]  # fmt: skip
-    missing = [row for row in open_bases if row[1] < sizes.models_h0 or row[2] < sizes.models_h1]
+    every = (sizes.models_h0, sizes.models_h1)
+    missing = [row for row in _done_of_bases(found) if row[1:] != every]
     if missing:
         lines += ["", "not complete:"]
         for base_name, h0, h1 in missing[:MOST_ROWS]:
@@ -93,9 +90,7 @@ def _text(name: str, found: Status) -> str:
         lines += ["", "failed:"]
         for failure in found.failures[:MOST_ROWS]:
             text = f"{failure.task}, {failure.attempts} times: {failure.message}"
-            lines += textwrap.wrap(
-                _files.printable(text), 80, initial_indent="  ", subsequent_indent="    "
-            )
+            lines += wrapped(_files.printable(text), first="  ", rest="    ")
         if len(found.failures) > MOST_ROWS:
             lines.append(f"  and {len(found.failures) - MOST_ROWS} more (--json has them all)")
     if found.runs:

@@ -69,11 +69,8 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
 
 
 def _number(cell: str, column: str, place: str) -> float:
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    number = _files.number(cell)
+    if number is None or not math.isfinite(number):
         raise InputError(
             f"{place}: expected a finite number in column {_files.shown(column)}, "
             f"got {_files.shown(cell)}."

@@ -34,11 +34,14 @@ Bytes = NDArray[np.uint8]
 Say = Callable[[str], None]
 
 SIDE = 28
+"""Pixels of a side, in both collections."""
+
 IMAGES_FILE, LABELS_FILE = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 LARGEST_FILE = 64 * 1024 * 1024
 """More than any of these files unpacks to; a compressed file that grows past it is refused."""
 
 DOWNLOAD_SECONDS = 600
+"""Tens of megabytes over a slow line."""
 
 
 class Checksums(NamedTuple):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
-from epsilometer.inference.delta_curve import DeltaCurve
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict
+from epsilometer.inference.delta_curve import DeltaCurve, Rise
+from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, verdict_of
 
 FloatArray = NDArray[np.float64]
 
@@ -196,26 +198,66 @@ def judge_curve(
             f"the largest delta is {curve.deltas[-1]:g}."
         )
     above = curve.probability_above(claims)
-    verdicts: list[Verdict | None] = []
-    for value, probability, met in zip(claims.tolist(), above.tolist(), curve.met, strict=True):
-        if not math.isfinite(value):
-            verdicts.append(None)
-            continue
-        trusted = bool(met or accept_untrusted)
-        verdicts.append(
-            Verdict(
-                outcome=thresholds.outcome(probability) if trusted else Outcome.INCONCLUSIVE,
-                claim=value,
-                probability_above=probability,
-                prior_probability_above=curve.model.epsilon.probability_above(value),
-                thresholds=thresholds,
-                trustworthy=trusted,
-            )
+    verdicts = tuple(
+        verdict_of(
+            probability,
+            claim=value,
+            prior=curve.model.epsilon,
+            thresholds=thresholds,
+            trusted=bool(met or accept_untrusted),
         )
+        if math.isfinite(value)
+        else None
+        for value, probability, met in zip(claims.tolist(), above.tolist(), curve.met, strict=True)
+    )
     outcomes = {verdict.outcome for verdict in verdicts if verdict is not None}
     outcome = Outcome.INCONCLUSIVE
     if Outcome.FAIL in outcomes:
         outcome = Outcome.FAIL
     elif outcomes == {Outcome.PASS}:
         outcome = Outcome.PASS
-    return CurveVerdict(claims=claims, verdicts=tuple(verdicts), outcome=outcome)
+    return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JudgedCurve:
+    """A curve with intervals of one level, and the verdict on a claim if there is one."""
+
+    curve: DeltaCurve
+    level: float
+    verdict: CurveVerdict | None = None
+
+    @classmethod
+    def of(
+        cls,
+        curve: DeltaCurve,
+        *,
+        level: float = 0.9,
+        claim: Claim | None = None,
+        thresholds: Thresholds | None = None,
+        accept_untrusted: bool = False,
+    ) -> Self:
+        """The curve, judged if something is claimed."""
+        verdict = None
+        if claim is not None:
+            verdict = judge_curve(
+                curve, claim, thresholds=thresholds, accept_untrusted=accept_untrusted
+            )
+        return cls(curve=curve, level=_validate.level(level), verdict=verdict)
+
+    def verdict_at(self, delta: float) -> Verdict | None:
+        """The verdict at one of the deltas; None where nothing is claimed."""
+        if self.verdict is None:
+            return None
+        place = [point.delta for point in self.curve.points].index(delta)
+        return self.verdict.verdicts[place]
+
+    @cached_property
+    def quantiles(self) -> FloatArray:
+        """Lower end, median and upper end at each delta, shape (3, delta)."""
+        return self.curve.quantile([0.5 - self.level / 2, 0.5, 0.5 + self.level / 2])
+
+    @cached_property
+    def rises(self) -> tuple[Rise, ...]:
+        """Which quantiles rise with delta, worked out once."""
+        return self.curve.rises

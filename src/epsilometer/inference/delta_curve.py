@@ -14,16 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
-from epsilometer.inference.exact import ExactSettings
-from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.exact.engine import ExactSettings
+from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.posterior import check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.priors import Fixed
 
 if TYPE_CHECKING:
-    from epsilometer.inference.mcmc import McmcSettings
+    from epsilometer.inference.mcmc.driver import McmcSettings
 
 FloatArray = NDArray[np.float64]
 
@@ -267,7 +266,7 @@ def estimate_curve(
     """
     if engine is not None and not isinstance(engine, ExactSettings):
         raise InputError(f"curves over delta need the exact engine, got engine={engine!r}.")
-    if isinstance(model.epsilon, Fixed):
+    if model.epsilon.fixed_value is not None:
         raise InputError(
             f"expected a prior of epsilon to estimate a curve, got epsilon={model.epsilon!r}."
         )

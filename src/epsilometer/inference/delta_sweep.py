@@ -15,15 +15,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.inference import masses
-from epsilometer.inference.delta_solver import Probe, SeparateSolver, SharedSolver, Solver
-from epsilometer.inference.exact import ExactSettings
-from epsilometer.inference.exact_problem import Level
-from epsilometer.inference.exact_solve import make_problem
-from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.exact.engine import PROBED, ExactSettings, distance, make_surface
+from epsilometer.inference.exact.integrate import Panels, Solution, first_end, integrate
+from epsilometer.inference.exact.panels import PanelDensity, remainder
+from epsilometer.inference.exact.resolution import Resolution
+from epsilometer.inference.exact.rings import lagrange
+from epsilometer.inference.exact.surface import Surface
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
 
 FloatArray = NDArray[np.float64]
 
@@ -39,8 +38,11 @@ SHARE = 0.2
 BEND = 0.3
 """The sharpness at which the posterior begins to follow delta: the scale of the axis of delta."""
 
-FLOOR = 1e-13
-"""Densities below this part of their peak are not told apart."""
+FLOOR = 1e-6
+"""Densities below this part of their peak are not told apart: panels end there."""
+
+EDGE = 1e-5
+"""A density that is still above this part of its peak where its panels end was cut off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +74,9 @@ def sweep(
     report: Callable[[str], None],
 ) -> Sweep:
     """Posteriors of epsilon at increasing deltas."""
-    planar = isinstance(model.likelihood, CorrelatedNormal) or model.scatters(counts)
-    tolerance = settings.tolerance or (1e-2 if planar else 1e-3)
-    settings = replace(settings, tolerance=tolerance)
-    solver: Solver
-    if model.scatters(counts):
-        solver = SeparateSolver(counts, model, settings)
-    else:
-        solver = SharedSolver(counts, model, deltas, settings)
-    axes = _axes(counts, model, deltas)
+    solver = _Solver(counts, model, deltas, settings)
+    tolerance = solver.tolerance
+    axes = _axes(solver.sharpness, deltas)
     anchors = _Anchors(solver, deltas, axes, report)
     first = _evenly(axes[0], FIRST_ANCHORS)
     # The ends first: the panels of the others lie between theirs.
@@ -94,10 +90,9 @@ def sweep(
         for middle in _middles(axes, low, high):
             guesses = [anchors.interpolated(middle, way) for way in WAYS]
             anchors.solve(middle, certain=False)
-            probe = Probe.of(anchors.densities[middle])
-            errors = np.maximum(
-                errors, [probe.distance(guess, SHARE * tolerance) for guess in guesses]
-            )
+            probe = _Probe.of(anchors.densities[middle])
+            found = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
+            errors = np.maximum(errors, np.nan_to_num(found, nan=np.inf))
         held_out[low + 1 : high] = errors.min()
         ways[low + 1 : high] = [WAYS[int(np.argmin(errors))]] * (high - low - 1)
         if errors.min() > SHARE * tolerance:
@@ -118,24 +113,138 @@ def sweep(
             )
         )
     return Sweep(
-        points=tuple(points), tolerance=tolerance, levels=solver.levels, method=solver.method
+        points=tuple(points), tolerance=tolerance, levels=solver.levels, method="shared tables"
     )
 
 
-def _axes(
-    counts: AttackCounts, model: AuditModel, deltas: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _axes(sharpness: float, deltas: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Two axes of delta on which posteriors may change smoothly.
 
     Where attacks tell something, the posterior follows delta only from where it moves a critical level
     by a good part of its width; after weak attacks it may follow the logarithm of any delta.
     """
-    level = Level.number(0, correlated=isinstance(model.likelihood, CorrelatedNormal))
-    family = make_problem(counts, model, level).family
-    bend = 1e-6 * BEND / masses.sharpness(family, 1e-6)
     positive = deltas[deltas > 0]
     least = 0.1 * float(positive[0]) if len(positive) else 1.0
-    return np.log(deltas + bend), np.log(deltas + least)
+    return np.log(deltas + BEND / sharpness), np.log(deltas + least)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Probe:
+    """A density with its quantiles, to hold others against; a quantile is much dearer than a look-up."""
+
+    density: PanelDensity
+    quantiles: FloatArray
+    slopes: FloatArray
+
+    @classmethod
+    def of(cls, density: PanelDensity) -> _Probe:
+        quantiles = density.quantile(PROBED)
+        return cls(density=density, quantiles=quantiles, slopes=density.density(quantiles))
+
+    def distance(self, other: PanelDensity, enough: float) -> float:
+        """How far the other's quantiles and mean are off, relative above 1.
+
+        To first order in the difference if that is below ``enough``, which saves the quantiles of the
+        other: where a density has a valley the first order is far too large.
+        """
+        mean = self.density.mean()
+        gap = np.abs(other.cdf(self.quantiles) - PROBED) / np.maximum(self.slopes, 1e-300)
+        moved = float((gap / np.maximum(1.0, self.quantiles)).max())
+        if moved > enough:
+            return distance(self.density, other)
+        return max(moved, abs(other.mean() - mean) / max(1.0, mean))
+
+
+class _Solver:
+    """Posteriors at one of many deltas: tables are shared, panels taken over from the nearest one."""
+
+    def __init__(
+        self, counts: AttackCounts, model: AuditModel, deltas: FloatArray, settings: ExactSettings
+    ) -> None:
+        surface = make_surface(counts, model, tuple(float(delta) for delta in deltas))
+        self._model, self._settings = model, settings.for_surface(surface)
+        self._surfaces: dict[int, Surface] = {0: surface}
+        self._panels: dict[tuple[float, int], tuple[Panels, PanelDensity]] = {}
+        self._solutions: dict[int, Solution] = {}
+        self.levels = 1
+        self.sharpness = surface.guess.sharpness(1e-6) / 1e-6
+
+    @property
+    def tolerance(self) -> float:
+        """What was asked for."""
+        assert self._settings.tolerance is not None
+        return self._settings.tolerance
+
+    def solve(
+        self, delta: float, near: float | None, *, certain: bool
+    ) -> tuple[PanelDensity, float | None]:
+        """The density and its error; None for the error unless ``certain``: levels are not compared.
+
+        Plane quadrature always compares: its panels are refined at the first level only.
+        """
+        planar = self._surfaces[0].planar
+        start = 0 if certain or planar else self.levels - 1
+        before: PanelDensity | None = None
+        error: float | None = None
+        for number in range(start, self._settings.most_levels):
+            density = self._solve_at(delta, number, near)
+            if before is not None:
+                error = distance(density, before)
+                self.levels = max(self.levels, number + 1)
+            before = density
+            if not certain and not planar:
+                break
+            if error is not None and error <= self.tolerance:
+                break
+        return density, error
+
+    def _solve_at(self, delta: float, number: int, near: float | None) -> PanelDensity:
+        """Solve at one level; panels of another delta are given up where they do not serve."""
+        model = replace(self._model, delta=delta)
+        own = self._panels.get((delta, number - 1))
+        other = None if near is None or own is not None else self._panels.get((near, number))
+        planar = self._surfaces[0].planar
+        resolution = Resolution.number(number, planar=planar)
+        if own is None:
+            # Panels of its own have not been looked for: refine as at the first level.
+            first = Resolution.number(0, planar=planar)
+            resolution = replace(resolution, rounds=first.rounds, tolerance=first.tolerance)
+        if other is not None:
+            # Panels that are the same at neighbouring deltas make densities easy to interpolate.
+            once = replace(resolution, rounds=1)
+            density = self._integrated(delta, number, model, once, other[0])
+            if not self._cut_off(density) and remainder(density) <= resolution.tolerance:
+                return density
+        return self._integrated(delta, number, model, resolution, own and own[0])
+
+    def _integrated(
+        self,
+        delta: float,
+        number: int,
+        model: AuditModel,
+        resolution: Resolution,
+        start: Panels | None,
+    ) -> PanelDensity:
+        if number not in self._surfaces:
+            coarser = max(level for level in self._surfaces if level < number)
+            nearest = self._solutions[coarser]
+            self._surfaces[number] = self._surfaces[coarser].finer(number, nearest)
+        solution, self._surfaces[number] = integrate(
+            self._surfaces[number], model, resolution, start
+        )
+        self._solutions[number] = solution
+        density = PanelDensity(breaks=solution.breaks, values=solution.marginal())
+        self._panels[delta, number] = solution.panels, density
+        return density
+
+    def _cut_off(self, density: PanelDensity) -> bool:
+        """Whether panels that were made for another delta end where this density does not."""
+        least = EDGE * density.values.max()
+        end = first_end(self._model.epsilon)
+        above = density.breaks[-1] < end and density.values[-1, -1] > least
+        smallest = self._surfaces[0].smallest_epsilon
+        below = density.breaks[0] > smallest and density.values[0, 0] > least
+        return bool(above or below)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +282,7 @@ class _Anchors:
 
     def __init__(
         self,
-        solver: Solver,
+        solver: _Solver,
         deltas: FloatArray,
         axes: Sequence[FloatArray],
         report: Callable[[str], None],
@@ -211,17 +320,25 @@ class _Anchors:
         place = int(np.searchsorted(known, index))
         used = known[max(place - INTERPOLATED // 2, 0) : place + INTERPOLATED // 2]
         axis = self._axes[way.axis]
-        weights = masses.lagrange(axis[used], np.array(axis[index]))
+        weights = lagrange(axis[used], np.array(axis[index]))
         medians = np.array([self._medians[i] for i in used])
         scales = np.ones(len(used))
         if way.in_medians:
-            scales = medians / np.exp(weights @ np.log(medians))
+            with np.errstate(divide="ignore", over="ignore"):
+                scales = medians / np.exp(weights @ np.log(medians))
         sides = [k for k, i in enumerate(used) if i in known[max(place - 1, 0) : place + 1]]
         finest = max(sides, key=lambda k: self.densities[used[k]].values.size)
         base = self.densities[used[finest]]
+        if not np.all(np.isfinite(scales)) or not np.all(np.diff(base.breaks / scales[finest]) > 0):
+            # Medians too far apart to be interpolated: whoever compares will see it.
+            return base
         nodes = base.nodes / scales[finest]
-        logs = np.zeros_like(nodes)
+        logs, faint = np.zeros_like(nodes), np.zeros(nodes.shape, dtype=bool)
         for weight, i, scale in zip(weights, used, scales, strict=True):
             values = self.densities[i].density(nodes * scale)
-            logs += weight * np.log(np.maximum(values, FLOOR * values.max()))
+            least = FLOOR * self.densities[i].values.max()
+            logs += weight * np.log(np.maximum(values, least))
+            faint |= values <= least
+        # Weights may be large; what they would make of the ends of panels is no density.
+        logs = np.where(faint, np.log(np.maximum(base.values, 1e-300)), logs)
         return PanelDensity(breaks=base.breaks / scales[finest], values=np.exp(logs - logs.max()))

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
 from epsilometer.errors import InputError
-from epsilometer.inference.exact import ExactSettings, estimate_exact
+from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
-    from epsilometer.inference.mcmc import McmcSettings
+    from epsilometer.inference.mcmc.driver import McmcSettings
     from epsilometer.inference.sample_posterior import SamplePosterior
 
 
@@ -33,7 +33,19 @@ def estimate(
     engine: McmcSettings,
     *,
     report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> SamplePosterior: ...
+
+
+@overload
+def estimate(
+    counts: AttackCounts,
+    model: AuditModel,
+    engine: ExactSettings | McmcSettings | None,
+    *,
+    report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> GridPosterior | SamplePosterior: ...
 
 
 def estimate(
@@ -42,6 +54,7 @@ def estimate(
     engine: ExactSettings | McmcSettings | None = None,
     *,
     report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> GridPosterior | SamplePosterior:
     """Estimate epsilon, the strength of the attacks and, where modelled, the correlations.
 
@@ -55,6 +68,8 @@ def estimate(
         ``ExactSettings(...)``, the default, or ``McmcSettings(...)``.
     report
         Called with a line of text now and then, for a progress display.
+    progress
+        Called with iterations done and to do; the exact engine cannot know these.
 
     Returns
     -------
@@ -70,10 +85,7 @@ def estimate(
     >>> posterior.trustworthy
     True
     """
-    if engine is None or isinstance(engine, ExactSettings):
-        return estimate_exact(counts, model, engine, report=report)
-    from epsilometer.inference.mcmc import McmcSettings, estimate_mcmc
-
-    if not isinstance(engine, McmcSettings):
+    engine = ExactSettings() if engine is None else engine
+    if not hasattr(engine, "estimate"):
         raise InputError(f"expected ExactSettings or McmcSettings, got engine={engine!r}.")
-    return estimate_mcmc(counts, model, engine, report=report)
+    return engine.estimate(counts, model, report=report, progress=progress)

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilometer.inference import panels
-from epsilometer.inference.exact_problem import Solution
-from epsilometer.inference.nuisance import NuisanceGrid
-from epsilometer.inference.panels import PanelDensity
-from epsilometer.inference.posterior import Posterior, check_probability, prior_share
+from epsilometer.inference import trees
+from epsilometer.inference.exact import panels
+from epsilometer.inference.exact.cells import Cells
+from epsilometer.inference.exact.draws import draw
+from epsilometer.inference.exact.integrate import Panels, Solution
+from epsilometer.inference.exact.nuisance import NuisanceGrid
+from epsilometer.inference.exact.panels import PanelDensity, panel_nodes
+from epsilometer.inference.exact.surface import Surface
+from epsilometer.inference.posterior import Posterior, check_probability
 from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.rows import rule
-from epsilometer.inference.spread_grid import SpreadGrid
+from epsilometer.inference.updating import prior_share
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
-from epsilometer.model.priors import Beta, Fixed
 
 if TYPE_CHECKING:
     import xarray
 
 FloatArray = NDArray[np.float64]
-
-FINE = 48
-"""Points a side on which (tau, r) is drawn and its marginals are tabulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,23 +49,10 @@ class Accuracy:
         return self.error <= self.tolerance
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """The joint posterior as weighted nodes, for drawing.
-
-    ``row`` numbers the epsilons; within a row strengths increase.  ``log_nuisance`` is the log
-    likelihood at the nuisance nodes, up to a constant a cell, empty without correlations.
-    """
-
-    epsilon: FloatArray
-    row: NDArray[np.int64]
-    strength: FloatArray
-    mass: FloatArray
-    log_nuisance: FloatArray
-
-
 class GridPosterior(Posterior):
     """A posterior by quadrature: quantiles and probabilities carry no Monte Carlo error."""
+
+    log_evidence: float
 
     def __init__(
         self,
@@ -76,9 +62,11 @@ class GridPosterior(Posterior):
         provenance: Provenance,
         marginals: Mapping[str, PanelDensity],
         cells: Cells,
-        nuisance: NuisanceGrid | SpreadGrid,
+        nuisance: NuisanceGrid,
         log_evidence: float,
         accuracy: Accuracy,
+        surface: Surface | None = None,
+        panels: Panels | None = None,
     ) -> None:
         super().__init__(counts=counts, model=model, provenance=provenance)
         self.marginals = dict(marginals)
@@ -86,10 +74,31 @@ class GridPosterior(Posterior):
         self.nuisance = nuisance
         self.log_evidence = log_evidence
         self.accuracy = accuracy
+        self.surface = surface
+        self.panels = panels
 
     @property
     def trustworthy(self) -> bool:
         return self.accuracy.met
+
+    @property
+    def settings(self) -> Any:
+        """The exact engine's settings it was made with; None if they are not known."""
+        return self.engine
+
+    @property
+    def engine_words(self) -> str:
+        accuracy = self.accuracy
+        shown = f"{accuracy.error:.1e}" if np.isfinite(accuracy.error) else "unknown"
+        return (
+            f"exact quadrature; estimated error {shown}, tolerance {accuracy.tolerance:.0e} "
+            f"{'met' if accuracy.met else 'NOT MET'}"
+        )
+
+    @property
+    def quality(self) -> dict[str, object]:
+        accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
+        return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
     def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
         target = check_probability(probability)
@@ -118,53 +127,47 @@ class GridPosterior(Posterior):
         return self.marginals[parameter].density(value)
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
-        from epsilometer.inference import grid_draws
-
-        return grid_draws.draw(self, size, rng=rng)
+        return draw(self, size, rng=rng)
 
     def to_datatree(self) -> xarray.DataTree:
-        from epsilometer.inference import trees
-
         return trees.grid_to_datatree(self)
 
+    @property
+    def epsilon_panels(self) -> PanelDensity | None:
+        return self.marginals.get("epsilon")
+
     def finished(
-        self, *, error: float, tolerance: float, levels: int, provenance: Provenance
+        self,
+        *,
+        error: float,
+        tolerance: float,
+        levels: int,
+        provenance: Provenance,
+        surface: Surface | None = None,
+        panels: Panels | None = None,
     ) -> GridPosterior:
-        """The same posterior with its error estimate and provenance."""
-        return GridPosterior(
-            counts=self.counts,
-            model=self.model,
-            provenance=provenance,
-            marginals=self.marginals,
-            cells=self.cells,
-            nuisance=self.nuisance,
-            log_evidence=self.log_evidence,
-            accuracy=Accuracy(
-                error=error, tolerance=tolerance, levels=levels, method=self.accuracy.method
-            ),
-        )
+        """The same posterior with its error estimate, provenance and what it was integrated from."""
+        found = copy(self)
+        found.provenance, found.surface, found.panels = provenance, surface, panels
+        found.accuracy = replace(self.accuracy, error=error, tolerance=tolerance, levels=levels)
+        return found
 
 
-def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -> GridPosterior:
+def from_solution(
+    counts: AttackCounts, model: AuditModel, solution: Solution, *, method: str = "grid"
+) -> GridPosterior:
     """Marginals, evidence and cells from the rows of a solution."""
-    log_rows = solution.log_rows
-    top = float(log_rows.max())
-    scaled = np.exp(log_rows - top)
-    row_mass = solution.row_mass()
-    per_node = (scaled * row_mass[:, :, None]).sum(axis=(0, 1))
-    evidence = float(per_node.sum())
+    top = float(solution.log_rows.max())
+    density = solution.marginal()
+    evidence = float((density * solution.row_mass()).sum())
     marginals: dict[str, PanelDensity] = {}
-    if not isinstance(model.epsilon, Fixed):
-        marginals["epsilon"] = PanelDensity(breaks=solution.breaks, values=scaled.sum(axis=-1))
-    cells = _cells(model, solution, row_mass, top)
-    if isinstance(model.strength, Beta):
-        marginals["strength"] = _strength_density(model, solution, row_mass, cells, top)
-    grid = solution.nuisance
-    if isinstance(grid, SpreadGrid):
-        if "spread" in model.parameters_of(counts):
-            marginals["spread"] = grid.density(per_node / evidence)
-    elif isinstance(model.likelihood, CorrelatedNormal):
-        marginals |= _nuisance_densities(model.likelihood, counts, grid, per_node / evidence)
+    if model.epsilon.fixed_value is None:
+        marginals["epsilon"] = PanelDensity(breaks=solution.breaks, values=density)
+    masses = solution.node_masses()
+    cells = _cells(solution, masses)
+    if model.strength.fixed_value is None:
+        marginals["strength"] = _strength_density(model, solution, masses, cells)
+    marginals |= solution.nuisance.marginals(model, counts, solution.nuisance_probability())
     return GridPosterior(
         counts=counts,
         model=model,
@@ -173,48 +176,27 @@ def from_solution(counts: AttackCounts, model: AuditModel, solution: Solution) -
         cells=cells,
         nuisance=solution.nuisance,
         log_evidence=top + float(np.log(evidence / prior_share(model, counts))),
-        accuracy=Accuracy(error=np.inf, tolerance=0.0, levels=1, method=solution.method),
+        accuracy=Accuracy(error=np.inf, tolerance=0.0, levels=1, method=method),
     )
 
 
-def _cells(model: AuditModel, solution: Solution, row_mass: FloatArray, top: float) -> Cells:
-    log_weight = solution.nuisance.log_weight
-    mass = row_mass.ravel()
-    if isinstance(model.epsilon, Fixed):
-        epsilon, offset = np.array([model.epsilon.value]), np.zeros(1)
-    else:
-        epsilon = _row_epsilons(solution)
-        offset = model.epsilon.log_density(epsilon)
-    if solution.rows is None:
-        assert isinstance(model.strength, Fixed)
-        logs = solution.log_rows.reshape(-1, len(log_weight)) - top
-        strength = np.full(len(logs), model.strength.value)
-        row = np.arange(len(logs))
-    else:
-        quadrature = solution.rows.quadrature
-        full = solution.rows.log_likelihood + quadrature.log_weights[..., None] + log_weight
-        logs = (full + (offset - top)[:, None, None, None]).reshape(-1, len(log_weight))
-        strength = quadrature.nodes.ravel()
-        row = np.repeat(np.arange(len(epsilon)), logs.shape[0] // len(epsilon))
-    cell_mass = mass[row] * np.exp(logs).sum(axis=-1)
-    cell_mass = cell_mass / cell_mass.sum()
-    keep = cell_mass > 1e-12
-    log_nuisance = (logs - log_weight)[keep] if len(log_weight) > 1 else logs[keep][:, :0]
-    if log_nuisance.size:
-        log_nuisance = log_nuisance - log_nuisance.max(axis=1, keepdims=True)
+def _cells(solution: Solution, masses: FloatArray) -> Cells:
+    """The nodes that carry all of the posterior but 1e-12 each."""
+    quadrature = solution.rows.quadrature
+    mass = (masses * np.exp(quadrature.log_weights)).ravel()
+    mass = mass / mass.sum()
+    keep = np.flatnonzero(mass > 1e-12)
+    epsilon = solution.rows.epsilon
+    logs = solution.rows.log_likelihood.reshape(len(mass), -1)[keep]
+    several = len(solution.nuisance) > 1
+    logs = logs - logs.max(axis=1, keepdims=True) if several else logs[:, :0]
     return Cells(
         epsilon=epsilon,
-        row=row[keep].astype(np.int64),
-        strength=strength[keep],
-        mass=cell_mass[keep],
-        log_nuisance=log_nuisance,
+        row=(keep // (len(mass) // len(epsilon))).astype(np.int64),
+        strength=quadrature.nodes.ravel()[keep],
+        mass=mass[keep],
+        log_nuisance=logs,
     )
-
-
-def _row_epsilons(solution: Solution) -> FloatArray:
-    points, _ = panels.gauss_legendre(solution.log_rows.shape[1])
-    half = 0.5 * np.diff(solution.breaks)[:, None]
-    return np.asarray((solution.breaks[:-1, None] + half * (1 + points)).ravel())
 
 
 STRENGTH_QUANTILES = np.array(
@@ -224,31 +206,24 @@ STRENGTH_QUANTILES = np.array(
 
 
 def _strength_density(
-    model: AuditModel, solution: Solution, row_mass: FloatArray, cells: Cells, top: float
+    model: AuditModel, solution: Solution, masses: FloatArray, cells: Cells
 ) -> PanelDensity:
     """The marginal of the strength: rows interpolated to common strengths and added up."""
-    assert isinstance(model.strength, Beta)
     order = np.argsort(cells.strength)
     cumulative = np.cumsum(cells.mass[order])
     found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
     breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
-    rows = solution.rows
-    assert rows is not None
     prior = model.strength
-    offset = (
-        np.zeros(1) if isinstance(model.epsilon, Fixed) else model.epsilon.log_density(rows.epsilon)
-    )
-    logs = rows.log_likelihood + (
-        solution.nuisance.log_weight + (offset - top)[:, None, None, None]
-    )
-    used = np.isfinite(rows.quadrature.log_weights)[..., None]
-    scaled = np.exp(np.where(used, logs, -np.inf)).sum(axis=-1)
-    scaled *= row_mass.ravel()[:, None, None]
+    weights = np.exp(solution.rows.quadrature.log_weights)
+    share = (masses * weights).sum(axis=(1, 2))
+    # Rows in the far tails of epsilon add nothing that could be seen.
+    kept = np.flatnonzero(share > 1e-10 * share.sum())
+    rows = solution.rows.take(kept)
+    scaled = np.where(weights[kept] > 0, masses[kept], 0.0)
     count = 10
 
     def evaluate(breaks: FloatArray) -> FloatArray:
-        points, _ = panels.gauss_legendre(count)
-        nodes = breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points)
+        nodes = panel_nodes(breaks, count)
         flat = nodes.ravel()
         total = np.maximum(rows.interpolate(scaled, flat).sum(axis=0), 0.0)
         return np.asarray((total * np.exp(prior.log_density(flat))).reshape(nodes.shape))
@@ -275,103 +250,3 @@ def _spread(breaks: FloatArray) -> FloatArray:
         if value - kept[-1] > 1e-9 and breaks[-1] - value > 1e-9:
             kept.append(value)
     return np.array([*kept, breaks[-1]])
-
-
-# --- correlations -----------------------------------------------------------------------------
-
-
-def interpolation_matrix(nodes: FloatArray, points: FloatArray) -> FloatArray:
-    """Matrix (points, nodes) of polynomial interpolation, by the barycentric formula."""
-    gaps = nodes[:, None] - nodes[None, :]
-    np.fill_diagonal(gaps, 1.0)
-    scale = 4 / (nodes.max() - nodes.min())
-    weights = 1 / np.prod(gaps * scale, axis=1)
-    difference = points[:, None] - nodes[None, :]
-    exact = np.abs(difference) < 1e-14
-    terms = weights / np.where(exact, 1.0, difference)
-    matrix = terms / terms.sum(axis=1, keepdims=True)
-    hit = exact.any(axis=1)
-    matrix[hit] = exact[hit].astype(float)
-    return np.asarray(matrix)
-
-
-def log_prior_tau(likelihood: CorrelatedNormal, tau: FloatArray) -> FloatArray:
-    """Log prior density of tau up to a constant."""
-    return np.asarray(-0.5 * (tau / likelihood.within_correlation_scale) ** 2)
-
-
-def _nuisance_densities(
-    likelihood: CorrelatedNormal,
-    counts: AttackCounts,
-    grid: NuisanceGrid,
-    probability: FloatArray,
-) -> dict[str, PanelDensity]:
-    """Marginals of tau and rho from the posterior mass at the nodes of the grid.
-
-    The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
-    its shape, and held constant beyond the outermost ones.
-    """
-    assert grid.box is not None
-    shape = (len(grid.tau), len(grid.r))
-    log_ratio = np.log(np.maximum(probability, 1e-300)) - grid.log_weight
-    log_ratio = log_ratio.reshape(shape)
-    tau_breaks = np.linspace(grid.box.tau_low, grid.box.tau_high, 13)
-    r_breaks = np.linspace(grid.box.r_low, grid.box.r_high, 9)
-    tau, tau_weights = _panel_nodes(tau_breaks)
-    r, r_weights = _panel_nodes(r_breaks)
-    fine = _shape_preserving(grid.tau, log_ratio, tau.ravel())
-    fine = _shape_preserving(grid.r, fine.T, r.ravel()).T
-    fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
-    tau_density = fine @ r_weights.ravel()
-    r_density = tau_weights.ravel() @ fine
-    # rho = r bound(tau): for each rho integrate over the taus that allow it.
-    bound = likelihood.cross_correlation_bound(counts, tau.ravel())
-    top_bound = float(bound.max())
-    rho_breaks = top_bound * np.linspace(-1, 1, 33)
-    rho, _ = _panel_nodes(rho_breaks)
-    joint_r = rho.ravel()[:, None] / bound[None, :]
-    inside = (joint_r > grid.box.r_low) & (joint_r < grid.box.r_high)
-    spline = _rows_interpolated(fine, r_breaks, joint_r, inside)
-    rho_density = (spline / bound * tau_weights.ravel()).sum(axis=1)
-    return {
-        "within_correlation": PanelDensity(
-            breaks=tau_breaks, values=np.maximum(tau_density, 0).reshape(tau.shape)
-        ),
-        "cross_correlation": PanelDensity(
-            breaks=rho_breaks, values=np.maximum(rho_density, 0).reshape(rho.shape)
-        ),
-        "_r": PanelDensity(breaks=r_breaks, values=np.maximum(r_density, 0).reshape(r.shape)),
-    }
-
-
-def _shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
-    """Monotone cubic interpolation along the first axis; polynomials overshoot on so few nodes."""
-    from scipy.interpolate import PchipInterpolator
-
-    inside = np.clip(points, nodes[0], nodes[-1])
-    return np.asarray(PchipInterpolator(nodes, values, axis=0)(inside))
-
-
-def _panel_nodes(breaks: FloatArray, count: int = 8) -> tuple[FloatArray, FloatArray]:
-    points, weights = panels.gauss_legendre(count)
-    half = 0.5 * np.diff(breaks)[:, None]
-    return breaks[:-1, None] + half * (1 + points), half * weights
-
-
-def _rows_interpolated(
-    values: FloatArray, breaks: FloatArray, x: FloatArray, inside: NDArray[np.bool_]
-) -> FloatArray:
-    """values[k] is a function on panels; evaluate function k at x[:, k], 0 where not inside."""
-    count = values.shape[1] // (len(breaks) - 1)
-    reference = rule(count, 0.0, 0.0)
-    shaped = values.reshape(len(values), -1, count)
-    safe = np.where(inside, x, 0.5 * (breaks[0] + breaks[-1]))
-    panel = np.clip(np.searchsorted(breaks, safe, side="right") - 1, 0, len(breaks) - 2)
-    width = np.diff(breaks)[panel]
-    local = (safe - breaks[panel]) / width
-    gap = local[..., None] - reference.nodes
-    gap = np.where(np.abs(gap) < 1e-14, 1e-14, gap)
-    terms = reference.barycentric / gap
-    index = np.broadcast_to(np.arange(len(values)), x.shape)
-    found = (terms * shaped[index, panel]).sum(axis=-1) / terms.sum(axis=-1)
-    return np.where(inside, found, 0.0)

@@ -6,36 +6,62 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from os import PathLike
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
+from epsilometer.inference import trees, updating
+from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import IndependentRows
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.priors import Fixed
 
 if TYPE_CHECKING:
     import xarray
 
-    from epsilometer.inference.exact import ExactSettings
-    from epsilometer.inference.mcmc import McmcSettings
-    from epsilometer.inference.updating import Batch
+    from epsilometer.inference.sample_posterior import SamplePosterior
 
 FloatArray = NDArray[np.float64]
 
 PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 
 
+class Engine(Protocol):
+    """Settings that know how to estimate with them."""
+
+    def supports(self, counts: AttackCounts, model: AuditModel) -> str | None:
+        """Why the engine cannot estimate this model from such counts; None if it can."""
+
+    def estimate(
+        self,
+        counts: AttackCounts,
+        model: AuditModel,
+        *,
+        report: Callable[[str], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Any:
+        """The posterior with these settings."""
+
+
 class Posterior(ABC):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
+
+    Attributes
+    ----------
+    engine
+        The settings it was made with, which know how to estimate again; None if they are not known.
+    log_evidence
+        Log probability of the counts under the model; None if the engine does not have it.
     """
+
+    engine: Engine | None = None
+    log_evidence: float | None = None
 
     def __init__(self, *, counts: AttackCounts, model: AuditModel, provenance: Provenance) -> None:
         self.counts = counts
@@ -52,6 +78,21 @@ class Posterior(ABC):
     @abstractmethod
     def trustworthy(self) -> bool:
         """Whether the engine reached the accuracy it was asked for."""
+
+    @property
+    @abstractmethod
+    def engine_words(self) -> str:
+        """Which engine, and how far its answer can be trusted."""
+
+    @property
+    @abstractmethod
+    def quality(self) -> dict[str, object]:
+        """The figures behind ``trustworthy``, and what else only this engine knows; for JSON."""
+
+    @property
+    def chains(self) -> SamplePosterior | None:
+        """Itself if it is Markov chains, None otherwise."""
+        return None
 
     @abstractmethod
     def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
@@ -95,10 +136,13 @@ class Posterior(ABC):
     def batches(self) -> tuple[Batch, ...]:
         """What each batch of counts did, in order; one batch unless there were updates."""
         if self._batches is None:
-            from epsilometer.inference.updating import only_batch
-
-            self._batches = (only_batch(self),)
+            self._batches = (updating.only_batch(self),)
         return self._batches
+
+    @property
+    def epsilon_panels(self) -> PanelDensity | None:
+        """The density of epsilon where it is known on panels; None if there are only draws."""
+        return None
 
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
         """The same posterior with another account of how its counts came in."""
@@ -109,54 +153,71 @@ class Posterior(ABC):
         found._batches = tuple(batches)
         return found
 
+    def made_by(self, engine: Engine) -> Self:
+        """The same posterior, knowing the settings it was made with."""
+        found = copy(self)
+        found.engine = engine
+        return found
+
     def update(
         self,
         new_counts: AttackCounts,
         *,
         label: str | None = None,
-        engine: ExactSettings | McmcSettings | None = None,
+        engine: Engine | None = None,
         report: Callable[[str], None] | None = None,
     ) -> Posterior:
         """The posterior given these counts and new ones: what estimating from all of them gives.
 
         Same model and, unless ``engine`` has others, same settings; ``batches`` tells what the new
-        counts did.  ``label`` names them, ``report`` is called with a line of text now and then.
-        """
-        from epsilometer.inference import updating
+        counts did.
 
-        return updating.update(self, new_counts, label=label, engine=engine, report=report)
+        Parameters
+        ----------
+        new_counts
+            More rows.  Names that are only numbers from 0 are counted on from the rows that are there.
+        label
+            What the batch is called; its number unless given.
+        engine
+            Other settings than those the posterior was made with.
+        report
+            Called with a line of text now and then, for a progress display.
+
+        Raises
+        ------
+        InputError
+            If the counts do not suit the model, or the settings it was made with are not known.
+        ContradictionError
+            If old and new counts cannot both be under the model.
+        """
+        engine = engine or self.engine
+        if engine is None:
+            raise InputError(
+                "expected settings to update with: how this was estimated is not known."
+            )
+        if not isinstance(new_counts, AttackCounts):
+            raise InputError(
+                f"expected AttackCounts to update with, got {type(new_counts).__name__}."
+            )
+        counts = updating.join_batches(self.counts, new_counts)
+        after: Posterior = engine.estimate(counts, self.model, report=report)
+        label = f"batch {len(self.batches) + 1}" if label is None else label
+        new = updating.batch_between(self, after, rows=len(new_counts), label=label)
+        return after.with_batches((*self.batches, new))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
-        from epsilometer.inference import storage
-
-        storage.save(self, path)
+        trees.write(self.to_datatree(), path)
 
     def _fixed_value(self, parameter: str) -> float | None:
         """The value of a parameter that is fixed, None if it is estimated."""
         if parameter in self.parameters:
             return None
-        if parameter in ("epsilon", "strength"):
-            prior = getattr(self.model, parameter)
-            if isinstance(prior, Fixed):
-                return prior.value
-        if parameter == "spread" and self.model.scatters(self.counts):
-            dependence = self.model.dependence
-            assert not isinstance(dependence, IndependentRows)
-            if isinstance(dependence.spread, Fixed):
-                return dependence.spread.value
+        fixed = self.model.fixed_values(self.counts)
+        if parameter in fixed:
+            return fixed[parameter]
         known = ", ".join(self.parameters)
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
-
-
-def prior_share(model: AuditModel, counts: AttackCounts) -> float:
-    """The prior probability of the epsilons at which the likelihood is used; evidences are over it.
-
-    It is 1 but for the correlated likelihood, which is not used below half a count.
-    """
-    if isinstance(model.epsilon, Fixed):
-        return 1.0
-    return model.epsilon.probability_above(model.likelihood.smallest_epsilon(counts))
 
 
 def check_probability(probability: ArrayLike) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer.errors import InputError
-from epsilometer.inference.diagnostics import Diagnostics
+from epsilometer.inference.mcmc.diagnostics import Diagnostics
 from epsilometer.inference.posterior import Posterior, check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import xarray
 
 FloatArray = NDArray[np.float64]
-
-SUPPORT = {"epsilon": (0.0, np.inf), "strength": (0.0, 1.0)}
-"""Where a kernel density estimate must not leak beyond."""
 
 
 class SamplePosterior(Posterior):
@@ -58,6 +55,28 @@ class SamplePosterior(Posterior):
         """Whether the chains meet the thresholds of ``diagnostics``."""
         return self.diagnostics.converged
 
+    @property
+    def engine_words(self) -> str:
+        """Whether the chains converged, with the worst figures over the parameters."""
+        figures = self.diagnostics.parameters.values()
+        r_hat = max(item.r_hat for item in figures)
+        return (
+            f"MCMC; {'converged' if self.trustworthy else 'NOT CONVERGED'}; largest R-hat "
+            f"{f'{r_hat:.4f}' if np.isfinite(r_hat) else 'infinite'}, fewest effective draws "
+            f"{min(item.bulk_effective_size for item in figures):.0f} (bulk) and "
+            f"{min(item.tail_effective_size for item in figures):.0f} (tail)"
+        )
+
+    @property
+    def quality(self) -> dict[str, object]:
+        """The figures of every parameter."""
+        return {"diagnostics": self.diagnostics.to_dict()}
+
+    @property
+    def chains(self) -> SamplePosterior:
+        """Itself."""
+        return self
+
     def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
         """Quantiles of the pooled draws."""
         target = check_probability(probability)
@@ -84,7 +103,7 @@ class SamplePosterior(Posterior):
         return 0.0 if fixed is not None else float(self.samples[parameter].std(ddof=1))
 
     def density(self, parameter: str, value: ArrayLike) -> FloatArray:
-        """A Gaussian kernel estimate, reflected at the ends of the parameter's support.
+        """A Gaussian kernel estimate, reflected at 0 and at the end of the parameter's prior.
 
         Good for a plot; quantiles and probabilities come from the draws themselves.
         """
@@ -92,7 +111,8 @@ class SamplePosterior(Posterior):
         fixed = self._fixed_value(parameter)
         if fixed is not None:
             return np.where(points == fixed, np.inf, 0.0)
-        low, high = SUPPORT.get(parameter, (-np.inf, np.inf))
+        prior = self.model.priors_of(self.counts).get(parameter)
+        low, high = (-np.inf, np.inf) if prior is None else (0.0, prior.end)
         estimate = _kernel_density(self.samples[parameter].ravel(), points.ravel(), low, high)
         return estimate.reshape(points.shape)
 

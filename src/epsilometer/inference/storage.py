@@ -1,4 +1,4 @@
-"""Posteriors as NetCDF files, and back; what is in them is in `trees.py`.
+"""Posteriors back from NetCDF files; what is in them, and how they are written, is in `trees.py`.
 
 A file holds numbers, text and JSON only.  It is read as untrusted: nothing in it is run, every part is
 checked, and a digest of all of it tells a damaged file from a sound one.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,97 +18,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.errors import EpsilometerError, InputError
-from epsilometer.inference.grid_posterior import Accuracy, Cells, GridPosterior
-from epsilometer.inference.nuisance import POINT, NuisanceBox, NuisanceGrid
-from epsilometer.inference.panels import PanelDensity
+from epsilometer.inference.exact.cells import Cells
+from epsilometer.inference.exact.engine import ExactSettings
+from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
+from epsilometer.inference.exact.panels import PanelDensity
+from epsilometer.inference.exact.spread_grid import SpreadGrid
+from epsilometer.inference.grid_posterior import Accuracy, GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.spread_grid import SpreadGrid
 from epsilometer.inference.trees import (
     FORMAT,
     FORMAT_VERSION,
     LATER_TEXTS,
-    STORED_DRAWS,
     STORED_NAME,
     TEXTS,
     digest,
-    grid_to_datatree,
-    samples_to_datatree,
 )
 from epsilometer.inference.updating import Batch
-from epsilometer.model import dependence, likelihoods, priors
-from epsilometer.model.counts import COLUMNS, AttackCounts
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import DEPENDENCES, SCATTERS
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import LIKELIHOODS
+from epsilometer.model.priors import PRIORS
 
 if TYPE_CHECKING:
+    from epsilometer.inference.mcmc.driver import McmcSettings
     from epsilometer.inference.sample_posterior import SamplePosterior
-
-__all__ = ["STORED_DRAWS", "grid_to_datatree", "load", "samples_to_datatree", "save"]
 
 Array = NDArray[Any]
 
 LARGEST_ARRAY = 2**31
 """Bytes of the largest array that is read: a small file may declare any size."""
 
-_PRIORS = {
-    cls.__name__: cls
-    for cls in (
-        priors.HalfNormal,
-        priors.Exponential,
-        priors.LogNormal,
-        priors.Uniform,
-        priors.Beta,
-        priors.Fixed,
-    )
-}
-_LIKELIHOODS = {
-    cls.__name__: cls for cls in (likelihoods.IndependentBinomial, likelihoods.CorrelatedNormal)
-}
-_SCATTERS = {cls.__name__: cls for cls in (dependence.NormalScatter, dependence.UniformScatter)}
-_DEPENDENCES = {
-    cls.__name__: cls
-    for cls in (
-        dependence.IndependentRows,
-        dependence.ScatteredMembers,
-        dependence.PooledGroups,
-    )
-}
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
 
 
-def save(posterior: Posterior, path: str | PathLike[str]) -> None:
-    """Write a posterior to a NetCDF file.  The file appears whole or not at all.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
-    target = Path(path)
-    tree = posterior.to_datatree()
-    encoding = {
-        group.path: {
-            str(name): {"zlib": True, "complevel": 4, "_FillValue": None}
-            for name, variable in group.data_vars.items()
-            if variable.size
-        }
-        for group in tree.subtree
-        if group.data_vars
-    }
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".posterior-", suffix=".nc")
-    os.close(handle)
-    try:
-        tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
 def load(path: str | PathLike[str]) -> Posterior:
-    """Restore a posterior from a file written by :func:`save`; it answers as it did before.
+    """Restore a posterior from a file written by ``posterior.save``; it answers as it did before.
 
     Raises
     ------
@@ -236,9 +182,9 @@ def _restore(reader: _Reader) -> Posterior:
     data = reader.json("model")
     model = AuditModel(
         delta=data["delta"],
-        epsilon=_choice(data["epsilon"], _PRIORS),
-        strength=_choice(data["strength"], _PRIORS),
-        likelihood=_choice(data["likelihood"], _LIKELIHOODS),
+        epsilon=_choice(data["epsilon"], PRIORS),
+        strength=_choice(data["strength"], PRIORS),
+        likelihood=_choice(data["likelihood"], LIKELIHOODS),
         # Files from before there were groups do not name it, and have none.
         **({"dependence": _dependence(data["dependence"])} if "dependence" in data else {}),
     )
@@ -253,10 +199,13 @@ def _restore(reader: _Reader) -> Posterior:
 
 def _dependence(data: Any) -> Any:
     values = dict(data)
-    for name, known in (("scatter", _SCATTERS), ("spread", _PRIORS)):
+    for name, known in (
+        ("scatter", {kind.__name__: kind for kind in SCATTERS.values()}),
+        ("spread", PRIORS),
+    ):
         if name in values:
             values[name] = _choice(values[name], known)
-    return _choice(values, _DEPENDENCES)
+    return _choice(values, DEPENDENCES)
 
 
 def _choice(data: Any, known: Mapping[str, Callable[..., Any]]) -> Any:
@@ -270,44 +219,16 @@ def _choice(data: Any, known: Mapping[str, Callable[..., Any]]) -> Any:
 def _restore_grid(
     reader: _Reader, counts: AttackCounts, model: AuditModel, provenance: Provenance
 ) -> GridPosterior:
-    parameters = [*model.parameters_of(counts)]
-    correlated = isinstance(model.likelihood, likelihoods.CorrelatedNormal)
-    if correlated:
-        parameters.append("_r")
     row = reader.get("grid/cell_row", ndim=1)
     epsilon = reader.floats("grid/row_epsilon", ndim=1)
     if row.dtype != np.int64 or len(row) == 0 or row.min() < 0 or row.max() >= len(epsilon):
         raise InputError("expected rows of the grid in cell_row.")
-    nuisance: NuisanceGrid | SpreadGrid = POINT
+    nuisance = _restore_nuisance(reader)
     log_nuisance = np.zeros((len(row), 0))
-    if "grid/nuisance_spread" in reader.arrays:
-        spread = reader.floats("grid/nuisance_spread", ndim=1)
-        nuisance = SpreadGrid(
-            breaks=reader.floats("grid/spread_breaks", ndim=1)
-            if "spread" in parameters
-            else np.zeros(0),
-            spread=spread,
-            log_weight=reader.floats("grid/nuisance_log_weight", ndim=1),
-        )
-        log_nuisance = reader.get("grid/cell_log_nuisance", ndim=2)
-        if log_nuisance.shape not in ((len(row), len(spread)), (len(row), 0)):
-            raise InputError("expected cell_log_nuisance at every node of every cell.")
-    if correlated:
-        box = reader.floats("grid/nuisance_box", ndim=1)
-        nuisance = NuisanceGrid(
-            box=NuisanceBox(
-                tau_low=float(box[0]),
-                tau_high=float(box[1]),
-                r_low=float(box[2]),
-                r_high=float(box[3]),
-            ),
-            tau=reader.floats("grid/nuisance_tau", ndim=1),
-            r=reader.floats("grid/nuisance_r", ndim=1),
-            log_weight=reader.floats("grid/nuisance_log_weight", ndim=1),
-        )
+    if len(nuisance) > 1:
         # The log likelihood may be -inf at a node, so finiteness is not asked of it.
         log_nuisance = reader.get("grid/cell_log_nuisance", ndim=2)
-        if log_nuisance.shape != (len(row), len(nuisance.tau) * len(nuisance.r)):
+        if log_nuisance.shape != (len(row), len(nuisance)):
             raise InputError("expected cell_log_nuisance at every node of every cell.")
     cells = Cells(
         epsilon=epsilon,
@@ -318,16 +239,39 @@ def _restore_grid(
     )
     if not len(row) == len(cells.strength) == len(cells.mass):
         raise InputError("expected equally many cells in the grid's arrays.")
+    accuracy = Accuracy(**reader.json("accuracy"))
     return GridPosterior(
         counts=counts,
         model=model,
         provenance=provenance,
-        marginals={name: _density(reader, name) for name in parameters},
+        marginals={
+            name: _density(reader, name) for name in _stored_marginals(reader, model, counts)
+        },
         cells=cells,
         nuisance=nuisance,
         log_evidence=float(reader.json("log_evidence")),
-        accuracy=Accuracy(**reader.json("accuracy")),
-    )
+        accuracy=accuracy,
+    ).made_by(_exact_settings(provenance, accuracy))
+
+
+def _stored_marginals(reader: _Reader, model: AuditModel, counts: AttackCounts) -> list[str]:
+    """Every estimated parameter, and what was stored under another name to draw from."""
+    hidden = [
+        name for name, stored in STORED_NAME.items() if f"grid/{stored}_breaks" in reader.arrays
+    ]
+    return [*model.parameters_of(counts), *hidden]
+
+
+def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
+    """The grid that a file's arrays belong to."""
+    names = [name for name in reader.arrays if name.startswith("grid/nuisance_")]
+    arrays = {name.removeprefix("grid/"): reader.floats(name, ndim=1) for name in names}
+    if "nuisance_spread" in arrays:
+        breaks = np.zeros(0)
+        if "grid/spread_breaks" in reader.arrays:
+            breaks = reader.floats("grid/spread_breaks", ndim=1)
+        return SpreadGrid.restored(arrays, breaks)
+    return CorrelationGrid.restored(arrays) if arrays else NoNuisance()
 
 
 def _density(reader: _Reader, parameter: str) -> PanelDensity:
@@ -345,7 +289,7 @@ def _density(reader: _Reader, parameter: str) -> PanelDensity:
 def _restore_samples(
     reader: _Reader, counts: AttackCounts, model: AuditModel, provenance: Provenance
 ) -> SamplePosterior:
-    from epsilometer.inference.diagnostics import Diagnostics, ParameterDiagnostics
+    from epsilometer.inference.mcmc.diagnostics import Diagnostics, ParameterDiagnostics
     from epsilometer.inference.sample_posterior import SamplePosterior
 
     data = reader.json("diagnostics")
@@ -367,4 +311,44 @@ def _restore_samples(
         provenance=provenance,
         samples=samples,
         diagnostics=Diagnostics(parameters=figures, acceptance_rate=float(data["acceptance_rate"])),
-    )
+    ).made_by(_mcmc_settings(provenance))
+
+
+def _exact_settings(provenance: Provenance, accuracy: Accuracy) -> ExactSettings:
+    """The settings that a posterior was made with, out of its provenance."""
+    known: dict[str, Any] = dict(provenance.settings)
+    levels = {"most_levels": known["most_levels"]} if "most_levels" in known else {}
+    return ExactSettings(tolerance=accuracy.tolerance, **levels)
+
+
+def _mcmc_settings(provenance: Provenance) -> McmcSettings:
+    """The settings that chains were made with, out of their provenance."""
+    from epsilometer.inference.mcmc import settings as mcmc
+    from epsilometer.inference.mcmc.driver import McmcSettings
+
+    known: dict[str, Any] = dict(provenance.settings)
+    names = ("num_auxiliary", "num_sweeps", "num_iterations", "num_warmup", "num_chains")
+    options: dict[str, Any] = {name: known[name] for name in names if name in known}
+    if known.get("sampler") == "groups" and "num_sweeps" not in known:
+        # Files from before sweeps had a name of their own.
+        options["num_sweeps"] = options.get("num_auxiliary", McmcSettings().num_sweeps)
+    if provenance.seed is not None:
+        options["seed"] = provenance.seed
+    kinds: dict[str, Any] = {
+        kind.__name__: kind
+        for kind in (
+            mcmc.UniformAuxiliaries,
+            mcmc.InformedAuxiliaries,
+            mcmc.FixedRandomWalk,
+            mcmc.TunedRandomWalk,
+        )
+    }
+    for name in ("auxiliaries", "proposal"):
+        if name in known:
+            given = known[name]
+            values = dict(given) if isinstance(given, dict) else {"name": given}
+            kind = kinds.get(values.pop("name", None))
+            if kind is None or set(values) - {part.name for part in fields(kind)}:
+                raise InputError(f"expected {name} that are known here, got {given!r}.")
+            options[name] = kind(**values)
+    return McmcSettings(**options)

@@ -1,30 +1,34 @@
 """Posteriors as labelled trees: what a file holds, and the digest that tells whether it is sound.
 
 The layout is ArviZ's: a group ``posterior`` with draws, a group ``observed_data`` with the counts; a
-posterior by quadrature adds the group ``grid``, from which it is restored.  Files are in `storage.py`.
+posterior by quadrature adds the group ``grid``, from which it is restored.  Files are read in
+`storage.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import versions
-from epsilometer.inference.spread_grid import SpreadGrid
-from epsilometer.model.counts import COLUMNS
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
     import xarray
 
+    from epsilometer.inference.grid_posterior import GridPosterior
+    from epsilometer.inference.posterior import Posterior
     from epsilometer.inference.sample_posterior import SamplePosterior
 
 Array = NDArray[Any]
@@ -59,24 +63,10 @@ def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
         "cell_strength": (("cell",), cells.strength),
         "cell_mass": (("cell",), cells.mass),
     }
-    if isinstance(nuisance, SpreadGrid):
-        grid |= {
-            "cell_log_nuisance": (("cell", "nuisance"), cells.log_nuisance),
-            "nuisance_spread": (("nuisance",), nuisance.spread),
-            "nuisance_log_weight": (("nuisance",), nuisance.log_weight),
-        }
-    elif nuisance.box is not None:
-        box = nuisance.box
-        grid |= {
-            "cell_log_nuisance": (("cell", "nuisance"), cells.log_nuisance),
-            "nuisance_tau": (("nuisance_tau_node",), nuisance.tau),
-            "nuisance_r": (("nuisance_r_node",), nuisance.r),
-            "nuisance_log_weight": (("nuisance",), nuisance.log_weight),
-            "nuisance_box": (
-                ("nuisance_box_side",),
-                np.array([box.tau_low, box.tau_high, box.r_low, box.r_high]),
-            ),
-        }
+    stored = nuisance.stored()
+    if cells.log_nuisance.size:
+        grid["cell_log_nuisance"] = (("cell", "nuisance"), cells.log_nuisance)
+    grid |= stored
     return _tree(
         posterior,
         {name: values[None, :] for name, values in drawn.items()},
@@ -166,6 +156,36 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
+    """Write a tree to a NetCDF file.  The file appears whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    encoding = {
+        group.path: {
+            str(name): {"zlib": True, "complevel": 4, "_FillValue": None}
+            for name, variable in group.data_vars.items()
+            if variable.size
+        }
+        for group in tree.subtree
+        if group.data_vars
+    }
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".posterior-", suffix=".nc")
+    os.close(handle)
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        os.replace(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str:

@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.inference import panels
-from epsilometer.inference.grid_posterior import GridPosterior
-from epsilometer.inference.panels import PanelDensity
-from epsilometer.inference.posterior import Posterior, prior_share
+from epsilometer.inference.exact import panels
+from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.priors import Fixed
+from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
-    from epsilometer.inference.exact import ExactSettings
-    from epsilometer.inference.mcmc import McmcSettings
+    from epsilometer.inference.posterior import Posterior
 
 FloatArray = NDArray[np.float64]
 
@@ -91,48 +88,6 @@ class Batch:
         return cls(**{part.name: data[part.name] for part in fields(cls)})
 
 
-def update(
-    posterior: Posterior,
-    new_counts: AttackCounts,
-    *,
-    label: str | None = None,
-    engine: ExactSettings | McmcSettings | None = None,
-    report: Callable[[str], None] | None = None,
-) -> Posterior:
-    """Return the posterior given the old counts and the new ones.
-
-    Parameters
-    ----------
-    new_counts
-        More rows.  Names that are only numbers from 0 are counted on from the rows that are there.
-    label
-        What the batch is called; its number unless given.
-    engine
-        Other settings than those the posterior was made with.
-    report
-        Called with a line of text now and then, for a progress display.
-
-    Raises
-    ------
-    InputError
-        If the counts do not suit the model, or the settings in a file are none.
-    ContradictionError
-        If old and new counts cannot both be under the model.
-    """
-    from epsilometer.inference.estimate import estimate
-
-    if not isinstance(new_counts, AttackCounts):
-        raise InputError(f"expected AttackCounts to update with, got {type(new_counts).__name__}.")
-    counts = join_batches(posterior.counts, new_counts)
-    settings = engine or settings_of(posterior)
-    after: Posterior = estimate(counts, posterior.model, settings, report=report)
-    earlier = posterior.batches
-    label = f"batch {len(earlier) + 1}" if label is None else label
-    return after.with_batches(
-        (*earlier, _batch(posterior, after, rows=len(new_counts), label=label))
-    )
-
-
 def join_batches(first: AttackCounts, *others: AttackCounts) -> AttackCounts:
     """Counts one after the other; rows that have no names but their numbers are counted on."""
     for batch in others:
@@ -158,49 +113,16 @@ def _counted_on(counts: AttackCounts, start: int) -> AttackCounts:
     )
 
 
-def settings_of(posterior: Posterior) -> ExactSettings | McmcSettings:
-    """The settings that a posterior was made with, out of its provenance."""
-    from epsilometer.inference.exact import ExactSettings
-
-    known: dict[str, Any] = dict(posterior.provenance.settings)
-    if isinstance(posterior, GridPosterior):
-        levels = {"most_levels": known["most_levels"]} if "most_levels" in known else {}
-        return ExactSettings(tolerance=posterior.accuracy.tolerance, **levels)
-    from epsilometer.inference import mcmc
-
-    names = ("num_auxiliary", "num_iterations", "num_warmup", "num_chains")
-    options: dict[str, Any] = {name: known[name] for name in names if name in known}
-    if posterior.provenance.seed is not None:
-        options["seed"] = posterior.provenance.seed
-    kinds: dict[str, Any] = {
-        kind.__name__: kind
-        for kind in (
-            mcmc.UniformAuxiliaries,
-            mcmc.InformedAuxiliaries,
-            mcmc.FixedRandomWalk,
-            mcmc.TunedRandomWalk,
-        )
-    }
-    for name in ("auxiliaries", "proposal"):
-        if name in known:
-            given = known[name]
-            values = dict(given) if isinstance(given, dict) else {"name": given}
-            kind = kinds.get(values.pop("name", None))
-            if kind is None or set(values) - {part.name for part in fields(kind)}:
-                raise InputError(f"expected {name} that are known here, got {given!r}.")
-            options[name] = kind(**values)
-    return mcmc.McmcSettings(**options)
-
-
 # --- what a batch did -------------------------------------------------------------------------
 
 
 def only_batch(posterior: Posterior, *, label: str = "batch 1") -> Batch:
     """All counts of a posterior as one batch."""
-    return _batch(None, posterior, rows=len(posterior.counts), label=label)
+    return batch_between(None, posterior, rows=len(posterior.counts), label=label)
 
 
-def _batch(before: Posterior | None, after: Posterior, *, rows: int, label: str) -> Batch:
+def batch_between(before: Posterior | None, after: Posterior, *, rows: int, label: str) -> Batch:
+    """What a batch did that led from one posterior to the next, or from the prior."""
     median = after.median("epsilon")
     started = _prior_median(after) if before is None else before.median("epsilon")
     return Batch(
@@ -215,29 +137,36 @@ def _batch(before: Posterior | None, after: Posterior, *, rows: int, label: str)
 
 
 def _log_predictive(before: Posterior | None, after: Posterior) -> float | None:
-    if not isinstance(after, GridPosterior):
-        return None
-    if before is None:
+    if after.log_evidence is None or before is None:
         return after.log_evidence
-    return after.log_evidence - before.log_evidence if isinstance(before, GridPosterior) else None
+    return None if before.log_evidence is None else after.log_evidence - before.log_evidence
+
+
+def prior_share(model: AuditModel, counts: AttackCounts) -> float:
+    """The prior probability of the epsilons at which the likelihood is used; evidences are over it.
+
+    It is 1 but for the correlated likelihood, which is not used below half a count.
+    """
+    if model.epsilon.fixed_value is not None:
+        return 1.0
+    return model.epsilon.probability_above(model.likelihood.smallest_epsilon(counts))
 
 
 def _prior_median(posterior: Posterior) -> float:
     """The median before any counts, of the prior where the likelihood is used."""
-    prior = posterior.model.epsilon
-    if isinstance(prior, Fixed):
-        return prior.value
-    return float(prior.upper_quantile(0.5 * prior_share(posterior.model, posterior.counts)))
+    share = prior_share(posterior.model, posterior.counts)
+    return float(posterior.model.epsilon.upper_quantile(0.5 * share))
 
 
 def _information(before: Posterior | None, after: Posterior) -> float:
     """The divergence of epsilon's posterior from what it was before."""
-    if isinstance(after.model.epsilon, Fixed):
+    if after.model.epsilon.fixed_value is not None:
         return 0.0
     log_before = _log_before(before, after)
-    if isinstance(after, GridPosterior):
-        grid = before.marginals["epsilon"].breaks if isinstance(before, GridPosterior) else None
-        return _divergence(after.marginals["epsilon"], log_before, grid)
+    density = after.epsilon_panels
+    if density is not None:
+        known = None if before is None else before.epsilon_panels
+        return _divergence(density, log_before, None if known is None else known.breaks)
     # Draws have no density: kernel estimates at their quantiles stand for it.
     at = after.quantile("epsilon", (np.arange(KERNEL_POINTS) + 0.5) / KERNEL_POINTS)
     return max(0.0, float(np.mean(_floored(after.density("epsilon", at)) - log_before(at))))
@@ -246,12 +175,12 @@ def _information(before: Posterior | None, after: Posterior) -> float:
 def _log_before(before: Posterior | None, after: Posterior) -> Callable[[FloatArray], FloatArray]:
     """Epsilon's log density before a batch: that of the earlier posterior, or of the prior."""
     prior = after.model.epsilon
-    assert not isinstance(prior, Fixed)
     if before is None:
         log_share = math.log(prior_share(after.model, after.counts))
         return lambda epsilon: prior.log_density(epsilon) - log_share
-    if isinstance(before, GridPosterior):
-        return _log_of(before.marginals["epsilon"])
+    density = before.epsilon_panels
+    if density is not None:
+        return _log_of(density)
     return lambda epsilon: _floored(before.density("epsilon", epsilon))
 
 

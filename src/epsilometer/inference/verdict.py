@@ -8,6 +8,7 @@ from enum import StrEnum
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
+from epsilometer.model.priors import Prior
 
 
 class Outcome(StrEnum):
@@ -124,14 +125,24 @@ def judge(
     ('FAIL', True)
     """
     claim = _validate.non_negative("claim", claim)
-    thresholds = thresholds or Thresholds()
-    above = posterior.probability_above("epsilon", claim)
-    trusted = bool(posterior.trustworthy or accept_untrusted)
+    return verdict_of(
+        posterior.probability_above("epsilon", claim),
+        claim=claim,
+        prior=posterior.model.epsilon,
+        thresholds=thresholds or Thresholds(),
+        trusted=bool(posterior.trustworthy or accept_untrusted),
+    )
+
+
+def verdict_of(
+    above: float, *, claim: float, prior: Prior, thresholds: Thresholds, trusted: bool
+) -> Verdict:
+    """The verdict on a claim that epsilon exceeds with probability ``above``."""
     return Verdict(
         outcome=thresholds.outcome(above) if trusted else Outcome.INCONCLUSIVE,
         claim=claim,
         probability_above=above,
-        prior_probability_above=posterior.model.epsilon.probability_above(claim),
+        prior_probability_above=prior.probability_above(claim),
         thresholds=thresholds,
         trustworthy=trusted,
     )

@@ -55,7 +55,6 @@ class HasParameters(Protocol):
 
     def with_parameters(self, model: Any, parameters: Array) -> Any:
         """A model like the given one with other parameters; the given one is left as it is."""
-        ...
 
 
 @runtime_checkable
@@ -82,7 +81,6 @@ class Claims(Protocol):
         Infinite where nothing is promised.  A record in place of another is two such steps, so this is
         no promise for audits that replace records.
         """
-        ...
 
 
 ONLY = ""
@@ -121,6 +119,7 @@ SOURCE = "source file"
 """Key under which an identity holds the hash of code; no attribute can have a name with a blank."""
 
 DEEPEST = 30
+"""Values nested deeper are refused: they hold themselves, or nobody could compare them."""
 
 _PLAIN = (bytes, Path, Decimal, Fraction, date, time, re.Pattern, complex, slice, range, np.dtype)
 """What its own text tells apart."""

@@ -27,7 +27,6 @@ class Adjacency(Protocol):
     @property
     def extra_records(self) -> int:
         """Records a base needs beside D."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

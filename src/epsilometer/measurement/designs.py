@@ -27,15 +27,12 @@ class Design(Protocol):
     @property
     def replicates(self) -> int:
         """Challenges a base under each hypothesis."""
-        ...
 
     def identity(self) -> dict[str, object]:
         """All but the number of replicates, which may grow."""
-        ...
 
     def models(self, hypothesis: int) -> int:
         """Models a base needs under a hypothesis; their replicates count from 0."""
-        ...
 
     def attack(
         self, losses: Losses, attack: Attack = ..., *, statistic: Statistic = ...

@@ -42,6 +42,8 @@ from epsilometer.measurement.store import Failure, MemoryStore, Store
 from epsilometer.measurement.tasks import Chunk, LossRow, Problem, Trained, Work
 
 RETRIES = 2
+"""Enough for what fails by chance; what fails three times is likely to fail again."""
+
 CHUNK_SECONDS = 0.3
 """Training time a chunk aims at: long enough to hide the cost of handing it out."""
 
@@ -49,6 +51,8 @@ COMMIT_SECONDS = 0.2
 """Losses wait no longer than this before they are committed."""
 
 LARGEST_CHUNK = 1000
+"""Models whose losses are lost together, at most, when a worker dies."""
+
 MOST_DEATHS = 10
 """So many deaths in a row, with nothing trained in between, are not the fault of single models."""
 

@@ -7,7 +7,6 @@ way, how the population reaches the workers only once, and how to go on after a 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
 import re
@@ -28,15 +27,15 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from epsilometer import _validate
-from epsilometer._workers import begin_worker
+from epsilometer._workers import close_pool, new_pool
 from epsilometer.errors import ExecutorError, InputError
 from epsilometer.measurement.serial_executor import SerialExecutor
 from epsilometer.measurement.tasks import Chunk, Problem, Trained, Work, train_chunk
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
-CONNECT_SECONDS = 15
-WORKERS_SECONDS = 60
+CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
+"""A scheduler that is there answers at once; workers of a cluster may first have to start."""
 
 
 Answer = Trained | Problem
@@ -58,13 +57,11 @@ class Pool(Protocol):
     @property
     def slots(self) -> int:
         """How many chunks can be trained at the same time."""
-        ...
 
     def submit(self, chunk: Chunk) -> Future[Answer]: ...
 
     def restart(self) -> None:
         """Make it usable again after it broke, or raise :class:`ExecutorError`."""
-        ...
 
     def close(self, *, wait: bool = True) -> None: ...
 
@@ -112,12 +109,7 @@ class ProcessesPool:
         self._executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        executor = ProcessPoolExecutor(
-            self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin_worker,
-            initargs=(self._work,),
-        )
+        executor = new_pool(self._workers, _install, self._work)
         try:
             executor.submit(_ready).result()
         except BrokenExecutor:
@@ -135,22 +127,17 @@ class ProcessesPool:
         return self._executor.submit(_train_installed, chunk)
 
     def restart(self) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        close_pool(self._executor)
         self._executor = self._start()
 
     def close(self, *, wait: bool = True) -> None:
-        processes = list((getattr(self._executor, "_processes", None) or {}).values())
-        self._executor.shutdown(wait=wait, cancel_futures=True)
-        if not wait:
-            for process in processes:
-                process.terminate()
+        close_pool(self._executor, wait=wait)
 
 
 _installed: list[Work] = []
 
 
-def _begin_worker(work: Work) -> None:
-    begin_worker()
+def _install(work: Work) -> None:
     _installed[:] = [work]
 
 

@@ -30,7 +30,10 @@ APPLICATION = 0x45505349
 """Marks the file as ours: the letters EPSI."""
 
 FORMAT = 1
+"""Of the tables; a store of another is refused."""
+
 BUSY_SECONDS = 60.0
+"""Far longer than any transaction of ours; who holds a store longer has stopped."""
 
 _TABLES = {
     "plan": """CREATE TABLE plan (

@@ -76,6 +76,7 @@ class Work:
 
 
 LONGEST_MESSAGE = 500
+"""Of a failure, as it is kept: enough to know it by."""
 
 
 def train_chunk(work: Work, chunk: Chunk) -> Trained | Problem:

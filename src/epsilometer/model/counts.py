@@ -1,7 +1,7 @@
 """Error counts of membership-inference attacks, one entry a challenge base.
 
 This is the whole contract between measuring attacks and estimating privacy.  Reading files is in
-`counts_files.py`.
+`count_tables.py`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
+from epsilometer.model import count_tables
+from epsilometer.model.count_tables import COLUMNS, check_base
 
 IntArray = NDArray[np.int64]
-
-COLUMNS = ("false_positives", "trials_h0", "false_negatives", "trials_h1")
-
-
-def check_base(
-    false_positives: int, trials_h0: int, false_negatives: int, trials_h1: int, *, where: str = ""
-) -> None:
-    """Raise :class:`InputError` unless the four numbers can be the counts of one challenge base."""
-    for name, value in (("trials_h0", trials_h0), ("trials_h1", trials_h1)):
-        if not 1 <= value <= _validate.LARGEST_COUNT:
-            raise InputError(
-                f"{where}expected 1 <= {name} <= {_validate.LARGEST_COUNT:.0e}, got {name}={value}."
-            )
-    for name, value, total_name, total in (
-        ("false_positives", false_positives, "trials_h0", trials_h0),
-        ("false_negatives", false_negatives, "trials_h1", trials_h1),
-    ):
-        if not 0 <= value <= total:
-            raise InputError(
-                f"{where}expected 0 <= {name} <= {total_name}, "
-                f"got {name}={value}, {total_name}={total}."
-            )
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -245,23 +225,17 @@ class AttackCounts:
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        from epsilometer.model import counts_files
-
-        return counts_files.read(source)
+        return cls(**count_tables.read(source))
 
     @classmethod
     def read_csv(cls, source: str | PathLike[str]) -> AttackCounts:
-        """Read counts from a CSV file with a header row; see `counts_files.py` for the columns."""
-        from epsilometer.model import counts_files
-
-        return counts_files.read_csv(source)
+        """Read counts from a CSV file with a header row; see `count_tables.py` for the columns."""
+        return cls(**count_tables.read_csv(source))
 
     @classmethod
     def read_json(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a JSON file: a list of objects with the same keys as the CSV columns."""
-        from epsilometer.model import counts_files
-
-        return counts_files.read_json(source)
+        return cls(**count_tables.read_json(source))
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.
@@ -270,28 +244,34 @@ class AttackCounts:
         model unchanged, so (X, N0, Y, N1), (Y, N1, X, N0), (N0 - X, N0, N1 - Y, N1) and
         (N1 - Y, N1, N0 - X, N0) are one case.
         """
-        x, n0 = self.false_positives, self.trials_h0
-        y, n1 = self.false_negatives, self.trials_h1
-        forms = np.stack(
-            [
-                np.stack([x, n0, y, n1], axis=1),
-                np.stack([y, n1, x, n0], axis=1),
-                np.stack([n0 - x, n0, n1 - y, n1], axis=1),
-                np.stack([n1 - y, n1, n0 - x, n0], axis=1),
-            ]
-        )
-        best = forms[0].copy()
-        for form in forms[1:]:
-            differs = form != best
-            first = np.argmax(differs, axis=1)
-            rows = np.arange(len(best))
-            smaller = differs.any(axis=1) & (form[rows, first] < best[rows, first])
-            best[smaller] = form[smaller]
-        unique, multiplicity = np.unique(best, axis=0, return_counts=True)
+        unique, which = self._kinds()
         counts = AttackCounts(
             false_positives=unique[:, 0],
             trials_h0=unique[:, 1],
             false_negatives=unique[:, 2],
             trials_h1=unique[:, 3],
         )
-        return counts, multiplicity.astype(np.int64)
+        return counts, np.bincount(which).astype(np.int64)
+
+    def which_distinct(self) -> IntArray:
+        """For each row, which of the :meth:`distinct` cases it is."""
+        return self._kinds()[1]
+
+    def _kinds(self) -> tuple[IntArray, IntArray]:
+        x, n0 = self.false_positives, self.trials_h0
+        y, n1 = self.false_negatives, self.trials_h1
+        forms = [
+            np.stack([x, n0, y, n1], axis=1),
+            np.stack([y, n1, x, n0], axis=1),
+            np.stack([n0 - x, n0, n1 - y, n1], axis=1),
+            np.stack([n1 - y, n1, n0 - x, n0], axis=1),
+        ]
+        best = forms[0].copy()
+        rows = np.arange(len(best))
+        for form in forms[1:]:
+            differs = form != best
+            first = np.argmax(differs, axis=1)
+            smaller = differs.any(axis=1) & (form[rows, first] < best[rows, first])
+            best[smaller] = form[smaller]
+        unique, which = np.unique(best, axis=0, return_inverse=True)
+        return unique, which.ravel().astype(np.int64)

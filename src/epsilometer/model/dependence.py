@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer.errors import InputError
 from epsilometer.model import region
-from epsilometer.model.priors import EpsilonPrior, Fixed, HalfNormal
+from epsilometer.model.priors import HalfNormal, Prior
 
 FloatArray = NDArray[np.float64]
 
@@ -31,9 +32,35 @@ LARGEST_SPREAD = 1.0
 """Rates lie in [0, 1]: a scatter wider than that is no scatter around anything."""
 
 
+@runtime_checkable
+class Scatter(Protocol):
+    """How the rates of a member scatter around the average of its group, both in the same way."""
+
+    @property
+    def name(self) -> str:
+        """In a word: "normal" for a normal distribution."""
+
+    @property
+    def reach(self) -> float:
+        """Spreads beyond which there is nothing that matters."""
+
+    def distribution(self, z: ArrayLike) -> FloatArray:
+        """P(deviation <= z spreads), one rate."""
+
+    def log_density(self, z: ArrayLike) -> FloatArray:
+        """Log density of a deviation of z spreads, one rate, in units of the spread."""
+
+    def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
+        """Deviations in units of the spread."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NormalScatter:
     """Both rates scatter normally, independently, with the spread as their standard deviation."""
+
+    @property
+    def name(self) -> str:
+        return "normal"
 
     @property
     def reach(self) -> float:
@@ -41,18 +68,15 @@ class NormalScatter:
         return 5.0
 
     def distribution(self, z: ArrayLike) -> FloatArray:
-        """P(deviation <= z spreads), one rate."""
         from scipy.special import ndtr
 
         return np.asarray(ndtr(np.asarray(z, dtype=float)))
 
     def log_density(self, z: ArrayLike) -> FloatArray:
-        """Log density of a deviation of z spreads, one rate, in units of the spread."""
         deviation = np.asarray(z, dtype=float)
         return np.asarray(-0.5 * deviation * deviation - 0.5 * math.log(2 * math.pi))
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
-        """Deviations in units of the spread."""
         return rng.standard_normal(size)
 
 
@@ -64,33 +88,98 @@ class UniformScatter:
     """
 
     @property
+    def name(self) -> str:
+        return "uniform"
+
+    @property
     def reach(self) -> float:
         """Spreads beyond which there is nothing."""
         return math.sqrt(3.0)
 
     def distribution(self, z: ArrayLike) -> FloatArray:
-        """P(deviation <= z spreads), one rate."""
         deviation = np.asarray(z, dtype=float)
         return np.clip(0.5 + deviation / (2 * self.reach), 0.0, 1.0)
 
     def log_density(self, z: ArrayLike) -> FloatArray:
-        """Log density of a deviation of z spreads, one rate, in units of the spread."""
         inside = np.abs(np.asarray(z, dtype=float)) <= self.reach
         return np.where(inside, -math.log(2 * self.reach), -np.inf)
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
-        """Deviations in units of the spread."""
         return rng.uniform(-self.reach, self.reach, size)
 
 
-Scatter = NormalScatter | UniformScatter
-SpreadPrior = EpsilonPrior
+SCATTERS = {"normal": NormalScatter, "uniform": UniformScatter}
+"""Every scatter by its name."""
+
+SpreadPrior = Prior
 """Any prior on the half line that stays below 1, or ``Fixed(value=...)``."""
+
+
+@runtime_checkable
+class Dependence(Protocol):
+    """How attacks of one group depend on each other."""
+
+    @property
+    def name(self) -> str:
+        """As options and files know it."""
+
+    @property
+    def label(self) -> str:
+        """In two words, for tables."""
+
+    @property
+    def spread(self) -> SpreadPrior | None:
+        """Prior of the spread of members around their average; None if rows stand alone."""
+
+    @property
+    def scatter(self) -> Scatter | None:
+        """How members scatter; None if only the moments of the scatter matter, or nothing does."""
+
+    @property
+    def sums_only(self) -> bool:
+        """Whether evidence is of a group's sums, and so compares with no other."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is assumed of groups, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndependentRows:
     """Every row is an attack of its own, whatever group it names."""
+
+    @property
+    def name(self) -> str:
+        return "independent"
+
+    @property
+    def label(self) -> str:
+        return "rows alone"
+
+    @property
+    def spread(self) -> None:
+        return
+
+    @property
+    def scatter(self) -> None:
+        return
+
+    @property
+    def sums_only(self) -> bool:
+        return False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("Some attacks name a common group, which was ignored.",)
+
+
+def _spread_words(prior: SpreadPrior) -> str:
+    if prior.fixed_value is not None:
+        return f"The spread of that scatter is {prior.words}."
+    return (
+        "The spread of that scatter, a standard deviation, is estimated; before the data it is "
+        f"below {float(prior.quantile(0.95)):.2g} with probability 0.95."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +200,31 @@ class ScatteredMembers:
     spread: SpreadPrior = field(default_factory=lambda: HalfNormal(scale=DEFAULT_SPREAD_SCALE))
 
     def __post_init__(self) -> None:
-        if not isinstance(self.scatter, NormalScatter | UniformScatter):
+        if not isinstance(self.scatter, Scatter):
             raise InputError(
                 f"expected NormalScatter() or UniformScatter(), got scatter={self.scatter!r}."
             )
         _check_spread(self.spread)
+
+    @property
+    def name(self) -> str:
+        return "scattered"
+
+    @property
+    def label(self) -> str:
+        return f"{self.scatter.name} scatter"
+
+    @property
+    def sums_only(self) -> bool:
+        return False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (
+            f"The error rates of a group's members scatter {self.scatter.name}ly around its average, "
+            "cut to what epsilon and delta allow; a group of one is its own average.",
+            _spread_words(self.spread),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,16 +246,41 @@ class PooledGroups:
     def __post_init__(self) -> None:
         _check_spread(self.spread)
 
+    @property
+    def name(self) -> str:
+        return "pooled"
 
-Dependence = IndependentRows | ScatteredMembers | PooledGroups
+    @property
+    def label(self) -> str:
+        return "pooled"
+
+    @property
+    def scatter(self) -> None:
+        return
+
+    @property
+    def sums_only(self) -> bool:
+        return True
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (
+            "The counts of a group are added up and taken to be normal, with the variance that "
+            "members scattering around the average would give them.",
+            _spread_words(self.spread),
+        )
+
+
+DEPENDENCES = {kind.__name__: kind for kind in (IndependentRows, ScatteredMembers, PooledGroups)}
+"""Every dependence by the name that files know it by; a new one is registered here."""
 
 
 def _check_spread(prior: SpreadPrior) -> None:
-    if not isinstance(prior, EpsilonPrior):
+    if not isinstance(prior, Prior):
         raise InputError(f"expected a prior for the spread, got spread={prior!r}.")
-    if isinstance(prior, Fixed):
-        if not prior.value < LARGEST_SPREAD:
-            raise InputError(f"expected 0 <= spread < 1, got spread={prior.value}.")
+    if prior.fixed_value is not None:
+        if not prior.fixed_value < LARGEST_SPREAD:
+            raise InputError(f"expected 0 <= spread < 1, got spread={prior.fixed_value}.")
     elif float(prior.upper_quantile(1e-4)) > LARGEST_SPREAD:
         raise InputError(f"expected a prior of the spread that stays below 1, got {prior!r}.")
 

@@ -11,9 +11,9 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import Dependence, IndependentRows, PooledGroups, ScatteredMembers
-from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
-from epsilometer.model.priors import Beta, EpsilonPrior, Fixed, HalfNormal, StrengthPrior
+from epsilometer.model.dependence import Dependence, ScatteredMembers
+from epsilometer.model.likelihoods import IndependentBinomial, Likelihood
+from epsilometer.model.priors import Beta, HalfNormal, Prior, StrengthPrior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,49 +41,56 @@ class AuditModel:
     """
 
     delta: float
-    epsilon: EpsilonPrior = field(default_factory=HalfNormal)
+    epsilon: Prior = field(default_factory=HalfNormal)
     strength: StrengthPrior = field(default_factory=Beta)
     likelihood: Likelihood = field(default_factory=IndependentBinomial)
     dependence: Dependence = field(default_factory=ScatteredMembers)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
-        if not isinstance(self.epsilon, EpsilonPrior):
-            raise InputError(f"expected a prior for epsilon, got epsilon={self.epsilon!r}.")
-        if not isinstance(self.strength, StrengthPrior):
-            raise InputError(f"expected a prior for strength, got strength={self.strength!r}.")
-        if not isinstance(self.likelihood, Likelihood):
-            raise InputError(f"expected a likelihood, got likelihood={self.likelihood!r}.")
-        if not isinstance(self.dependence, Dependence):
-            raise InputError(f"expected a dependence, got dependence={self.dependence!r}.")
-        if isinstance(self.epsilon, Fixed):
-            _validate.positive("epsilon", self.epsilon.value)
-        if isinstance(self.strength, Fixed):
-            _validate.unit_interval("strength", self.strength.value)
+        for name, kind, what in (
+            ("epsilon", Prior, "a prior for epsilon"),
+            ("strength", StrengthPrior, "a prior for strength"),
+            ("likelihood", Likelihood, "a likelihood"),
+            ("dependence", Dependence, "a dependence"),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, type) or not isinstance(value, kind):
+                raise InputError(f"expected {what}, got {name}={value!r}.")
+        if self.epsilon.fixed_value is not None:
+            _validate.positive("epsilon", self.epsilon.fixed_value)
+        if self.strength.fixed_value is not None:
+            _validate.unit_interval("strength", self.strength.fixed_value)
 
     def scatters(self, counts: AttackCounts) -> bool:
         """Whether some rows of the counts are members of a group that scatter around its average."""
-        return counts.dependent and not isinstance(self.dependence, IndependentRows)
+        return counts.dependent and self.dependence.spread is not None
+
+    def priors_of(self, counts: AttackCounts) -> dict[str, Prior]:
+        """The priors of epsilon, of the strength and, for groups that scatter, of the spread."""
+        priors: dict[str, Prior] = {"epsilon": self.epsilon, "strength": self.strength}
+        if counts.dependent and self.dependence.spread is not None:
+            priors["spread"] = self.dependence.spread
+        return priors
+
+    def fixed_values(self, counts: AttackCounts) -> dict[str, float]:
+        """The parameters that are held fixed, with their values."""
+        return {
+            name: prior.fixed_value
+            for name, prior in self.priors_of(counts).items()
+            if prior.fixed_value is not None
+        }
 
     def parameters_of(self, counts: AttackCounts) -> tuple[str, ...]:
         """The names of the parameters that are estimated from such counts, in a fixed order."""
-        names = []
-        if not isinstance(self.epsilon, Fixed):
-            names.append("epsilon")
-        if not isinstance(self.strength, Fixed):
-            names.append("strength")
-        if isinstance(self.likelihood, CorrelatedNormal):
-            names += ["within_correlation", "cross_correlation"]
-        if isinstance(self.dependence, ScatteredMembers | PooledGroups) and counts.dependent:
-            if not isinstance(self.dependence.spread, Fixed):
-                names.append("spread")
-        return tuple(names)
+        free = [n for n, prior in self.priors_of(counts).items() if prior.fixed_value is None]
+        place = len(free) - ("spread" in free)
+        return (*free[:place], *self.likelihood.parameters, *free[place:])
 
     def check(self, counts: AttackCounts) -> None:
         """Refuse counts that this model cannot be about."""
         self.likelihood.check(counts)
-        pooled = isinstance(self.dependence, PooledGroups) and counts.dependent
-        if pooled and isinstance(self.likelihood, CorrelatedNormal):
+        if counts.dependent and self.dependence.sums_only and self.likelihood.parameters:
             raise InputError(
                 "pooled groups have a normal approximation of their own: expected the binomial "
                 "likelihood with PooledGroups; for correlated counts in groups use ScatteredMembers."
@@ -132,24 +139,16 @@ def log_joint(
     """
     total = 0.0
     for prior, value in ((model.epsilon, epsilon), (model.strength, strength)):
-        if isinstance(prior, Fixed):
-            if value != prior.value:
-                return -np.inf
-        else:
-            total += float(prior.log_density(value))
+        total += float(prior.log_density(value))
     if not np.isfinite(total):
         return -np.inf
     alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
     if not np.all(region.ring_contains(alpha, beta, epsilon, model.delta, strength)):
         return -np.inf
     total -= len(counts) * float(region.log_ring_area(epsilon, model.delta, strength))
-    if isinstance(model.likelihood, CorrelatedNormal):
-        total += float(model.likelihood.log_prior(counts, within_correlation, cross_correlation))
-        if not np.isfinite(total):
-            return -np.inf
-        logs = model.likelihood.log_density(
-            counts, alpha, beta, within_correlation, cross_correlation
-        )
-    else:
-        logs = model.likelihood.log_density(counts, alpha, beta)
-    return total + float(np.sum(logs))
+    given = {"within_correlation": within_correlation, "cross_correlation": cross_correlation}
+    nuisance = {name: given[name] for name in model.likelihood.parameters}
+    total += float(model.likelihood.log_prior(counts, **nuisance))
+    if not np.isfinite(total):
+        return -np.inf
+    return total + float(np.sum(model.likelihood.log_density(counts, alpha, beta, **nuisance)))

@@ -8,7 +8,9 @@ decisions on one base share models: within_correlation is tau, cross_correlation
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,32 +20,122 @@ from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """How counts arise from error rates, and all that engines, checks and words need to know of it.
+
+    Parameters of the likelihood's own are nuisance parameters: common to all bases, estimated with
+    epsilon, and passed about by name.
+    """
+
+    @property
+    def name(self) -> str:
+        """As options and files know it."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its nuisance parameters."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is assumed, one sentence each."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the likelihood of any counts is bounded: a probability, not a density."""
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse counts that it cannot be about."""
+
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        """The epsilon below which it is not used."""
+
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        """What the prior of the nuisance parameters takes from the counts' sizes, in numbers."""
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        """Log likelihood of each base's counts; the last axis of alpha and beta is the base."""
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
+        """Log of the joint prior density of the nuisance parameters; -inf outside its support."""
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        """The marginal prior density of one of its parameters."""
+
+    def sample_nuisance(
+        self, counts: AttackCounts, *, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """Draw the nuisance parameters from their prior; of ``counts`` only the trials are used."""
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: np.random.Generator,
+    ) -> tuple[IntArray, IntArray]:
+        """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
+
+    def count_moments(
+        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndependentBinomial:
     """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
 
-    def smallest_epsilon(self, counts: AttackCounts) -> float:
-        """Every epsilon from 0 will do."""
-        return 0.0
+    @property
+    def name(self) -> str:
+        """As options and files know it."""
+        return "binomial"
 
-    def check(self, counts: AttackCounts) -> None:
-        """Every set of counts will do."""
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return ()
 
-    def log_density(self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
-        """Log probability of each base's counts; the last axis of alpha and beta is the base."""
-        from scipy.special import gammaln, xlog1py, xlogy
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("All decisions are independent: the counts are binomial.",)
 
-        total: FloatArray = np.asarray(0.0)
-        for count, trials, rate in (
-            (counts.false_positives, counts.trials_h0, np.asarray(alpha, dtype=float)),
-            (counts.false_negatives, counts.trials_h1, np.asarray(beta, dtype=float)),
-        ):
-            rest = trials - count
-            choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(rest + 1)
-            total = total + choose + xlogy(count, rate) + xlog1py(rest, -rate)
-        return np.asarray(total)
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        return ()
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        raise InputError(f"expected a parameter of the likelihood, got {parameter!r}.")
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
+        """There is nothing to be uncertain of."""
+        return np.zeros(())
+
+    def sample_nuisance(
+        self, counts: AttackCounts, *, rng: np.random.Generator
+    ) -> dict[str, float]:
+        return {}
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: np.random.Generator,
+    ) -> tuple[IntArray, IntArray]:
+        """Draw X and Y; of ``counts`` only the trials are used."""
+        return rng.binomial(counts.trials_h0, alpha), rng.binomial(counts.trials_h1, beta)
 
     def sample(
         self,
@@ -61,6 +153,34 @@ class IndependentBinomial:
             false_negatives=rng.binomial(np.broadcast_to(trials_h1, beta.shape), beta),
             trials_h1=trials_h1,
         )
+
+    def count_moments(
+        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        return np.ones(1), np.zeros(1)
+
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        """Every epsilon from 0 will do."""
+        return 0.0
+
+    def check(self, counts: AttackCounts) -> None:
+        """Every set of counts will do."""
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        """Log probability of each base's counts; the last axis of alpha and beta is the base."""
+        from scipy.special import gammaln, xlog1py, xlogy
+
+        total: FloatArray = np.asarray(0.0)
+        for count, trials, rate in (
+            (counts.false_positives, counts.trials_h0, np.asarray(alpha, dtype=float)),
+            (counts.false_negatives, counts.trials_h1, np.asarray(beta, dtype=float)),
+        ):
+            rest = trials - count
+            choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(rest + 1)
+            total = total + choose + xlogy(count, rate) + xlog1py(rest, -rate)
+        return np.asarray(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +207,29 @@ class CorrelatedNormal:
     def __post_init__(self) -> None:
         scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
         object.__setattr__(self, "within_correlation_scale", scale)
+
+    @property
+    def name(self) -> str:
+        """As options and files know it."""
+        return "correlated"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return "within_correlation", "cross_correlation"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (
+            "Decisions on one challenge base are correlated: its two counts are jointly normal.",
+            "The within correlation has a normal prior, standard deviation "
+            f"{self.within_correlation_scale:g}, cut to what is possible; the cross correlation is "
+            "uniform given it.",
+        )
+
+    @property
+    def bounded(self) -> bool:
+        """The normal density is unbounded where a rate meets 0 or 1."""
+        return False
 
     def check(self, counts: AttackCounts) -> None:
         """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
@@ -121,14 +264,36 @@ class CorrelatedNormal:
         tau = np.asarray(within_correlation, dtype=float)[..., None]
         return np.asarray(_correlation_unit(sizes[:, 0], sizes[:, 1], tau).min(axis=-1))
 
-    def log_prior(
-        self, counts: AttackCounts, within_correlation: ArrayLike, cross_correlation: ArrayLike
-    ) -> FloatArray:
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        """The least tau, and the bound of rho at tau = 0 and above: all that depends on trials."""
+        low, _ = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        bounds = self.cross_correlation_bound(counts, np.array([0.5 * low, 0.0, scale]))
+        return (low, *bounds.tolist())
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        from scipy.special import ndtr, ndtri
+
+        scale = self.within_correlation_scale
+        low, high = self.within_correlation_bounds(counts)
+        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        if parameter == "within_correlation":
+            peak = 1 / (scale * np.sqrt(2 * np.pi) * (at_high - at_low))
+            inside = (value > low) & (value < high)
+            return np.where(inside, peak * np.exp(-0.5 * (value / scale) ** 2), 0.0)
+        # Given tau the cross correlation is uniform within its bound: average over tau.
+        share = (np.arange(2000) + 0.5) / 2000
+        tau = scale * ndtri(at_low + share * (at_high - at_low))
+        bound = self.cross_correlation_bound(counts, tau)
+        allowed = np.abs(value)[..., None] < bound
+        return np.asarray((allowed / (2 * bound)).mean(axis=-1))
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
         """Log of the joint prior density of (tau, rho); -inf outside its support."""
         from scipy.special import ndtr
 
-        tau = np.asarray(within_correlation, dtype=float)
-        rho = np.asarray(cross_correlation, dtype=float)
+        tau = np.asarray(nuisance["within_correlation"], dtype=float)
+        rho = np.asarray(nuisance["cross_correlation"], dtype=float)
         low, high = self.within_correlation_bounds(counts)
         scale = self.within_correlation_scale
         kept = float(ndtr(high / scale) - ndtr(low / scale))
@@ -139,9 +304,9 @@ class CorrelatedNormal:
         constant = -0.5 * math.log(2 * math.pi) - math.log(scale) - math.log(kept)
         return np.where(inside, constant - 0.5 * z * z - np.log(2 * bound), -np.inf)
 
-    def sample_prior(
+    def sample_nuisance(
         self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> tuple[float, float]:
+    ) -> dict[str, float]:
         """Draw (tau, rho) from the prior; of ``counts`` only the trials are used."""
         from scipy.special import ndtr, ndtri
 
@@ -150,24 +315,25 @@ class CorrelatedNormal:
         at_low, at_high = ndtr(low / scale), ndtr(high / scale)
         tau = float(scale * ndtri(at_low + rng.random() * (at_high - at_low)))
         bound = float(self.cross_correlation_bound(counts, tau))
-        return tau, float(rng.uniform(-bound, bound))
+        rho = float(rng.uniform(-bound, bound))
+        return {"within_correlation": tau, "cross_correlation": rho}
 
     def sample_counts(
         self,
         counts: AttackCounts,
         alpha: FloatArray,
         beta: FloatArray,
-        within_correlation: ArrayLike,
-        cross_correlation: ArrayLike,
+        nuisance: Mapping[str, ArrayLike],
         *,
         rng: np.random.Generator,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[IntArray, IntArray]:
         """Draw X and Y jointly normal, rounded and cut to 0..N; of ``counts`` only the trials are used.
 
         The last axis of alpha and beta is the base.
         """
         n0, n1 = counts.trials_h0, counts.trials_h1
-        tau, rho = np.asarray(within_correlation), np.asarray(cross_correlation)
+        tau = np.asarray(nuisance["within_correlation"])
+        rho = np.asarray(nuisance["cross_correlation"])
         # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
         least = np.finfo(float).eps
         wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
@@ -183,16 +349,23 @@ class CorrelatedNormal:
             np.clip(np.rint(y), 0, n1).astype(np.int64),
         )
 
+    def count_moments(
+        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Those of a base of average size."""
+        tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
+        trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
+        # Next to the bound of tau rounding may leave 0 or less.
+        ratio = np.maximum(1 + (trials - 1) * tau, np.finfo(float).eps)
+        return ratio, np.clip(rho / self.cross_correlation_bound(counts, tau), -1.0, 1.0)
+
     def log_density(
-        self,
-        counts: AttackCounts,
-        alpha: ArrayLike,
-        beta: ArrayLike,
-        within_correlation: float,
-        cross_correlation: float,
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
     ) -> FloatArray:
         """Log density of each base's counts; the last axis of alpha and beta is the base."""
         alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+        within_correlation = nuisance["within_correlation"]
+        cross_correlation = nuisance["cross_correlation"]
         n0, n1 = counts.trials_h0, counts.trials_h1
         var_x = alpha * (1 - alpha) * n0 * (1 + (n0 - 1) * within_correlation)
         var_y = beta * (1 - beta) * n1 * (1 + (n1 - 1) * within_correlation)
@@ -222,4 +395,5 @@ def _correlation_unit(
     )
 
 
-Likelihood = IndependentBinomial | CorrelatedNormal
+LIKELIHOODS = {kind.__name__: kind for kind in (IndependentBinomial, CorrelatedNormal)}
+"""Every likelihood by the name that files know it by; a new one is registered here."""

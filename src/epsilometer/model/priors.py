@@ -24,19 +24,53 @@ DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
 
 @runtime_checkable
 class Prior(Protocol):
-    """A continuous prior distribution on part of the half line [0, inf)."""
+    """What is assumed of one parameter before any data: a distribution on part of [0, inf).
+
+    A value held fixed is one as well: a distribution of one point.
+    """
+
+    @property
+    def fixed_value(self) -> float | None:
+        """The value if the parameter is held fixed, None if it is estimated."""
+
+    @property
+    def end(self) -> float:
+        """The largest value that is possible at all; inf if there is none."""
+
+    @property
+    def words(self) -> str:
+        """What follows "Before the data, the parameter is ..."."""
+
+    @property
+    def compiled(self) -> tuple[str, float, float] | None:
+        """Name and two numbers of the density that compiled samplers know; None if they do not."""
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         """Natural logarithm of the normalised density; -inf outside the support."""
-        ...
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
         """The value below which the given probability lies."""
-        ...
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
         """The value above which the given probability lies: accurate far out in the tail."""
-        ...
+
+    def probability_above(self, value: float) -> float:
+        """P(parameter > value) before any data."""
+
+    def rescaled(self, factor: float) -> Prior:
+        """The prior of ``factor`` times the parameter."""
+
+    def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draw values."""
+
+
+@runtime_checkable
+class StrengthPrior(Prior, Protocol):
+    """A prior on [0, 1]."""
+
+    @property
+    def end_powers(self) -> tuple[float, float]:
+        """Powers (p, q) by which the density goes as s^p at 0 and as (1 - s)^q at 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +82,58 @@ class Fixed:
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", _validate.non_negative("value", self.value))
 
+    @property
+    def fixed_value(self) -> float:
+        return self.value
+
+    @property
+    def end(self) -> float:
+        return self.value
+
+    @property
+    def words(self) -> str:
+        return f"held at {self.value:g}"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        """Any density will do: samplers do not move a fixed parameter."""
+        return "uniform", math.inf, 0.0
+
+    @property
+    def end_powers(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def log_density(self, value: ArrayLike) -> FloatArray:
+        """0 at the value, -inf elsewhere: with respect to a unit mass there."""
+        return np.where(np.asarray(value, dtype=float) == self.value, 0.0, -np.inf)
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.full(np.shape(probability), self.value)
+
+    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
+        return np.full(np.shape(probability), self.value)
+
     def probability_above(self, value: float) -> float:
         """Whether the known value is above, as a probability."""
         return float(self.value > value)
 
+    def rescaled(self, factor: float) -> Fixed:
+        return Fixed(value=factor * self.value)
+
+    def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
+        return np.full(size, self.value)
+
 
 class _Positive:
     """What the priors for epsilon share: -inf below zero, sampling by inversion."""
+
+    @property
+    def fixed_value(self) -> None:
+        return
+
+    @property
+    def end(self) -> float:
+        return math.inf
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         points = np.asarray(value, dtype=float)
@@ -89,6 +168,14 @@ class HalfNormal(_Positive):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _validate.positive("scale", self.scale))
 
+    @property
+    def words(self) -> str:
+        return f"half-normal with scale {self.scale:.4g}"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return "half-normal", self.scale, 0.0
+
     def _log_density(self, value: FloatArray) -> FloatArray:
         z = value / self.scale
         return np.asarray(0.5 * math.log(2 / math.pi) - math.log(self.scale) - 0.5 * z * z)
@@ -107,7 +194,6 @@ class HalfNormal(_Positive):
         return math.erfc(value / self.scale / math.sqrt(2))
 
     def rescaled(self, factor: float) -> HalfNormal:
-        """The prior of ``factor`` times epsilon."""
         return HalfNormal(scale=factor * self.scale)
 
 
@@ -119,6 +205,14 @@ class Exponential(_Positive):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", _validate.positive("mean", self.mean))
+
+    @property
+    def words(self) -> str:
+        return f"exponential with mean {self.mean:.4g}"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return "exponential", self.mean, 0.0
 
     def _log_density(self, value: FloatArray) -> FloatArray:
         return np.asarray(-value / self.mean - math.log(self.mean))
@@ -133,7 +227,6 @@ class Exponential(_Positive):
         return math.exp(-value / self.mean)
 
     def rescaled(self, factor: float) -> Exponential:
-        """The prior of ``factor`` times epsilon."""
         return Exponential(mean=factor * self.mean)
 
 
@@ -149,6 +242,14 @@ class LogNormal(_Positive):
         object.__setattr__(self, "log_scale", _validate.positive("log_scale", self.log_scale))
         if self.log_scale > 5:
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
+
+    @property
+    def words(self) -> str:
+        return f"log-normal with median {self.median:.4g} and log scale {self.log_scale:.4g}"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return "log-normal", math.log(self.median), self.log_scale
 
     def _log_density(self, value: FloatArray) -> FloatArray:
         log_value = np.log(np.where(value > 0, value, 1.0))
@@ -177,7 +278,6 @@ class LogNormal(_Positive):
         return 0.5 * math.erfc(z / math.sqrt(2))
 
     def rescaled(self, factor: float) -> LogNormal:
-        """The prior of ``factor`` times epsilon."""
         return LogNormal(median=factor * self.median, log_scale=self.log_scale)
 
 
@@ -189,6 +289,18 @@ class Uniform(_Positive):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "upper", _validate.positive("upper", self.upper))
+
+    @property
+    def words(self) -> str:
+        return f"uniform between 0 and {self.upper:.4g}"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return "uniform", self.upper, 0.0
+
+    @property
+    def end(self) -> float:
+        return self.upper
 
     def _log_density(self, value: FloatArray) -> FloatArray:
         return np.where(value <= self.upper, -math.log(self.upper), -np.inf)
@@ -203,7 +315,6 @@ class Uniform(_Positive):
         return max(0.0, 1 - value / self.upper)
 
     def rescaled(self, factor: float) -> Uniform:
-        """The prior of ``factor`` times epsilon."""
         return Uniform(upper=factor * self.upper)
 
 
@@ -230,6 +341,29 @@ class Beta:
         """-log B(a, b)."""
         return self._log_constant
 
+    @property
+    def fixed_value(self) -> None:
+        return
+
+    @property
+    def end(self) -> float:
+        return 1.0
+
+    @property
+    def words(self) -> str:
+        if self.a == self.b == 1:
+            return "equally likely to be any value from 0 to 1"
+        return f"Beta({self.a:g}, {self.b:g})"
+
+    @property
+    def compiled(self) -> tuple[str, float, float]:
+        return "beta", self.a, self.b
+
+    @property
+    def end_powers(self) -> tuple[float, float]:
+        """s^(a - 1) at 0 and (1 - s)^(b - 1) at 1."""
+        return self.a - 1, self.b - 1
+
     def log_density(self, value: ArrayLike) -> FloatArray:
         """Log density on [0, 1]; -inf outside, and at an end where the density is 0."""
         points = np.asarray(value, dtype=float)
@@ -253,10 +387,22 @@ class Beta:
 
         return np.asarray(betainccinv(self.a, self.b, np.asarray(probability, dtype=float)))
 
+    def probability_above(self, value: float) -> float:
+        """P(strength > value) before any data."""
+        from scipy.special import betaincc
+
+        return float(betaincc(self.a, self.b, min(max(value, 0.0), 1.0)))
+
+    def rescaled(self, factor: float) -> Beta:
+        """Strengths have no scale: the same prior."""
+        return self
+
     def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw values."""
         return rng.beta(self.a, self.b, size)
 
 
-EpsilonPrior = HalfNormal | Exponential | LogNormal | Uniform | Fixed
-StrengthPrior = Beta | Fixed
+PRIORS = {
+    kind.__name__: kind for kind in (HalfNormal, Exponential, LogNormal, Uniform, Beta, Fixed)
+}
+"""Every prior by the name that files know it by; a new one is registered here."""

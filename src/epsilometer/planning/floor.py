@@ -7,13 +7,14 @@ level, and given epsilon the strength is below the level at which the core would
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.priors import Beta, Fixed, Uniform
 from epsilometer.model.region import critical_epsilon, log_ring_area
 
 FloatArray = NDArray[np.float64]
@@ -23,6 +24,14 @@ EPSILON_NODES, STRENGTH_NODES = 400, 80
 
 FAR_TAIL = 1e-10
 """The prior beyond this upper quantile is left out."""
+
+
+def check_free(model: AuditModel) -> None:
+    """Refuse a model in which there is nothing to find out about epsilon."""
+    if model.epsilon.fixed_value is not None:
+        raise InputError(
+            "expected a prior of epsilon, got a fixed value: there is nothing to plan."
+        )
 
 
 def known_rates_interval(
@@ -47,19 +56,16 @@ def known_rates_interval(
     (True, True)
     """
     level = _validate.level(level)
-    if isinstance(model.epsilon, Fixed):
-        raise InputError(
-            "expected a prior of epsilon, got a fixed value: there is nothing to plan."
-        )
+    check_free(model)
     alpha, beta = _folded(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
     least = float(critical_epsilon(alpha, beta, model.delta).max())
-    top = float(model.epsilon.upper_quantile(FAR_TAIL))
-    if isinstance(model.epsilon, Uniform):
-        top = model.epsilon.upper
-    elif top < 1.1 * least:
-        top = least + 5.0
-    if isinstance(model.strength, Fixed) and model.strength.value > 0:
-        s = model.strength.value
+    top = model.epsilon.end
+    if not math.isfinite(top):
+        top = float(model.epsilon.upper_quantile(FAR_TAIL))
+        if top < 1.1 * least:  # rates that the prior hardly believes: go on from them
+            top = least + 5.0
+    s = model.strength.fixed_value
+    if s:
         top = min(top, float(_level(alpha, beta, np.asarray(s * model.delta)).min()) / s)
     if not top > least:  # the rates alone fix epsilon, as at strength 1
         return least, least
@@ -78,18 +84,17 @@ def _log_marginal(
     epsilon: FloatArray, alpha: FloatArray, beta: FloatArray, model: AuditModel
 ) -> FloatArray:
     """Log of prior times likelihood, integrated over the strength, up to a constant."""
-    assert not isinstance(model.epsilon, Fixed)
     bases = len(alpha)
     prior = model.epsilon.log_density(epsilon)
-    if isinstance(model.strength, Fixed):
-        return np.asarray(prior - bases * log_ring_area(epsilon, model.delta, model.strength.value))
+    known = model.strength.fixed_value
+    if known is not None:
+        return np.asarray(prior - bases * log_ring_area(epsilon, model.delta, known))
     largest = _largest_strength(epsilon, alpha, beta, model.delta)
     nodes, weights = np.polynomial.legendre.leggauss(STRENGTH_NODES)
     w = 0.5 * (nodes + 1)
     # Cubes again: the likelihood is highest at the largest strength.
     strength = largest[:, None] * (1 - w**3)
     logs = -bases * log_ring_area(epsilon[:, None], model.delta, strength)
-    assert isinstance(model.strength, Beta)
     logs = logs + model.strength.log_density(strength)
     peak = logs.max(axis=1)
     inner = (np.exp(logs - peak[:, None]) * (weights * w**2)).sum(axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,10 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.priors import Fixed
+from epsilometer.planning.floor import check_free
 from epsilometer.planning.goals import Answer, Cost, CrossFedModels, Goal, Settled, Width
 from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario
-from epsilometer.planning.search import Search
+from epsilometer.planning.search import DESCENTS, Search
 from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
 from epsilometer.planning.surroundings import (
     Curve,
@@ -36,6 +37,7 @@ STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes are these times a power of ten."""
 
 FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
+"""Fewer say hardly more than the prior."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +105,14 @@ class AuditPlan:
     goals: tuple[Goal, ...]
     level: float
     wanted_probability: float
-    recommended: PlannedDesign | None
-    designs: tuple[PlannedDesign, ...]
-    floors: tuple[Floor, ...]
-    curves: tuple[Curve, ...]
     prior_width: float
-    stronger: StrongerAttack | None
     most: Design
     seed: int
+    recommended: PlannedDesign | None = None
+    designs: tuple[PlannedDesign, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    stronger: StrongerAttack | None = None
 
     @property
     def width_goal(self) -> Width | None:
@@ -143,6 +145,7 @@ def plan_audit(
     workers: int = 1,
     surroundings: bool = True,
     progress: Callable[[int], None] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> AuditPlan:
     """Find the cheapest audit that reaches every goal with a given probability, by simulation.
 
@@ -175,6 +178,8 @@ def plan_audit(
         attacks are simulated too: it takes about twice as long.
     progress
         Told after each simulation how many there have been.
+    report
+        Told in words of a first answer after few simulations, and of better ones.
 
     Examples
     --------
@@ -195,74 +200,68 @@ def plan_audit(
         models_per_second = _validate.positive("models_per_second", models_per_second)
     candidates, old = _candidates(scenario, most_bases, most_challenges)
     per_challenge = (cost or CrossFedModels()).models_per_challenge
-
-    def models(design: Design) -> int:
-        return (design.bases - old) * design.challenges * per_challenge
-
-    claim = next((goal.claim for goal in goals if isinstance(goal, Settled)), None)
     setting = Setting(
         model=model,
         level=level,
-        claim=claim,
+        claim=next((goal.claim for goal in goals if isinstance(goal, Settled)), None),
         pilot=scenario.pilot,
         most_bases=max(design.bases for design in candidates),
         seed=seed,
     )
-    truths = scenario.truths(simulations, rng=stream(seed, 0, TRUTHS))
-    most = max(candidates, key=lambda d: (d.bases, d.challenges))
-    designs: list[PlannedDesign] = []
-    found: Design | None = None
-    drawn: tuple[Curve, ...] = ()
-    floors: tuple[Floor, ...] = ()
-    stronger: StrongerAttack | None = None
+    found: dict[str, Any] = {}
     if not _prior_suffices(model, goals, level):
         with simulator(setting, workers, progress) as run:
             search = Search(
                 run=run,
-                truths=truths,
+                truths=scenario.truths(simulations, rng=stream(seed, 0, TRUTHS)),
                 goals=goals,
                 probability=probability,
                 candidates=candidates,
-                cost=models,
+                cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
+                report=report or (lambda _: None),
             )
-            found = search.cheapest()
-            if surroundings:
-                found = search.descend(found) if found else None
-                look_around(search, found or most)
-                stronger = stronger_attack(run, search, found or most)
-            shown = sorted(
-                (d for d in search.answers if search.closely(d)), key=lambda d: (models(d), d)
-            )
-            sizes = curve_bases(candidates, found or most)
-            widths = floor_widths(run, search, {d.bases for d in shown} | set(sizes))
-        designs = [
-            _planned(search, design, models(design), models_per_second, widths[design.bases])
-            for design in shown
-        ]
-        floors = tuple(
-            Floor(
-                bases=bases,
-                median_width=float(np.median(widths[bases])),
-                probability=floor_probability(widths[bases], goals),
-            )
-            for bases in sizes
-        )
-        drawn = curves(search, sizes)
+            found = _searched(search, models_per_second, surroundings=surroundings)
     return AuditPlan(
         model=model,
         scenario=scenario,
         goals=tuple(goals),
         level=level,
         wanted_probability=probability,
-        recommended=next((d for d in designs if (d.bases, d.challenges) == found), None),
-        designs=tuple(designs),
-        floors=floors,
-        curves=drawn,
         prior_width=_prior_width(model, level),
-        stronger=stronger,
-        most=most,
+        most=max(candidates),
         seed=seed,
+        **found,
     )
+
+
+def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dict[str, Any]:
+    """What simulations find, as attributes of a plan."""
+    found = search.cheapest(descents=DESCENTS if surroundings else 0)
+    centre, stronger = found or max(search.candidates), None
+    if surroundings:
+        look_around(search, centre)
+        stronger = stronger_attack(search, centre)
+    shown = sorted(
+        (design for design in search.answers if search.closely(design)),
+        key=lambda design: (search.cost(design), design),
+    )
+    sizes = curve_bases(search.candidates, centre)
+    widths = floor_widths(search, {design.bases for design in shown} | set(sizes))
+    designs = [_planned(search, design, speed, widths[design.bases]) for design in shown]
+    return {
+        "recommended": next((d for d in designs if (d.bases, d.challenges) == found), None),
+        "designs": tuple(designs),
+        "floors": tuple(
+            Floor(
+                bases=bases,
+                median_width=float(np.median(widths[bases])),
+                probability=floor_probability(widths[bases], search.goals),
+            )
+            for bases in sizes
+        ),
+        "curves": curves(search, sizes),
+        "stronger": stronger,
+    }
 
 
 def _checked(
@@ -275,10 +274,7 @@ def _checked(
     seed: int,
     workers: int,
 ) -> tuple[float, float]:
-    if isinstance(model.epsilon, Fixed):
-        raise InputError(
-            "expected a prior of epsilon, got a fixed value: there is nothing to plan."
-        )
+    check_free(model)
     if not isinstance(scenario, Assumed | FromPilot):
         raise InputError(f"expected Assumed(...) or FromPilot(...), got scenario={scenario!r}.")
     kinds = [type(goal) for goal in goals]
@@ -286,9 +282,7 @@ def _checked(
         raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
     if isinstance(scenario, FromPilot) and scenario.posterior.model != model:
         raise InputError("expected the model of the pilot, got another one.")
-    probability = _validate.unit_interval("probability", probability)
-    if not 0 < probability < 1:
-        raise InputError(f"expected 0 < probability < 1, got probability={probability}.")
+    probability = _validate.open_unit_interval("probability", probability)
     _validate.whole_number("simulations", simulations, least=20, most=100_000)
     _validate.whole_number("seed", seed, least=0)
     _validate.whole_number("workers", workers)
@@ -328,7 +322,6 @@ def _candidates(
 
 
 def _prior_width(model: AuditModel, level: float) -> float:
-    assert not isinstance(model.epsilon, Fixed)
     low, high = model.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
     return float(high - low)
 
@@ -343,8 +336,9 @@ def _prior_suffices(model: AuditModel, goals: Sequence[Goal], level: float) -> b
 
 
 def _planned(
-    search: Search, design: Design, models: int, speed: float | None, floor: FloatArray
+    search: Search, design: Design, speed: float | None, floor: FloatArray
 ) -> PlannedDesign:
+    models = search.cost(design)
     answers = search.answers[design]
     low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
     share, size = search.reached(design), len(answers)

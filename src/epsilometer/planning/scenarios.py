@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import CorrelatedNormal
-from epsilometer.model.priors import Fixed
-
-FloatArray = NDArray[np.float64]
 
 
 class Truth(NamedTuple):
@@ -124,18 +119,10 @@ class FromPilot:
         """Draws from the pilot's posterior."""
         model, counts = self.posterior.model, self.posterior.counts
         drawn = self.posterior.draws(size, rng=rng)
-        for name, prior in (("epsilon", model.epsilon), ("strength", model.strength)):
-            if isinstance(prior, Fixed):
-                drawn[name] = np.full(size, prior.value)
-        ratio, correlation = np.ones(size), np.zeros(size)
-        if isinstance(model.likelihood, CorrelatedNormal):
-            tau, rho = drawn["within_correlation"], drawn["cross_correlation"]
-            challenges = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
-            # Next to the bound of tau rounding may leave 0 or less.
-            ratio = np.maximum(1 + (challenges - 1) * tau, np.finfo(float).eps)
-            bound = model.likelihood.cross_correlation_bound(counts, tau)
-            correlation = np.clip(rho / bound, -1.0, 1.0)
-        columns = (drawn["epsilon"], drawn["strength"], ratio, correlation)
+        for name, value in model.fixed_values(counts).items():
+            drawn[name] = np.full(size, value)
+        moments = model.likelihood.count_moments(counts, drawn)
+        columns = np.broadcast_arrays(drawn["epsilon"], drawn["strength"], *moments)
         return [Truth(*map(float, row)) for row in zip(*columns, strict=True)]
 
     def described(self) -> dict[str, object]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.planning.goals import Answer, Goal
+from epsilometer.planning.goals import Answer, Goal, Width
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import Design, Job, Run
 
@@ -23,6 +23,9 @@ FloatArray = NDArray[np.float64]
 EXPLORING = 3
 """Simulations of each design that is only tried to fit the surface."""
 
+FIRST_LOOK = 8
+"""Simulations after which a design that is asked can be seen to fall far short."""
+
 MOST_ROUNDS = 10
 """Designs that are looked at closely before the search gives up."""
 
@@ -30,12 +33,14 @@ CERTAIN = 0.5
 """A margin beyond which, in all simulations of a design, larger ones are not tried."""
 
 DESCENTS, SURFACE_ERROR = 3, 0.35
-"""How often a cheaper design is asked, and by how much its fitted probability may be short."""
+"""How often a cheaper design is asked though its fitted probability is short, and by how much."""
 
 FAR_WEIGHT = 0.02
 """What designs far from the goal count, beside those next to it."""
 
 LEAST_SPREAD = 0.02
+"""Of margins, so that a few that agree do not make the surface sure."""
+
 PULL = 1e-3
 """Weight that draws the curvature of the surface to 0 where few designs were simulated."""
 
@@ -81,6 +86,7 @@ class Surface:
 
 
 def _features(designs: Sequence[Design]) -> FloatArray:
+    # About the middle of usual sizes, where the pull on curvature does no harm.
     x = np.log([design.bases for design in designs]) - math.log(20)
     y = np.log([design.challenges for design in designs]) - math.log(200)
     return np.stack([np.ones(len(x)), x, y, x * x, x * y, y * y], axis=1)
@@ -94,6 +100,8 @@ class Search:
     ----------
     cost
         Models that a design needs.
+    report
+        Told in words of every design that is the best so far.
     """
 
     run: Run
@@ -102,7 +110,9 @@ class Search:
     probability: float
     candidates: Sequence[Design]
     cost: Callable[[Design], int]
+    report: Callable[[str], None] = lambda _: None
     answers: dict[Design, list[Answer]] = field(default_factory=dict)
+    asked: set[Design] = field(default_factory=set)
 
     @property
     def simulations(self) -> int:
@@ -111,7 +121,7 @@ class Search:
 
     @property
     def fewest(self) -> int:
-        """Simulations after which a design can be seen to fall short."""
+        """Simulations after which a design's own share is quoted."""
         return max(8, self.simulations // 4)
 
     def simulate(self, wanted: Sequence[tuple[Design, int]]) -> None:
@@ -148,8 +158,14 @@ class Search:
                 margins = self.margins(design)
                 if margins.min() >= 0:
                     cheapest = min(cheapest, self.cost(design))
-                if margins.min() >= CERTAIN:
+                if margins.min() >= CERTAIN or (margins.max() < 0 and self._below_floor(few)):
                     break
+
+    def _below_floor(self, bases: int) -> bool:
+        """Whether the width wanted is not reached though every error rate is known: quick to tell."""
+        wanted = [goal for goal in self.goals if isinstance(goal, Width)]
+        jobs = [Job(Design(bases, 0), number, self.truths[number]) for number in range(EXPLORING)]
+        return bool(wanted) and all(wanted[0].margin(found) < 0 for found in self.run(jobs))
 
     def surface(self) -> Surface:
         """Fitted to all margins so far."""
@@ -163,76 +179,85 @@ class Search:
 
     def examine(self, design: Design) -> None:
         """Simulate a design in full, or until it is clear that it falls short."""
-        size = self.fewest
+        first, told = not self.asked, False
+        self.asked.add(design)
+        size = min(FIRST_LOOK, self.simulations)
         while True:
             self.simulate([(design, size)])
             share = self.reached(design)
+            if not told and (first or share >= self.probability):
+                self._tell(design, "first answer" if first else "better")
+                told = True
             error = math.sqrt(self.probability * (1 - self.probability) / size)
-            if size >= self.simulations or share < self.probability - 2 * error:
+            # Two standard errors, and one simulation more: a few tell little.
+            if size >= self.simulations or share < self.probability - 2 * error - 1 / size:
                 return
-            size = min(2 * size, self.simulations)
+            size = min(max(2 * size, self.fewest), self.simulations)
 
-    def cheapest(self) -> Design | None:
-        """The cheapest candidate that reaches the goals often enough, examined in full; or None."""
+    def _tell(self, design: Design, what: str) -> None:
+        size = len(self.answers[design])
+        self.report(
+            f"{what}: {design.bases:,} bases with {design.challenges:,} challenges each; "
+            f"{round(size * self.reached(design))} of {size} simulated audits reach the goal"
+        )
+
+    def cheapest(self, *, descents: int = 0) -> Design | None:
+        """The cheapest candidate found that reaches the goals often enough, examined in full; or None.
+
+        Every round asks the cheapest design that the surface thinks good enough.  Once there is none
+        cheaper than the best, up to ``descents`` rounds ask those that it thinks nearly so: it may err.
+        """
         self.explore()
         for _ in range(MOST_ROUNDS):
-            expected = dict(
-                zip(self.candidates, self.surface().probability(self.candidates), strict=True)
-            )
-            for design in self.answers:
-                if self.closely(design):
-                    expected[design] = self.reached(design)
-            enough = [d for d in self.candidates if expected[d] >= self.probability]
-            enough = [d for d in enough if not self._hopeless(d)]
-            if not enough:
-                largest = max(self.candidates, key=lambda d: (d.bases, d.challenges))
-                if self.closely(largest):
-                    break
-                enough = [largest]  # the surface may err: ask the largest design itself
-            best = min(enough, key=lambda d: (self.cost(d), d))
-            if self.closely(best):
-                return best
-            self.examine(best)
-        known = [d for d in self.answers if self.closely(d) and d in self.candidates]
-        known = [d for d in known if self.reached(d) >= self.probability]
-        return min(known, key=lambda d: (self.cost(d), d)) if known else None
+            best = self.best()
+            open_ = [design for design in self.candidates if self._worth_asking(design, best)]
+            if not open_:
+                break
+            expected = self.surface().probability(open_)
+            enough = [d for d, p in zip(open_, expected, strict=True) if p >= self.probability]
+            likeliest = int(np.argmax(expected))
+            if enough:
+                asked = min(enough, key=self._rank)
+            elif best is None:  # the surface may err: ask the largest design itself
+                asked = max(open_)
+            elif descents and expected[likeliest] >= self.probability - SURFACE_ERROR:
+                descents, asked = descents - 1, open_[likeliest]
+            else:
+                break
+            self.examine(asked)
+        return self.best()
 
-    def descend(self, found: Design) -> Design:
-        """Ask cheaper designs that the surface thinks nearly good enough; it may err by as much."""
-        for _ in range(DESCENTS):
-            cheaper = [
-                design
-                for design in self.candidates
-                if self.cost(design) < 0.95 * self.cost(found)
-                and not self.closely(design)
-                and not self._hopeless(design)
-            ]
-            if not cheaper:
-                break
-            expected = self.surface().probability(cheaper)
-            best = int(np.argmax(expected))
-            if expected[best] < self.probability - SURFACE_ERROR:
-                break
-            self.examine(cheaper[best])
-            if self.reached(cheaper[best]) >= self.probability:
-                found = cheaper[best]
-        return found
+    def best(self) -> Design | None:
+        """The cheapest design whose own simulations reached the goals often enough."""
+        good = [
+            design
+            for design in self.candidates
+            if self.closely(design) and self.reached(design) >= self.probability
+        ]
+        return min(good, key=self._rank) if good else None
+
+    def _rank(self, design: Design) -> tuple[int, Design]:
+        return self.cost(design), design
+
+    def _worth_asking(self, design: Design, best: Design | None) -> bool:
+        """Whether its own simulations could change the answer."""
+        cheaper = best is None or self.cost(design) < self.cost(best)
+        return cheaper and design not in self.asked and not self._hopeless(design)
 
     def _hopeless(self, design: Design) -> bool:
         """Whether a design at least as large in both sizes was seen to fall short."""
-        return not self.closely(design) and any(
-            self.closely(other)
-            and other.bases >= design.bases
+        return any(
+            other.bases >= design.bases
             and other.challenges >= design.challenges
             and self.reached(other) < self.probability
-            for other in self.answers
+            for other in self.asked
         )
 
 
 def _thinned(sizes: Sequence[int]) -> list[int]:
-    """About every doubling or tripling, both ends included."""
+    """About every tripling, which is enough for a quadratic; both ends included."""
     kept = [sizes[0]]
     for size in sizes[1:-1]:
-        if size >= 2 * kept[-1] and sizes[-1] >= 1.5 * size:
+        if size >= 3 * kept[-1] and sizes[-1] >= 1.5 * size:
             kept.append(size)
     return kept if len(sizes) == 1 else [*kept, sizes[-1]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.planning.goals import Answer, Goal, Width
+from epsilometer.planning.goals import Goal, Width
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.search import Search, Surface
 from epsilometer.planning.simulation import Design, Job
@@ -72,14 +72,12 @@ def look_around(search: Search, centre: Design) -> None:
     search.simulate(list(dict.fromkeys(wanted)))
 
 
-def floor_widths(
-    run: Callable[[Sequence[Job]], list[Answer]], search: Search, sizes: set[int]
-) -> dict[int, FloatArray]:
+def floor_widths(search: Search, sizes: set[int]) -> dict[int, FloatArray]:
     """Widths with known rates, for each number of bases."""
     numbers = range(min(search.simulations, 100))
     ordered = sorted(sizes)
     jobs = [Job(Design(n, 0), k, search.truths[k]) for n in ordered for k in numbers]
-    widths = np.array([found.width for found in run(jobs)]).reshape(len(ordered), -1)
+    widths = np.array([found.width for found in search.run(jobs)]).reshape(len(ordered), -1)
     return dict(zip(ordered, widths, strict=True))
 
 
@@ -89,16 +87,14 @@ def floor_probability(widths: FloatArray, goals: Sequence[Goal]) -> float | None
     return None if wanted is None else float(np.mean(widths <= wanted))
 
 
-def stronger_attack(
-    run: Callable[[Sequence[Job]], list[Answer]], search: Search, design: Design
-) -> StrongerAttack | None:
+def stronger_attack(search: Search, design: Design) -> StrongerAttack | None:
     """The same worlds and design, attacked with strength 0.9; None if they are as strong already."""
     if float(np.median([truth.strength for truth in search.truths])) >= STRONG:
         return None
     truths: list[Truth] = [
         truth._replace(strength=max(STRONG, truth.strength)) for truth in search.truths
     ]
-    answers = run([Job(design, k, truths[k]) for k in range(search.fewest)])
+    answers = search.run([Job(design, k, truths[k]) for k in range(search.fewest)])
     reached = [min(goal.margin(found) for goal in search.goals) >= 0 for found in answers]
     return StrongerAttack(
         strength=STRONG,

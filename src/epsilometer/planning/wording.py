@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from epsilometer._files import csv_text
-from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
 
 NEAR_FLOOR = 1.15
@@ -93,10 +92,8 @@ def help_sentences(plan: AuditPlan) -> list[str]:
             f"{design.bases:,} x {design.challenges:,} about "
             f"{_number(plan.stronger.median_width)} wide instead of {_number(design.median_width)}."
         )
-    if isinstance(plan.model.likelihood, CorrelatedNormal):
-        said.append(
-            "Widths are of the correlated likelihood at the engine's first resolution, good to 5 %."
-        )
+    if plan.model.likelihood.parameters:
+        said.append("Widths with estimated correlations are worked out to 5 %.")
     return said
 
 

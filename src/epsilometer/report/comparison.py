@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
+from epsilometer.report.text import counted, plain
 
 ABOUT_ALGORITHM = "the algorithm's epsilon"
 ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
@@ -50,27 +51,20 @@ class Row:
 
     def described(self) -> dict[str, Any]:
         """For JSON, which has no infinity."""
-
-        def number(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
         found: dict[str, Any] = {
             "estimator": self.label,
             "kind": self.kind,
             "about": self.about,
             "assumes": self.assumes,
-            "lower": number(self.low),
-            "upper": number(self.high),
+            "lower": self.low,
+            "upper": self.high,
             "has_upper": self.bounded_above,
         }
         if self.pooled is not None:
-            found |= {
-                "pooled_lower": number(self.pooled[0]),
-                "pooled_upper": number(self.pooled[1]),
-            }
+            found |= {"pooled_lower": self.pooled[0], "pooled_upper": self.pooled[1]}
         if self.reason:
             found["does_not_apply"] = self.reason
-        return found
+        return dict(plain(found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,25 +109,13 @@ def compare_counts(
             reason = str(error)
         bounded = not isinstance(estimator, LowerEndOnly)
         about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-        rows.append(
-            Row(
-                label=estimator.label,
-                kind=str(estimator.kind),
-                about=ABOUT_GAUSSIAN if estimator.gaussian else about,
-                assumes=estimator.assumes,
-                low=low,
-                high=high,
-                bounded_above=bounded,
-                pooled=shared,
-                reason=reason,
-            )
-        )
-    bases = "challenge base" if len(counts) == 1 else "challenge bases"
+        row = _row(estimator, about=about, low=low, high=high, reason=reason)
+        rows.append(replace(row, bounded_above=bounded, pooled=shared))
     return Comparison(
         rows=tuple(rows),
         delta=delta,
         significance=significance,
-        source=f"{len(counts):,} {bases}",
+        source=counted(len(counts), "challenge base"),
         several=len(counts) > 1,
         notes=tuple(_notes_of_counts(counts, pooled_too=together is not None)),
     )
@@ -152,17 +134,7 @@ def compare_scores(
             low = estimator.lower(scores, delta, significance)
         except InputError as error:
             reason = str(error)
-        rows.append(
-            Row(
-                label=estimator.label,
-                kind=str(estimator.kind),
-                about=ABOUT_GAUSSIAN if estimator.gaussian else ABOUT_ALGORITHM,
-                assumes=estimator.assumes,
-                low=low,
-                high=math.inf,
-                reason=reason,
-            )
-        )
+        rows.append(_row(estimator, about=ABOUT_ALGORITHM, low=low, high=math.inf, reason=reason))
     return Comparison(
         rows=tuple(rows),
         delta=delta,
@@ -170,6 +142,18 @@ def compare_scores(
         source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
         several=False,
         notes=tuple(_notes_of_scores(scores)),
+    )
+
+
+def _row(estimator: Any, *, about: str, low: float, high: float, reason: str) -> Row:
+    return Row(
+        label=estimator.label,
+        kind=str(estimator.kind),
+        about=ABOUT_GAUSSIAN if estimator.gaussian else about,
+        assumes=estimator.assumes,
+        low=low,
+        high=high,
+        reason=reason,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,24 +10,28 @@ import numpy as np
 from epsilometer import _files
 from epsilometer.attacks import curves_files
 from epsilometer.attacks.result import ErrorCurves
-from epsilometer.inference.outlook import MoreData
+from epsilometer.inference.result import Result
 from epsilometer.model import counts_files
-from epsilometer.model.counts import COLUMNS
-from epsilometer.report.evidence import Evidence
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.report.delta_table import table_of
 from epsilometer.report.model_table import comparison_data
-from epsilometer.report.summary import plain
+from epsilometer.report.summary import summary_data
+from epsilometer.report.text import plain
 
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
-"""Quantiles of each parameter that are handed out."""
+"""Quantiles of each parameter that are handed out: every twentieth, and closer at the ends."""
+
+ATTACK = ("attack", "statistic", "target_alpha")
+"""What is handed out of the attack; its counts are in the table of bases."""
 
 
-def report_data(evidence: Evidence) -> dict[str, Any]:
+def report_data(result: Result) -> dict[str, Any]:
     """Everything the page shows, ready for JSON."""
-    posterior, origin = evidence.posterior, evidence.origin
+    posterior, origin = result.posterior, result.origin
     found: dict[str, Any] = {
-        "summary": evidence.summary,
-        "warnings": list(evidence.warnings),
-        "bases": base_rows(evidence),
+        "summary": summary_data(result),
+        "warnings": list(result.warnings),
+        "bases": base_rows(result),
         "quantiles": {
             name: dict(
                 zip(
@@ -42,14 +46,14 @@ def report_data(evidence: Evidence) -> dict[str, Any]:
             {
                 "factor": other.factor,
                 "median": float(other.epsilon.quantile(0.5)),
-                "interval": list(other.credible_interval(evidence.level)),
-                "level": evidence.level,
+                "interval": list(other.credible_interval(result.level)),
+                "level": result.level,
             }
-            for other in evidence.other_priors
+            for other in result.other_priors
         ],
         "predictive_check": {
-            "level": evidence.predictive.level,
-            "replicates": evidence.predictive.replicates,
+            "level": result.predictive.level,
+            "replicates": result.predictive.replicates,
             "statistics": [
                 {
                     "name": item.name,
@@ -57,42 +61,31 @@ def report_data(evidence: Evidence) -> dict[str, Any]:
                     "interval": [item.low, item.high],
                     "p_value": item.p_value,
                 }
-                for item in evidence.predictive.statistics
+                for item in result.predictive.statistics
             ],
         },
         "origin": {
             "plan": dict(origin.plan),
-            "attack": dict(origin.attack),
+            "attack": {key: value for key, value in origin.attack.items() if key in ATTACK},
             "models": dict(origin.models),
             "variant": origin.variant,
         },
     }
-    if evidence.models is not None:
-        found["model_comparison"] = comparison_data(evidence.models, level=evidence.level)
-    if evidence.over_delta is not None:
-        found["over_delta"] = evidence.over_delta.data()
-    if evidence.outlook is not None:
+    if result.models is not None:
+        found["model_comparison"] = comparison_data(result.models, level=result.level)
+    if result.over_delta is not None:
+        found["over_delta"] = table_of(result.over_delta).data()
+    if result.outlook is not None:
         found["more_data"] = {
-            "challenges": _more(evidence.outlook.challenges),
-            "bases": _more(evidence.outlook.bases),
+            name: more and asdict(more) | {"outcome": str(more.outcome)}
+            for name, more in vars(result.outlook).items()
         }
     return {name: plain(value) for name, value in found.items()}
 
 
-def _more(more: MoreData | None) -> dict[str, Any] | None:
-    if more is None:
-        return None
-    return {
-        "factor": more.factor,
-        "outcome": str(more.outcome),
-        "probability_above": more.probability_above,
-        "largest_factor": more.largest_factor,
-    }
-
-
-def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
+def base_rows(result: Result) -> list[dict[str, Any]]:
     """Every base with its counts and rates, and epsilon without it."""
-    counts, influence = evidence.posterior.counts, evidence.influence
+    counts, influence = result.posterior.counts, result.influence
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(counts_files.rows(counts)):
         whole: dict[str, Any] = dict(row)
@@ -108,12 +101,12 @@ def base_rows(evidence: Evidence) -> list[dict[str, Any]]:
     return rows
 
 
-def bases_csv(evidence: Evidence) -> str:
+def bases_csv(result: Result) -> str:
     """The counts as CSV that `epsilometer estimate` reads.
 
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
-    counts = evidence.posterior.counts
+    counts = result.posterior.counts
     header = counts_files.columns_of(counts)
     table = [
         [row[name] if name in COLUMNS else _inert(str(row[name])) for name in header]

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from epsilometer import _files
+from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer.inference.delta_curve import POINTWISE, WHY_IT_RISES
+from epsilometer.report.text import counted, plain, probability_text, wrapped
 
-from epsilometer import _files, _validate
-from epsilometer.inference.claimed_curve import Claim, CurveVerdict, judge_curve
-from epsilometer.inference.delta_curve import POINTWISE, WHY_IT_RISES, DeltaCurve, Rise
-from epsilometer.inference.verdict import Thresholds
-from epsilometer.report.summary import plain, probability_text
-
-FloatArray = NDArray[np.float64]
-
-WIDTH = 80
 HEADER = (
     "delta",
     "low",
@@ -34,40 +25,8 @@ HEADER = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CurveTable:
-    """A curve with intervals of one level, and the verdict on a claim if there is one."""
-
-    curve: DeltaCurve
-    level: float
-    verdict: CurveVerdict | None = None
-
-    @classmethod
-    def of(
-        cls,
-        curve: DeltaCurve,
-        *,
-        level: float = 0.9,
-        claim: Claim | None = None,
-        thresholds: Thresholds | None = None,
-        accept_untrusted: bool = False,
-    ) -> CurveTable:
-        """The table of a curve, judged if something is claimed."""
-        verdict = None
-        if claim is not None:
-            verdict = judge_curve(
-                curve, claim, thresholds=thresholds, accept_untrusted=accept_untrusted
-            )
-        return cls(curve=curve, level=_validate.level(level), verdict=verdict)
-
-    @cached_property
-    def quantiles(self) -> FloatArray:
-        """Lower end, median and upper end at each delta, shape (3, delta)."""
-        return self.curve.quantile([0.5 - self.level / 2, 0.5, 0.5 + self.level / 2])
-
-    @cached_property
-    def rises(self) -> tuple[Rise, ...]:
-        """Which quantiles rise with delta, worked out once."""
-        return self.curve.rises
+class CurveTable(JudgedCurve):
+    """A judged curve as text: rows, notes, CSV, JSON."""
 
     def rows(self) -> list[tuple[str, ...]]:
         """Text of the table, its heading first."""
@@ -115,8 +74,7 @@ class CurveTable:
     def text(self) -> str:
         """All of it for a terminal of 80 columns."""
         curve = self.curve
-        number = len(curve.counts)
-        bases = "1 challenge base" if number == 1 else f"{number:,} challenge bases"
+        bases = counted(len(curve.counts), "challenge base")
         verdict = "met" if curve.trustworthy else "NOT MET"
         title = (
             f"epsilon over delta from {bases}; low and high hold {100 * self.level:g} %. Exact "
@@ -130,14 +88,14 @@ class CurveTable:
             title += "every delta solved."
         if self.verdict is not None:
             title = f"{self.verdict.outcome}: {title}"
-        lines = [*textwrap.wrap(title, WIDTH), ""]
+        lines = [*wrapped(title), ""]
         table = self.rows()
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
         for row in table:
             cells = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
             lines.append("  " + "   ".join(cells))
         for note in self.notes():
-            lines += ["", *textwrap.wrap(note, WIDTH)]
+            lines += ["", *wrapped(note)]
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
@@ -180,13 +138,18 @@ class CurveTable:
                 "probability_above": None,
                 "verdict": None,
             }
-            verdict = None if self.verdict is None else self.verdict.verdicts[index]
+            verdict = self.verdict_at(point.delta)
             if verdict is not None:
                 item["claim"] = verdict.claim
                 item["probability_above"] = verdict.probability_above
                 item["verdict"] = str(verdict.outcome)
             found.append(item)
         return found
+
+
+def table_of(curve: JudgedCurve) -> CurveTable:
+    """The table of a judged curve."""
+    return CurveTable(curve=curve.curve, level=curve.level, verdict=curve.verdict)
 
 
 def _short(value: float) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
-from epsilometer.inference.model_comparison import ModelComparison, to_rows
+from epsilometer.inference.checks.comparison import ModelComparison, to_rows
 from epsilometer.report.figures.style import digits_of
-from epsilometer.report.summary import WIDTH, plain
+from epsilometer.report.text import paragraphs, plain, table_lines
 
 LONGEST_LABEL = 27
 """Characters of a label that leave room for the numbers on the same line."""
 
 SMALLEST_SHARE = 0.001
+"""The least that three decimals can show."""
 
 HEADING = ("assumption", "log BF", "share", "epsilon", "least p")
 
@@ -80,17 +80,10 @@ def reasons(data: dict[str, Any]) -> list[str]:
 def models_text(data: dict[str, Any]) -> str:
     """The table for reading, at most 80 columns wide, in plain ASCII."""
     rows = rows_of_models(data)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADING))]
-    long = widths[0] > LONGEST_LABEL
-    lines = ["Other assumptions:"]
-    for row in rows:
-        numbers = "  ".join(
-            text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)
-        )
-        if long:
-            lines += [row[0], f"    {numbers}".rstrip()]
-        else:
-            lines.append(f"{row[0].ljust(widths[0])}  {numbers}".rstrip())
-    for text in (models_note(data), *reasons(data), *data["sentences"]):
-        lines += textwrap.wrap(text, WIDTH)
-    return "\n".join(lines) + "\n"
+    if max(len(row[0]) for row in rows) <= LONGEST_LABEL:
+        lines = table_lines(rows)
+    else:  # labels and, indented, their numbers
+        numbers = table_lines([("", *row[1:]) for row in rows], least=2)
+        lines = [line for row, text in zip(rows, numbers, strict=True) for line in (row[0], text)]
+    table = "".join(f"{line}\n" for line in ["Other assumptions:", *lines])
+    return table + paragraphs([models_note(data), *reasons(data), *data["sentences"]])

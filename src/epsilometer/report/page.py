@@ -11,8 +11,9 @@ import base64
 import hashlib
 import io
 import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from os import PathLike
@@ -24,18 +25,16 @@ from epsilometer.errors import InputError
 from epsilometer.inference.claimed_curve import Claim
 from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.result import Origin, Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report import data, model_table, wording
 from epsilometer.report.batch_table import batches_note, rows_of_batches
-from epsilometer.report.delta_table import CurveTable
-from epsilometer.report.evidence import Evidence, Origin, gather
+from epsilometer.report.delta_table import CurveTable, table_of
+from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS, pair_text
-from epsilometer.report.summary import (
-    LABELS,
-    probability_text,
-    rows_of_parameters,
-)
+from epsilometer.report.summary import LABELS, rows_of_parameters
+from epsilometer.report.text import counted, probability_text
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SCRIPT = Path(__file__).with_name("page.js")
@@ -55,8 +54,8 @@ def check_extras() -> None:
             raise InputError(f"the HTML report needs {module}: pip install 'epsilometer[report]'.")
 
 
-def render(evidence: Evidence) -> str:
-    """The whole page."""
+def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
+    """The whole page; ``shown`` are its figures, if they are made already."""
     check_extras()
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -69,35 +68,35 @@ def render(evidence: Evidence) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    verdict = evidence.verdict
+    verdict = result.verdict
     return template.render(
         policy=_policy(plotly, own),
         plotly=Markup(plotly),
         script=Markup(own),
         style=Markup(STYLE.read_text(encoding="utf-8")),
         colours=PAGE_COLOURS,
-        title=_title(evidence),
+        title=_title(result),
         badge="ESTIMATE" if verdict is None else str(verdict.outcome),
-        headline=wording.headline(evidence),
-        after=wording.after_verdict(evidence),
+        headline=wording.headline(result),
+        after=wording.after_verdict(result),
         verdict=verdict,
-        thresholds=evidence.thresholds,
-        meaning=wording.meaning_of_epsilon(evidence),
-        either_way=wording.claims_either_way(evidence),
-        parameters=rows_of_parameters(evidence.summary),
-        warnings=[_files.printable(text) for text in evidence.warnings],
-        charts=[_chart(chart) for chart in evidence.charts()],
-        statistics=evidence.predictive.statistics,
-        models=_models(evidence),
-        over_delta=_over_delta(evidence),
-        batches=_batches(evidence),
-        diagnostics=_diagnostics(evidence),
-        assumptions=wording.assumptions(evidence),
-        facts=[(label, _files.printable(text)) for label, text in wording.facts(evidence)],
-        bases=_bases(evidence),
-        level=f"{100 * evidence.level:g} %",
-        open_table=len(evidence.posterior.counts) <= MOST_OPEN_ROWS,
-        downloads=_downloads(evidence),
+        thresholds=result.thresholds,
+        meaning=wording.meaning_of_epsilon(result),
+        either_way=wording.claims_either_way(result),
+        parameters=rows_of_parameters(result),
+        warnings=[_files.printable(text) for text in result.warnings],
+        charts=[_chart(chart) for chart in (charts(result) if shown is None else shown)],
+        statistics=result.predictive.statistics,
+        models=_models(result),
+        over_delta=_over_delta(result),
+        batches=_batches(result),
+        diagnostics=_diagnostics(result),
+        assumptions=wording.assumptions(result),
+        facts=[(label, _files.printable(text)) for label, text in wording.facts(result)],
+        bases=_bases(result),
+        level=f"{100 * result.level:g} %",
+        open_table=len(result.counts) <= MOST_OPEN_ROWS,
+        downloads=_downloads(result),
         probability=probability_text,
     )
 
@@ -124,11 +123,9 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def _title(evidence: Evidence) -> str:
-    origin = evidence.origin
-    number = len(evidence.posterior.counts)
-    bases = "1 challenge base" if number == 1 else f"{number:,} challenge bases"
-    title = f"Privacy audit: {bases}"
+def _title(result: Result) -> str:
+    origin = result.origin
+    title = f"Privacy audit: {counted(len(result.counts), 'challenge base')}"
     if "population" in origin.plan:
         title += f" from {_files.printable(origin.plan['population'])}"
     if origin.variant is not None:
@@ -158,27 +155,27 @@ def _image(chart: Chart) -> tuple[bytes, str]:
     raise AssertionError("a PNG is always taken")
 
 
-def _diagnostics(evidence: Evidence) -> list[dict[str, Any]]:
+def _diagnostics(result: Result) -> list[dict[str, Any]]:
     """R-hat and effective draws of each parameter, for chains."""
-    found = evidence.summary.get("diagnostics")
-    if not found:
+    chains = result.posterior.chains
+    if chains is None:
         return []
     return [
         {
             "label": LABELS[name],
-            "r_hat": "infinite" if item["r_hat"] is None else f"{item['r_hat']:.4f}",
-            "bulk": f"{item['bulk_effective_size']:,.0f}",
-            "tail": f"{item['tail_effective_size']:,.0f}",
+            "r_hat": f"{item.r_hat:.4f}" if math.isfinite(item.r_hat) else "infinite",
+            "bulk": f"{item.bulk_effective_size:,.0f}",
+            "tail": f"{item.tail_effective_size:,.0f}",
         }
-        for name, item in found["parameters"].items()
+        for name, item in chains.diagnostics.parameters.items()
     ]
 
 
-def _models(evidence: Evidence) -> dict[str, Any]:
+def _models(result: Result) -> dict[str, Any]:
     """Other assumptions as a table with notes; empty if there are none."""
-    if evidence.models is None:
+    if result.models is None:
         return {}
-    found = model_table.comparison_data(evidence.models, level=evidence.level)
+    found = model_table.comparison_data(result.models, level=result.level)
     words = [item["in_words"] for item in found["assumptions"]]
     return {
         "heading": (*model_table.HEADING, "evidence"),
@@ -190,27 +187,33 @@ def _models(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _over_delta(evidence: Evidence) -> dict[str, Any]:
+def _over_delta(result: Result) -> dict[str, Any]:
     """The curve over delta as a table with notes; empty if there is none."""
-    if evidence.over_delta is None:
+    if result.over_delta is None:
         return {}
-    heading, *rows = evidence.over_delta.rows()
+    table = table_of(result.over_delta)
+    heading, *rows = table.rows()
     here = (
-        f"The rest of this page is about delta = {evidence.posterior.model.delta:g}; here the same "
+        f"The rest of this page is about delta = {result.model.delta:g}; here the same "
         "counts are held against other deltas."
     )
-    return {"heading": heading, "rows": rows, "notes": [here, *evidence.over_delta.notes()]}
+    return {"heading": heading, "rows": rows, "notes": [here, *table.notes()]}
 
 
-def _batches(evidence: Evidence) -> dict[str, Any]:
+def _batches(result: Result) -> dict[str, Any]:
     """Batches of counts as a table; empty if there was only one."""
-    if len(evidence.summary["batches"]) < 2:
+    batches = result.posterior.batches
+    if len(batches) < 2:
         return {}
-    heading, *rows = rows_of_batches(evidence.summary)
-    return {"heading": heading, "rows": rows, "note": batches_note(evidence.summary)}
+    heading, *rows = rows_of_batches(batches)
+    return {"heading": heading, "rows": rows, "note": batches_note(batches)}
 
 
-def _bases(evidence: Evidence) -> list[dict[str, Any]]:
+def _bases(result: Result) -> list[dict[str, Any]]:
+    def without(found: dict[str, Any] | None) -> str:
+        about = "" if found is None or found["reliable"] else "about "
+        return "" if found is None else f"{about}{pair_text(*found['interval'])}"
+
     return [
         {
             "name": _files.printable(row["challenge_base"]),
@@ -218,32 +221,24 @@ def _bases(evidence: Evidence) -> list[dict[str, Any]]:
             "positive_rate": f"{row['false_positive_rate']:.4f}",
             "negatives": f"{row['false_negatives']:,} of {row['trials_h1']:,}",
             "negative_rate": f"{row['false_negative_rate']:.4f}",
-            "without": _without(row),
+            "without": without(row.get("epsilon_without")),
         }
-        for row in data.base_rows(evidence)
+        for row in data.base_rows(result)
     ]
 
 
-def _without(row: dict[str, Any]) -> str:
-    found = row.get("epsilon_without")
-    if found is None:
-        return ""
-    text = pair_text(*found["interval"])
-    return text if found["reliable"] else f"about {text}"
-
-
-def _downloads(evidence: Evidence) -> list[tuple[str, str, str]]:
+def _downloads(result: Result) -> list[tuple[str, str, str]]:
     """Files in the page: name, what it is, address."""
-    whole = json.dumps(data.report_data(evidence), indent=1, allow_nan=False)
+    whole = json.dumps(data.report_data(result), indent=1, allow_nan=False)
     found = [
         ("report.json", "every number of this page", _address("application/json", whole)),
-        ("counts.csv", "the counts of every base", _address("text/csv", data.bases_csv(evidence))),
+        ("counts.csv", "the counts of every base", _address("text/csv", data.bases_csv(result))),
     ]
-    if evidence.origin.curves is not None:
-        text = data.curves_csv(evidence.origin.curves)
+    if result.origin.curves is not None:
+        text = data.curves_csv(result.origin.curves)
         found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
-    if evidence.over_delta is not None:
-        text = evidence.over_delta.csv()
+    if result.over_delta is not None:
+        text = table_of(result.over_delta).csv()
         found.append(("curve.csv", "epsilon over delta", _address("text/csv", text)))
     return found
 
@@ -296,30 +291,26 @@ def write_report(
     if curve is not None:
         over = claim if claimed_curve is None else claimed_curve
         table = CurveTable.of(curve, level=level, claim=over, thresholds=thresholds)
-    evidence = gather(
-        posterior,
-        level=level,
-        claim=claim,
-        thresholds=thresholds,
-        origin=origin,
-        over_delta=table,
-        report=report,
+    asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
+    origin = origin or Origin()
+    result = Result(
+        posterior=posterior, asked=asked, origin=origin, over_delta=table, report=report
     )
-    write_page(evidence, Path(path))
-    return evidence.verdict
+    write_page(result, Path(path))
+    return result.verdict
 
 
-def write_page(evidence: Evidence, path: Path) -> None:
+def write_page(result: Result, path: Path, shown: Sequence[Chart] | None = None) -> None:
     """Write the page; the file is whole or not there."""
-    text = render(evidence)
+    text = render(result, shown)
     _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
-    """Write every figure for print, as PNG, SVG and PDF."""
+def write_figures(shown: Sequence[Chart], folder: Path) -> list[Path]:
+    """Write figures for print, as PNG, SVG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for chart in evidence.charts():
+    for chart in shown:
         figure = chart.draw()
         for form in FORMATS:
             path = folder / f"{chart.name}.{form}"

@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilometer.inference.outlook import MoreData
+from epsilometer.inference.checks.outlook import MoreData
+from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Outcome
-from epsilometer.report.evidence import Evidence
 from epsilometer.report.figures.style import digits_of
-from epsilometer.report.summary import engine_sentence, finding, probability_text
+from epsilometer.report.summary import described, finding, plain_assumptions
+from epsilometer.report.text import probability_text
 
 FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""
 
 
-def headline(evidence: Evidence) -> str:
+def headline(result: Result) -> str:
     """The verdict in one sentence, without the word that stands beside it."""
-    text = finding(evidence.summary)
-    if evidence.verdict is not None:
+    text = finding(result)
+    if result.verdict is not None:
         text = text.partition(": ")[2]
     return f"{text[0].upper()}{text[1:]}"
 
 
-def after_verdict(evidence: Evidence) -> list[str]:
+def after_verdict(result: Result) -> list[str]:
     """What to make of the verdict, and what would settle it."""
-    verdict = evidence.verdict
+    verdict = result.verdict
     if verdict is None:
         return []
     if not verdict.trustworthy:
@@ -34,29 +35,29 @@ def after_verdict(evidence: Evidence) -> list[str]:
         return [
             "Look for a mistake in the algorithm or in its accounting, and check that the claim is one "
             "about this training, these neighbours and this delta.",
-            *_with_other_priors(evidence),
+            *_with_other_priors(result),
         ]
     if verdict.outcome is Outcome.PASS:
         return [
             "That is not a proof of privacy. The posterior allows for attacks that were not the best "
             "possible, but it cannot know of attacks that nobody tried.",
-            *_with_other_priors(evidence),
+            *_with_other_priors(result),
         ]
-    return [*_with_other_priors(evidence), *outlook_sentences(evidence)]
+    return [*_with_other_priors(result), *outlook_sentences(result)]
 
 
-def _with_other_priors(evidence: Evidence) -> list[str]:
+def _with_other_priors(result: Result) -> list[str]:
     """Whether the verdict is the prior's."""
-    verdict, found = evidence.verdict, []
+    verdict, found = result.verdict, []
     assert verdict is not None
     if verdict.prior_alone:
         found.append(
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
             "to it, and it should not be quoted as what they found."
         )
-    if evidence.other_priors:
+    if result.other_priors:
         said = []
-        for other in evidence.other_priors:
+        for other in result.other_priors:
             above = 1 - float(other.epsilon.cdf(verdict.claim))
             outcome = verdict.thresholds.outcome(above)
             said.append(f"{probability_text(above)} ({outcome}) with the scale x {other.factor:g}")
@@ -64,12 +65,12 @@ def _with_other_priors(evidence: Evidence) -> list[str]:
     return found
 
 
-def outlook_sentences(evidence: Evidence) -> list[str]:
+def outlook_sentences(result: Result) -> list[str]:
     """What more data would settle an inconclusive verdict."""
-    outlook = evidence.outlook
+    outlook = result.outlook
     if outlook is None or (outlook.bases is None and outlook.challenges is None):
         return ["What more data would settle this was not worked out for so many different counts."]
-    counts = evidence.posterior.counts
+    counts = result.counts
     found = []
     if outlook.bases is not None:
         total = (outlook.bases.factor or outlook.bases.largest_factor) * len(counts)
@@ -78,7 +79,7 @@ def outlook_sentences(evidence: Evidence) -> list[str]:
         factor = outlook.challenges.factor or outlook.challenges.largest_factor
         each = factor * int(counts.trials_h0.max())
         found.append(_more(outlook.challenges, "challenges on each base", f"up to {each:,}"))
-    if any(item.surprising for item in evidence.predictive.statistics):
+    if any(item.surprising for item in result.predictive.statistics):
         found.append(
             "These forecasts take the model at its word, which the check of its predictions, below, "
             "does not bear out."
@@ -111,15 +112,15 @@ def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALA
     """
     return min(
         1.0,
-        math.exp(min(epsilon, 700.0)) * false_alarms + delta,
+        math.exp(min(epsilon, 700.0)) * false_alarms + delta,  # a double ends at exp(709)
         1 - math.exp(-epsilon) * (1 - delta - false_alarms),
     )
 
 
-def meaning_of_epsilon(evidence: Evidence) -> str:
+def meaning_of_epsilon(result: Result) -> str:
     """What the estimate means to somebody whose record is in the data."""
-    posterior, delta = evidence.posterior, evidence.posterior.model.delta
-    low, high = posterior.credible_interval("epsilon", evidence.level)
+    posterior, delta = result.posterior, result.model.delta
+    low, high = posterior.credible_interval("epsilon", result.level)
     shares = [
         f"{100 * best_detection(value, delta):.3g} %"
         for value in (low, posterior.median("epsilon"), high)
@@ -132,9 +133,9 @@ def meaning_of_epsilon(evidence: Evidence) -> str:
     )
 
 
-def claims_either_way(evidence: Evidence) -> str:
+def claims_either_way(result: Result) -> str:
     """Which claims would pass and which fail; empty for a fixed epsilon."""
-    posterior, thresholds = evidence.posterior, evidence.thresholds
+    posterior, thresholds = result.posterior, result.thresholds
     if "epsilon" not in posterior.parameters:
         return ""
     fails, passes = posterior.quantile(
@@ -148,9 +149,9 @@ def claims_either_way(evidence: Evidence) -> str:
     )
 
 
-def assumptions(evidence: Evidence) -> list[str]:
+def assumptions(result: Result) -> list[str]:
     """What was taken for granted, one sentence each."""
-    adjacency = evidence.origin.plan.get("adjacency")
+    adjacency = result.origin.plan.get("adjacency")
     if adjacency == "include":
         first = (
             "Neighbouring data sets differ in one record: with the challenge point, or without it."
@@ -167,32 +168,33 @@ def assumptions(evidence: Evidence) -> list[str]:
         )
     return [
         first,
-        *evidence.summary["assumptions"]["sentences"],
+        *plain_assumptions(result.model, result.counts),
         "Attacks are not assumed to be the best possible, nor a base to be the worst case: how near "
         "they came is the attack strength, which is estimated along with epsilon"
         + (
             "."
-            if "strength" in evidence.posterior.parameters
+            if "strength" in result.posterior.parameters
             else " unless, as here, somebody holds it fixed."
         ),
         "Challenge bases are taken to be alike: none is known in advance to be harder to attack.",
     ]
 
 
-def facts(evidence: Evidence) -> list[tuple[str, str]]:
+def facts(result: Result) -> list[tuple[str, str]]:
     """Where the result came from: label and text."""
-    summary, origin = evidence.summary, evidence.origin
+    origin, model = result.origin, result.model
+    provenance = result.posterior.provenance
     found: list[tuple[str, str]] = [
-        ("challenge bases", f"{summary['num_challenge_bases']:,}"),
-        ("delta", f"{summary['delta']:g}"),
-        ("likelihood", _choice(summary["assumptions"]["likelihood"])),
+        ("challenge bases", f"{len(result.counts):,}"),
+        ("delta", f"{model.delta:g}"),
+        ("likelihood", _choice(described(model.likelihood))),
         *(
-            [("dependence", _choice(summary["assumptions"]["dependence"]))]
-            if "dependence" in summary["assumptions"]
+            [("dependence", _choice(described(model.dependence)))]
+            if result.counts.dependent
             else []
         ),
-        ("prior of epsilon", _choice(summary["assumptions"]["priors"]["epsilon"])),
-        ("prior of the strength", _choice(summary["assumptions"]["priors"]["strength"])),
+        ("prior of epsilon", _choice(described(model.epsilon))),
+        ("prior of the strength", _choice(described(model.strength))),
     ]
     labels = {
         "population": "population",
@@ -217,18 +219,13 @@ def facts(evidence: Evidence) -> list[tuple[str, str]]:
     if origin.models:
         text = ", ".join(f"{number:,} {word}" for word, number in origin.models.items())
         found.append(("models", text))
-    found.append(("engine", _engine(summary)))
-    if summary["seed"] is not None:
-        found.append(("seed of the engine", str(summary["seed"])))
-    found.append(("settings", _settings(summary["settings"])))
-    found.append(
-        ("versions", ", ".join(f"{name} {value}" for name, value in summary["versions"].items()))
-    )
-    return found
-
-
-def _engine(summary: dict[str, Any]) -> str:
-    return f"{engine_sentence(summary)}; {summary['seconds']:.2f} s"
+    engine = f"{result.posterior.engine_words}; {provenance.seconds:.2f} s"
+    found.append(("engine", engine))
+    if provenance.seed is not None:
+        found.append(("seed of the engine", str(provenance.seed)))
+    found.append(("settings", _settings(dict(provenance.settings))))
+    versions = ", ".join(f"{name} {value}" for name, value in provenance.versions.items())
+    return [*found, ("versions", versions)]
 
 
 def _choice(described: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ LARGEST_RATE = 0.2
 
 MARKERS = {"null": "o", "Laplace": "s", "Gaussian": "^", "randomised response": "D"}
 LEVELS = (50, 80, 90, 95)
+"""Intervals that a study counts, in per cent."""
 
 
 def draw_calibration(

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.inference.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
+from epsilometer.inference.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, CHAIN_COLOURS, CHAIN_NAMES, GREY, ORANGE, Panel
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Rule, Sheet
 from epsilometer.report.summary import LABELS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 
-PRINT_TRACE_POINTS = 2000
-PAGE_TRACE_POINTS = 500
+PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
+"""More than a plot has dots across, and than a page should hold of each of many chains."""
+
 MOST_LAGS = 200
+"""A chain that remembers for longer is seen to do so."""
+
 RANK_BINS = 20
+"""As Vehtari et al. (2021)."""
+
 STAGES = 10
 """Parts of the chains after which effective draws are counted."""
 
 MOST_PAGE_CHAINS = 12
+"""Twice round the colours; more cannot be told apart."""
 
 
 def autocorrelation(chain: FloatArray, lags: int) -> FloatArray:
@@ -61,70 +65,35 @@ class _ChainsChart(Chart):
 
     posterior: SamplePosterior
 
-    @property
-    def _length(self) -> int:
-        return int(next(iter(self.posterior.samples.values())).shape[1])
+    across: ClassVar[Axis]
+    up: ClassVar[Axis] = Axis("")
+    """Its title follows the name of the parameter."""
 
-    def _frame(self, x_title: str) -> tuple[Figure, list[tuple[Axes, str]]]:
-        """A printed plot for each parameter, one under the other."""
-        names = self.posterior.parameters
-        figure = style.new_figure(7.2, 1.7 * len(names) + 1.0)
-        grid = figure.subplots(len(names), 1, squeeze=False, sharex=True).ravel()
-        figure.suptitle(self.title)
-        for axes, name in zip(grid, names, strict=True):
-            style.tidy(axes)
-            axes.set(ylabel=LABELS[name])
-        grid[-1].set_xlabel(x_title)
-        return figure, list(zip(grid, names, strict=True))
+    @abstractmethod
+    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
+        """What is drawn of one parameter."""
 
-    def _draw(
-        self, x_title: str, draw: Callable[[Axes, FloatArray, dict[str, Any]], None]
-    ) -> tuple[Figure, list[tuple[Axes, str]]]:
-        """Draw each chain in its colour; a legend while the chains can be told apart."""
-        figure, panels = self._frame(x_title)
-        for axes, name in panels:
-            for number, chain in enumerate(self.posterior.samples[name]):
-                colour = CHAIN_COLOURS[number % len(CHAIN_COLOURS)]
-                draw(axes, chain, {"color": colour, "alpha": 0.75, "label": f"chain {number + 1}"})
-        first, name = panels[0]
-        if 1 < len(self.posterior.samples[name]) <= len(CHAIN_COLOURS):
-            legend = first.legend(
-                loc="lower right", bbox_to_anchor=(1, 1), ncols=6, fontsize=8, frameon=False
-            )
-            for handle in legend.get_lines():
-                handle.set_linewidth(2)
-        return figure, panels
-
-    def _plots(
-        self,
-        x_title: str,
-        lines: Callable[[FloatArray], list[tuple[Any, Any]]],
-        *,
-        hover: str,
-        y_title: str = "",
-        shape: str = "linear",
-        **frame: Any,
-    ) -> list[Panel]:
-        """A plot of the page for each parameter; ``lines`` makes one line a chain of its draws."""
-        found = []
+    def sheet(self, *, fine: bool) -> Sheet:
+        plots = []
         for name in self.posterior.parameters:
-            data = []
-            chains = lines(self.posterior.samples[name])[:MOST_PAGE_CHAINS]
-            for number, (x, y) in enumerate(chains):
-                trace = style.line(
-                    style.numbers(x),
-                    style.numbers(y, 6),
-                    CHAIN_NAMES[number % len(CHAIN_NAMES)],
-                    width=1.2,
-                    opacity=0.8,
-                    name=f"chain {number + 1}",
-                    hover=f"chain {number + 1}: {hover}",
-                )
-                trace["line"]["shape"] = shape
-                data.append(trace)
-            shown = style.layout(x_title, f"{LABELS[name]}{y_title}", showlegend=True, **frame)
-            found.append(style.panel(data, shown))
-        return found
+            up = replace(self.up, title="\n".join(filter(None, (LABELS[name], self.up.title))))
+            plots.append(Plot(self.across, up, self.marks(self.posterior.samples[name], fine=fine)))
+        size = (7.2, 1.7 * len(plots) + 1.0)
+        return Sheet(self.title, plots, size, share_x=True, legend="above")
+
+
+def _each_chain(
+    lines: Iterable[tuple[FloatArray, FloatArray]], hover: str, *, fine: bool, **look: Any
+) -> list[Mark]:
+    """A line a chain; of many chains the page shows some."""
+    kept = list(lines) if fine else list(lines)[:MOST_PAGE_CHAINS]
+    colours = cycle(style.SEVERAL)
+    return [
+        Line(
+            x, y, colour, f"chain {k}", opacity=0.75, hover=f"chain {k}: {hover}", digits=6, **look
+        )
+        for k, ((x, y), colour) in enumerate(zip(kept, colours, strict=False), start=1)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,30 +102,17 @@ class TraceChart(_ChainsChart):
 
     name = "traces"
     title = "Traces of the chains after warm-up"
+    across = Axis("iteration")
 
     @property
     def caption(self) -> str:
         return "Good chains look like noise around one level, and like each other."
 
-    def thinned(self, chain: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-        """Iterations and values, at most about so many."""
-        every = max(1, len(chain) // most)
-        return np.arange(len(chain), dtype=float)[::every], chain[::every]
-
-    def draw(self) -> Figure:
-        def line(axes: Axes, chain: FloatArray, look: dict[str, Any]) -> None:
-            axes.plot(*self.thinned(chain, PRINT_TRACE_POINTS), linewidth=0.5, **look)
-
-        figure, panels = self._draw("iteration", line)
-        for axes, _ in panels:
-            axes.margins(x=0)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        def lines(draws: FloatArray) -> list[tuple[Any, Any]]:
-            return [self.thinned(chain, PAGE_TRACE_POINTS) for chain in draws]
-
-        return self._plots("iteration", lines, hover="%{y:.4g} at iteration %{x}")
+    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
+        every = max(1, draws.shape[1] // (PRINT_TRACE_POINTS if fine else PAGE_TRACE_POINTS))
+        x = np.arange(draws.shape[1], dtype=float)[::every]
+        hover = "%{y:.4g} at iteration %{x}"
+        return _each_chain(((x, chain[::every]) for chain in draws), hover, fine=fine, width=0.5)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,34 +121,18 @@ class AutocorrelationChart(_ChainsChart):
 
     name = "autocorrelations"
     title = "Autocorrelation of the chains"
+    across = Axis("lag in iterations")
 
     @property
     def caption(self) -> str:
         return "How long a chain remembers where it was: the sooner it falls to 0, the better."
 
-    @property
-    def lags(self) -> int:
-        """The longest lag shown."""
-        return max(1, min(MOST_LAGS, self._length - 1))
-
-    def draw(self) -> Figure:
-        lags = np.arange(self.lags + 1)
-
-        def line(axes: Axes, chain: FloatArray, look: dict[str, Any]) -> None:
-            axes.plot(lags, autocorrelation(chain, self.lags), linewidth=1.3, **look)
-
-        figure, panels = self._draw("lag in iterations", line)
-        for axes, _ in panels:
-            axes.axhline(0, color=GREY, linewidth=0.8)
-            axes.set(ylim=(min(-0.15, axes.get_ylim()[0]), 1.05), xlim=(0, self.lags))
-        return figure
-
-    def panels(self) -> list[Panel]:
-        def lines(draws: FloatArray) -> list[tuple[Any, Any]]:
-            lags = np.arange(self.lags + 1)
-            return [(lags, autocorrelation(chain, self.lags)) for chain in draws]
-
-        return self._plots("lag in iterations", lines, hover="%{y:.3f} at lag %{x}")
+    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
+        longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
+        lags = np.arange(longest + 1, dtype=float)
+        lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
+        chains = _each_chain(lines, "%{y:.3f} at lag %{x}", fine=fine, width=1.3)
+        return [*chains, Rule(y=0, dash="solid")]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,6 +141,8 @@ class RankChart(_ChainsChart):
 
     name = "ranks"
     title = "Ranks of each chain among all draws"
+    across = Axis("rank among all draws, smallest to largest")
+    up = Axis("share", from_zero=True)
 
     @property
     def caption(self) -> str:
@@ -209,35 +151,12 @@ class RankChart(_ChainsChart):
             "that leans to one side has not seen what the others have."
         )
 
-    def shares(self, draws: FloatArray) -> FloatArray:
-        """Counts over their expectation: 1 everywhere for chains that agree."""
-        return np.asarray(rank_counts(draws) / (draws.shape[1] / RANK_BINS))
-
-    def _steps(self) -> FloatArray:
-        return np.asarray((np.arange(RANK_BINS) + 0.5) / RANK_BINS)
-
-    def draw(self) -> Figure:
-        figure, panels = self._frame("rank among all draws, smallest to largest")
-        for axes, name in panels:
-            for number, row in enumerate(self.shares(self.posterior.samples[name])):
-                colour = CHAIN_COLOURS[number % len(CHAIN_COLOURS)]
-                axes.step(self._steps(), row, where="mid", color=colour, linewidth=1.2)
-            axes.axhline(1, color=GREY, linewidth=0.8, linestyle=":")
-            axes.set_ylim(bottom=0)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        def lines(draws: FloatArray) -> list[tuple[Any, Any]]:
-            return [(self._steps(), row) for row in self.shares(draws)]
-
-        return self._plots(
-            "rank among all draws",
-            lines,
-            hover="%{y:.2f} of an equal share",
-            y_title=": share",
-            shape="hvh",
-            yaxis={"rangemode": "tozero"},
-        )
+    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
+        # Counts over their expectation: 1 everywhere for chains that agree.
+        shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
+        x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
+        hover, look = "%{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
+        return [*_each_chain(((x, row) for row in shares), hover, fine=fine, **look), Rule(y=1)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -246,6 +165,8 @@ class EffectiveSizeChart(_ChainsChart):
 
     name = "effective-draws"
     title = "Effective draws as the chains grow"
+    across = Axis("draws of all chains")
+    up = Axis("effective draws", from_zero=True)
 
     @property
     def caption(self) -> str:
@@ -255,47 +176,14 @@ class EffectiveSizeChart(_ChainsChart):
             f"{LEAST_EFFECTIVE_SIZE:.0f}."
         )
 
-    def growth(self, draws: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Draws so far, and effective draws in bulk and tail."""
+    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
         lengths = np.unique(np.linspace(0, draws.shape[1], STAGES + 1).round().astype(int)[1:])
         figures = [diagnose_parameter(draws[:, :length]) for length in lengths]
-        return (
-            np.asarray(lengths * len(draws), dtype=float),
-            np.array([each.bulk_effective_size for each in figures]),
-            np.array([each.tail_effective_size for each in figures]),
-        )
-
-    def draw(self) -> Figure:
-        figure, panels = self._frame("draws of all chains")
-        for axes, name in panels:
-            size, bulk, tail = self.growth(self.posterior.samples[name])
-            axes.plot(size, bulk, "o-", color=BLUE, markersize=4, label="bulk")
-            axes.plot(size, tail, "s-", color=ORANGE, markersize=4, label="tail")
-            axes.axhline(LEAST_EFFECTIVE_SIZE, color=GREY, linewidth=0.8, linestyle=":")
-            axes.set_ylim(bottom=0)
-        panels[0][0].legend(fontsize=8.5, frameon=False)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        found = []
-        for name in self.posterior.parameters:
-            size, bulk, tail = self.growth(self.posterior.samples[name])
-            data = [
-                style.line(
-                    style.numbers(size),
-                    style.numbers(values),
-                    colour,
-                    name=label,
-                    hover=f"{label}: %{{y:,.0f}} of %{{x:,}} draws",
-                )
-                for values, colour, label in ((bulk, "@blue", "bulk"), (tail, "@orange", "tail"))
-            ]
-            frame = style.layout(
-                "draws of all chains",
-                f"{LABELS[name]}: effective draws",
-                yaxis={"rangemode": "tozero"},
-                shapes=[style.horizontal(LEAST_EFFECTIVE_SIZE)],
-                showlegend=True,
-            )
-            found.append(style.panel(data, frame))
-        return found
+        bulk = [each.bulk_effective_size for each in figures]
+        tail = [each.tail_effective_size for each in figures]
+        x, hover = lengths * len(draws), "%{y:,.0f} of %{x:,} draws"
+        return [
+            Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),
+            Line(x, tail, "orange", "tail", marker="square", hover=f"tail: {hover}"),
+            Rule(y=LEAST_EFFECTIVE_SIZE),
+        ]

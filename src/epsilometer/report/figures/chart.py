@@ -1,4 +1,4 @@
-"""What every figure is: numbers with a name, a sentence, and two ways of drawing them."""
+"""What every figure is: numbers with a name, a sentence, and a description that is drawn two ways."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from epsilometer.report.figures.style import Panel
+from epsilometer.report.figures import render_page, render_print
+from epsilometer.report.figures.marks import Sheet
+from epsilometer.report.figures.render_page import Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +20,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 class Chart(ABC):
-    """A figure's numbers.  Both ways of drawing show these and compute nothing new."""
+    """A figure's numbers.  They are described once; both ways of drawing show what is described."""
 
     name: ClassVar[str]
     """Stem of its files, and its place in the page."""
@@ -30,12 +32,16 @@ class Chart(ABC):
         """What there is to see, for somebody who has not read the paper."""
 
     @abstractmethod
+    def sheet(self, *, fine: bool) -> Sheet:
+        """Its plots; ``fine`` ones have more points than a page should hold as numbers."""
+
     def draw(self) -> Figure:
         """Draw it for print."""
+        return render_print.draw(self.sheet(fine=True))
 
-    @abstractmethod
     def panels(self) -> list[Panel]:
         """Its plots for the page."""
+        return render_page.panels(self.sheet(fine=False))
 
 
 def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -> None:

@@ -3,82 +3,75 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from epsilometer.baselines.estimator import Kind
-from epsilometer.report.comparison import ABOUT_GAUSSIAN, Comparison, Row
-from epsilometer.report.figures import style
-from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE
+from epsilometer.report.comparison import ABOUT_GAUSSIAN, Comparison
+from epsilometer.report.figures import render_print
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Sheet
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS = {
-    Kind.EXACT_BOUND: BLUE,
-    Kind.APPROXIMATE_BOUND: GREEN,
-    Kind.CREDIBLE: ORANGE,
-    Kind.POINT: GREY,
+    Kind.EXACT_BOUND: "blue",
+    Kind.APPROXIMATE_BOUND: "green",
+    Kind.CREDIBLE: "orange",
+    Kind.POINT: "grey",
 }
+GAUSSIAN = "purple"
 
 
 def draw_comparison(found: Comparison) -> Figure:
     """Draw all that apply, the best base solid and the pooled counts thin below it."""
-    from matplotlib.lines import Line2D
-
     rows = [row for row in found.rows if row.applies]
-    figure = style.new_figure(7.4, 1.9 + 0.36 * len(rows))
-    axes = figure.add_subplot()
-    ends = [value for row in rows for value in _ends(row) if math.isfinite(value)]
-    reach = 1.12 * max([*ends, 0.1])
+    ends = [value for row in rows for value in (row.low, row.high, *(row.pooled or ()))]
+    reach = 1.12 * max([*filter(math.isfinite, ends), 0.1])
+    marks: list[Mark] = []
+    said: set[str] = set()
     for place, row in enumerate(rows):
-        colour = _colour(row)
+        gaussian = row.about == ABOUT_GAUSSIAN
+        colour = GAUSSIAN if gaussian else COLOURS[Kind(row.kind)]
+        meaning = f"{row.kind}, if Gaussian" if gaussian else row.kind
+        label = None if meaning in said else meaning
+        said.add(meaning)
         if row.kind == Kind.POINT:
-            axes.plot(row.low, place, "o", color=colour, markersize=6)
+            marks.append(Points([row.low], [place], colour, label))
             continue
-        _bar(axes, place, row.low, row.high, colour, reach, width=2.6)
+        marks += _bar(place, row.low, row.high, colour, reach, width=2.6, label=label)
         if row.pooled is not None:
-            _bar(axes, place + 0.26, *row.pooled, colour, reach, width=1.0)
-    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=9)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(-0.02 * reach, reach)
-    percent = f"{100 * found.significance:g} %"
-    axes.set(
-        xlabel=f"epsilon at delta = {found.delta:g}; each end errs with probability {percent}",
-        title=f"Every estimator on the same data\n{found.source}",
-    )
-    shown = list(dict.fromkeys((_colour(row), _meaning(row)) for row in rows))
-    handles = [Line2D([], [], color=colour, linewidth=2.6, label=name) for colour, name in shown]
+            marks += _bar(place + 0.26, *row.pooled, colour, reach, width=1.0)
     if any(row.pooled is not None for row in rows):
-        handles.append(Line2D([], [], color=GREY, linewidth=1, label="thin: all bases pooled"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
-    axes.grid(axis="x", alpha=0.25)
-    style.tidy(axes)
-    return figure
-
-
-def _ends(row: Row) -> tuple[float, ...]:
-    return (row.low, row.high, *(row.pooled or ()))
-
-
-def _colour(row: Row) -> str:
-    return PURPLE if row.about == ABOUT_GAUSSIAN else COLOURS[Kind(row.kind)]
-
-
-def _meaning(row: Row) -> str:
-    return f"{row.kind}, if Gaussian" if row.about == ABOUT_GAUSSIAN else row.kind
+        marks.append(Line([], [], "grey", "thin: all bases pooled", width=1))
+    percent = f"{100 * found.significance:g} %"
+    across = f"epsilon at delta = {found.delta:g}; each end errs with probability {percent}"
+    names = [row.label for row in rows]
+    plot = Plot(
+        Axis(across, (-0.02 * reach, reach)),
+        Axis("", (len(rows) - 0.4, -0.6), names=names),
+        marks,
+    )
+    title = f"Every estimator on the same data\n{found.source}"
+    size = (7.4, 1.9 + 0.36 * len(rows))
+    return render_print.draw(Sheet(title, [plot], size, legend="below"))
 
 
 def _bar(
-    axes: Axes, place: float, low: float, high: float, colour: str, reach: float, *, width: float
-) -> None:
+    place: float,
+    low: float,
+    high: float,
+    colour: str,
+    reach: float,
+    *,
+    width: float,
+    label: str | None = None,
+) -> Iterator[Mark]:
     """An interval, or an arrow from a bound without an upper end."""
-    stop = min(high, reach)
-    axes.plot([low, stop], [place, place], color=colour, linewidth=width, alpha=0.85)
-    axes.plot(low, place, "|", color=colour, markersize=9 if width > 2 else 6, markeredgewidth=1.6)
+    stop, size = min(high, reach), 9 if width > 2 else 6
+    yield Line([low, stop], [place, place], colour, label, width=width, opacity=0.85)
+    yield Points([low], [place], colour, symbol="end", size=size)
     if math.isfinite(high):
-        axes.plot(
-            stop, place, "|", color=colour, markersize=9 if width > 2 else 6, markeredgewidth=1.6
-        )
+        yield Points([stop], [place], colour, symbol="end", size=size)
     else:
-        axes.plot(reach, place, ">", color=colour, markersize=5 if width > 2 else 3, clip_on=False)
+        yield Points([reach], [place], colour, symbol="arrow", size=size / 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,7 @@ from epsilometer.attacks.result import ErrorCurves
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, ORANGE, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Band, Line, Mark, Rule, Sheet
 
 FloatArray = NDArray[np.float64]
 
@@ -99,138 +95,37 @@ class CurvesChart(Chart):
         low, high = np.quantile(rates, [0.05, 0.95], axis=1)
         return np.asarray(low), np.asarray(high)
 
-    def _lines(self) -> list[tuple[int, FloatArray, FloatArray]]:
-        return [
-            (base, self.false_positive_rates[:, base], self.false_negative_rates[:, base])
-            for base in self.chosen.tolist()
-        ]
-
-    def draw(self) -> Figure:
-        figure = style.new_figure(10.6, 5.0)
-        errors, rates = figure.subplots(1, 2)
-        thin = {"linewidth": 0.9, "alpha": 0.55 if len(self.chosen) > 5 else 0.9}
-        for _, x, y in self._lines():
-            errors.plot([0, *x, 1], [1, *y, 0], color=BLUE, drawstyle="default", **thin)
-            rates.plot(self.targets, x, color=BLUE, **thin)
-        errors.plot([0, 1], [1, 0], ":", color=GREY, linewidth=1, label="guessing")
-        errors.plot(
-            self.counts.false_positive_rates,
-            self.counts.false_negative_rates,
-            label="the counts used",
-            **style.dots(len(self.counts)),
-        )
-        errors.set(xlabel="false-positive rate", ylabel="false-negative rate")
-        rates.fill_between(
-            self.targets, *self.band(), color=GREY, alpha=0.2, linewidth=0,
-            label=f"{100 * BAND:g} % by chance alone",
-        )  # fmt: skip
+    def sheet(self, *, fine: bool) -> Sheet:
+        rates: list[Mark] = []
         if self.crowded:
-            rates.fill_between(
-                self.targets, *self.middle(self.false_positive_rates), color=BLUE, alpha=0.2,
-                linewidth=0, label="middle 90 % of bases",
-            )  # fmt: skip
-        rates.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1)
-        if self.target_alpha is not None:
-            rates.axvline(self.target_alpha, color=ORANGE, linewidth=1.2, label="target used")
-        rates.set(xlabel="target false-positive rate", ylabel="realised false-positive rate")
-        for axes in (errors, rates):
-            _square(axes)
-        figure.suptitle(self.title)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        errors: list[dict[str, Any]] = []
-        rates: list[dict[str, Any]] = []
-        targets = style.numbers(self.targets)
-        if self.crowded:
-            low, high = self.middle(self.false_positive_rates)
-            rates.append(_band(targets, low, high, style.SHADE.format(0.2), "middle 90 % of bases"))
+            middle = self.middle(self.false_positive_rates)
+            rates.append(Band(self.targets, *middle, "blue", "middle 90 % of bases", digits=5))
         label = f"{100 * BAND:g} % by chance alone"
-        rates.append(_band(targets, *self.band(), "rgba(128, 128, 128, 0.25)", label))
-        look: dict[str, Any] = {
-            "width": 1,
-            "opacity": 0.55 if len(self.chosen) > 5 else 0.9,
-            "showlegend": False,
-        }
-        for base, x, y in self._lines():
-            name = style.page_name(self.counts.names[base])
-            title = f"<b>{_literal(name)}</b>"
-            across, up = style.numbers(x, 5), style.numbers(y, 5)
-            errors.append(
-                style.line(
-                    [0, *across, 1],
-                    [1, *up, 0],
-                    "@blue",
-                    name=name,
-                    hover=f"{title}<br>false-positive rate %{{x:.3f}}"
-                    "<br>false-negative rate %{y:.3f}",
-                    **look,
-                )
-            )
-            hover = f"{title}<br>target %{{x:.2f}}, realised %{{y:.3f}}"
-            rates.append(style.line(targets, across, "@blue", name=name, hover=hover, **look))
-        for data, ends in ((errors, [1, 0]), (rates, [0, 1])):
-            dotted: dict[str, Any] = {"width": 1, "dash": "dot", "showlegend": False}
-            data.append(style.line([0, 1], ends, "@grey", **dotted))
-        errors.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": style.numbers(self.counts.false_positive_rates),
-                "y": style.numbers(self.counts.false_negative_rates),
-                "marker": {
-                    "color": "@orange",
-                    "size": float(np.clip(18 / len(self.counts) ** 0.2, 4, 9)),
-                    "opacity": float(np.clip(30 / len(self.counts) ** 0.5, 0.35, 1.0)),
-                },
-                "name": "the counts used",
-                "cliponaxis": False,
-            }
-            | style.hover_of_bases(self.counts)
-        )
-        unit = {"range": [-0.015, 1.015], "constrain": "domain"}
-        equal = unit | {"scaleanchor": "x"}
-        shapes = [] if self.target_alpha is None else [style.vertical(self.target_alpha, "@orange")]
-        return [
-            style.panel(
-                errors,
-                style.layout(
-                    "false-positive rate",
-                    "false-negative rate",
-                    xaxis=unit,
-                    yaxis=equal,
-                    showlegend=True,
-                ),
-                square=True,
-            ),
-            style.panel(
-                rates,
-                style.layout(
-                    "target false-positive rate",
-                    "realised false-positive rate",
-                    xaxis=unit,
-                    yaxis=equal,
-                    shapes=shapes,
-                    showlegend=True,
-                ),
-                square=True,
-            ),
+        rates.append(Band(self.targets, *self.band(), "grey", label, digits=5))
+        errors: list[Mark] = []
+        opacity = 0.55 if len(self.chosen) > 5 else 0.9
+        thin: dict[str, Any] = {"width": 0.9, "opacity": opacity, "listed": False, "digits": 5}
+        for base in self.chosen.tolist():
+            name = self.counts.names[base]
+            title = f"<b>{_literal(style.page_name(name))}</b><br>"
+            x, y = self.false_positive_rates[:, base], self.false_negative_rates[:, base]
+            hover = f"{title}false-positive rate %{{x:.3f}}<br>false-negative rate %{{y:.3f}}"
+            errors.append(Line([0, *x, 1], [1, *y, 0], "blue", name, hover=hover, **thin))
+            hover = f"{title}target %{{x:.2f}}, realised %{{y:.3f}}"
+            rates.append(Line(self.targets, x, "blue", name, hover=hover, **thin))
+        errors.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
+        rates.append(Line([0, 1], [0, 1], "grey", width=1, dash="dot"))
+        where = self.counts.false_positive_rates, self.counts.false_negative_rates
+        errors.append(style.attack_points(self.counts, *where, label="the counts used"))
+        if self.target_alpha is not None:
+            rates.append(Rule(x=self.target_alpha, colour="orange", width=1.2, dash="solid"))
+        plots = [
+            style.unit_square("false-positive rate", "false-negative rate", errors),
+            style.unit_square("target false-positive rate", "realised false-positive rate", rates),
         ]
-
-
-def _square(axes: Axes) -> None:
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set_aspect("equal")
-    axes.legend(fontsize=8.5, framealpha=0.9)
-    style.tidy(axes)
+        return Sheet(self.title, plots, (10.6, 5.0), columns=2)
 
 
 def _literal(name: str) -> str:
     """A name inside a template of Plotly's, which would read ``%{x}`` as a place to fill."""
     return name.replace("%", "&#37;").replace("{", "&#123;")
-
-
-def _band(
-    x: list[Any], low: FloatArray, high: FloatArray, colour: str, name: str
-) -> dict[str, Any]:
-    return style.band(x, style.numbers(low, 5), style.numbers(high, 5), colour, name)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.report.delta_table import CurveTable
-from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, ORANGE, PURPLE, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Sheet
 
 FloatArray = NDArray[np.float64]
 
@@ -23,6 +19,9 @@ FARTHEST_CLAIM = 2.5
 
 WIDE = 30.0
 """Medians whose largest is so many times their smallest need a logarithmic axis."""
+
+MOST_DOTS = 30
+"""Deltas that get a dot each; more would be a thick line."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,106 +92,27 @@ class DeltaCurveChart(Chart):
         """Whether epsilon too needs a logarithmic axis."""
         return bool(self.median.max() > WIDE * self.median.min())
 
-    @property
-    def _marked(self) -> tuple[FloatArray, FloatArray]:
-        return self.delta[self.rising], self.median[self.rising]
-
-    def draw(self) -> Figure:
-        figure = style.new_figure(6.4, 4.2)
-        axes = figure.add_subplot()
-        label = f"{100 * self.level:g} % interval"
-        marker = "o" if len(self.delta) <= 30 else ""
-        axes.fill_between(
-            self.delta, self.low, self.high, color=BLUE, alpha=0.2, linewidth=0, label=label
+    def sheet(self, *, fine: bool) -> Sheet:
+        x, low, high = self.delta, self.low, self.high
+        rows = np.stack([low, high], axis=1).tolist()
+        ends = None
+        if len(x) == 1:  # a band over one delta has no width
+            ends = (float(0.1 * x[0]), float(10 * x[0]))
+            x, low, high = x * [0.9, 1.1], np.repeat(low, 2), np.repeat(high, 2)
+        marker = "circle" if len(self.delta) <= MOST_DOTS else None
+        hover = "delta %{x:.3g}: median %{y:.4g}, %{customdata[0]:.4g} to %{customdata[1]:.4g}"
+        line = Line(
+            self.delta, self.median, "blue", "median", marker=marker, hover=hover, rows=rows
         )
-        axes.plot(
-            self.delta,
-            self.median,
-            color=BLUE,
-            linewidth=1.8,
-            marker=marker,
-            markersize=3,
-            label="median",
-        )
-        if len(self.delta) == 1:
-            axes.vlines(self.delta, self.low, self.high, color=BLUE, alpha=0.4, linewidth=6)
+        marks: list[Mark] = [Band(x, low, high, "blue", f"{100 * self.level:g} % interval"), line]
         if np.isfinite(self.claim).any():
-            style_of: dict[str, Any] = {
-                "drawstyle": "steps-post",
-                "linewidth": 1.5,
-                "marker": marker,
-            }
-            axes.plot(self.delta, self.claim, color=ORANGE, markersize=3, label="claim", **style_of)
+            hover = "claimed at delta %{x:.3g}: %{y:.4g}"
+            look: dict[str, Any] = {"marker": marker, "step": "post", "hover": hover}
+            marks.append(Line(self.delta, self.claim, "orange", "claim", **look))
         if self.rising.any():
-            axes.plot(
-                *self._marked,
-                "o",
-                color=PURPLE,
-                markerfacecolor="none",
-                markersize=7,
-                label="higher than at a smaller delta",
-            )
-        axes.set(xscale="log", xlabel="delta", ylabel="epsilon", title=self.title)
-        if self.logarithmic:
-            axes.set_yscale("log")
-        else:
-            axes.set_ylim(bottom=0)
-        axes.legend(frameon=False)
-        style.tidy(axes)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        x = style.numbers(self.delta)
-        band = {
-            "type": "scatter",
-            "mode": "lines",
-            "x": x + x[::-1],
-            "y": style.numbers(np.concatenate([self.high, self.low[::-1]])),
-            "fill": "toself",
-            "fillcolor": style.SHADE.format(0.2),
-            "line": {"width": 0, "color": "rgba(0, 0, 0, 0)"},
-            "name": f"{100 * self.level:g} % interval",
-            "hoverinfo": "skip",
-        }
-        median = style.line(
-            x,
-            style.numbers(self.median),
-            "@blue",
-            width=2.2,
-            name="median",
-            hover="delta %{x:.3g}: median %{y:.4g}, %{customdata[0]:.4g} to %{customdata[1]:.4g}",
-        )
-        median["customdata"] = style.numbers(np.stack([self.low, self.high], axis=1))
-        data = [band, median]
-        if np.isfinite(self.claim).any():
-            claim = style.line(
-                x,
-                style.numbers(self.claim),
-                "@orange",
-                name="claim",
-                hover="claimed at delta %{x:.3g}: %{y:.4g}",
-            )
-            claim["line"] = claim["line"] | {"shape": "hv"}
-            claim["mode"] = "lines+markers"
-            data.append(claim)
-        if self.rising.any():
-            rising, heights = self._marked
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": style.numbers(rising),
-                    "y": style.numbers(heights),
-                    "marker": {"color": "@purple", "size": 9, "symbol": "circle-open"},
-                    "name": "higher than at a smaller delta",
-                    "hoverinfo": "skip",
-                }
-            )
-        frame = style.layout(
-            "delta",
-            "epsilon",
-            xaxis={"type": "log", "exponentformat": "power"},
-            yaxis={"type": "log"} if self.logarithmic else {"rangemode": "tozero"},
-            showlegend=True,
-        )
-        return [style.panel(data, frame)]
+            where = self.delta[self.rising], self.median[self.rising]
+            marks.append(Points(*where, "purple", "higher than at a smaller delta", hollow=True))
+        log = self.logarithmic
+        axis = Axis("epsilon", logarithmic=log, from_zero=not log)
+        plot = Plot(Axis("delta", ends, logarithmic=True, powers=True), axis, marks)
+        return Sheet(self.title, [plot], (6.4, 4.2))

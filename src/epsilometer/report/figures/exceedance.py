@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Thresholds, Verdict
-from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, ORANGE, Panel
-from epsilometer.report.summary import probability_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
+from epsilometer.report.text import probability_text
 
 FloatArray = NDArray[np.float64]
 
 POINTS = 240
+"""Smooth at the width of a plot."""
+
 FARTHEST_CLAIM = 4.0
 """In units of where the posterior ends: a claim beyond that is not shown."""
 
@@ -76,73 +73,19 @@ class ExceedanceChart(Chart):
                 text += " The claim lies to the right of the plot."
         return text
 
-    def draw(self) -> Figure:
-        figure = style.new_figure(6.4, 4.2)
-        axes = figure.add_subplot()
-        axes.plot(self.epsilon, self.probability, color=BLUE, linewidth=1.8, label="posterior")
-        axes.plot(self.epsilon, self.prior, "--", color=GREY, linewidth=1.2, label="prior")
-        for value in (self.thresholds.pass_at_most, self.thresholds.fail_at_least):
-            axes.axhline(value, color=GREY, linewidth=0.8, linestyle=":")
-        if self.verdict is not None and self.verdict.claim <= self.epsilon[-1]:
+    def sheet(self, *, fine: bool) -> Sheet:
+        x, low, high = self.epsilon, self.thresholds.pass_at_most, self.thresholds.fail_at_least
+        after, before = "P(epsilon > %{x:.3f}) = %{y:.4f}", "before the data: %{y:.4f}"
+        marks: list[Mark] = [
+            Line(x, self.probability, "blue", "posterior", width=1.8, hover=after),
+            Line(x, self.prior, "grey", "prior", width=1.2, dash="dash", hover=before),
+            Rule(y=low),
+            Rule(y=high),
+        ]
+        if self.verdict is not None and self.verdict.claim <= x[-1]:
             claim, above = self.verdict.claim, self.verdict.probability_above
-            axes.axvline(claim, color=ORANGE, linewidth=1.2, label=f"claim {claim:g}")
-            axes.plot(claim, above, "o", color=ORANGE, markersize=6, clip_on=False)
-        axes.set(
-            xlim=(0, self.epsilon[-1]),
-            ylim=(0, 1),
-            xlabel="e",
-            ylabel="P(epsilon > e)",
-            title=self.title,
-        )
-        axes.legend(frameon=False)
-        style.tidy(axes)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        x = style.numbers(self.epsilon)
-        data = [
-            style.line(
-                x,
-                style.numbers(self.probability),
-                "@blue",
-                width=2.2,
-                name="posterior",
-                hover="P(epsilon > %{x:.3f}) = %{y:.4f}",
-            ),
-            style.line(
-                x,
-                style.numbers(self.prior),
-                "@grey",
-                dash="dash",
-                name="prior",
-                hover="before the data: %{y:.4f}",
-            ),
-        ]
-        shapes = [
-            style.horizontal(value)
-            for value in (self.thresholds.pass_at_most, self.thresholds.fail_at_least)
-        ]
-        if self.verdict is not None and self.verdict.claim <= self.epsilon[-1]:
-            claim = self.verdict.claim
-            shapes.append(style.vertical(claim, "@orange"))
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [claim],
-                    "y": [self.verdict.probability_above],
-                    "marker": {"color": "@orange", "size": 10},
-                    "name": f"claim {claim:g}",
-                    "hovertemplate": "claim %{x:g}: exceeded with probability %{y:.4f}"
-                    "<extra></extra>",
-                }
-            )
-        frame = style.layout(
-            "e",
-            "P(epsilon > e)",
-            xaxis={"range": [0, float(self.epsilon[-1])]},
-            yaxis={"range": [-0.02, 1.02]},
-            shapes=shapes,
-            showlegend=True,
-        )
-        return [style.panel(data, frame)]
+            hover = "claim %{x:g}: exceeded with probability %{y:.4f}"
+            marks.append(Rule(x=claim, colour="orange", width=1.2, dash="solid"))
+            marks.append(Points([claim], [above], "orange", f"claim {claim:g}", hover=hover))
+        plot = Plot(Axis("e", (0, x[-1])), Axis("P(epsilon > e)", (-0.02, 1.02)), marks)
+        return Sheet(self.title, [plot], (6.4, 4.2))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer.inference.influence import Influence
+from epsilometer.inference.checks.influence import Influence
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, Plot, Points, Rule, Sheet, Span
 
 FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 30
 """Bases drawn: those that move the interval most."""
+
+LONGEST_TICK = 16
+"""A name short enough for an axis on a phone."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +64,7 @@ class InfluenceChart(Chart):
     def caption(self) -> str:
         level = f"{100 * self.influence.level:g} %"
         first = int(self.order[0])
-        name = style.printed_name(self.influence.names[first]).replace(r"\$", "$")
+        name = style.shortened(self.influence.names[first], 24)
         moved = style.pair_text(float(self.influence.low[first]), float(self.influence.high[first]))
         text = (
             f"The {level} interval of epsilon if one base had not been attacked; the band is the one "
@@ -79,93 +78,30 @@ class InfluenceChart(Chart):
             text += f" For {doubtful:,} bases this could be worked out only roughly (hollow)."
         return text
 
-    def draw(self) -> Figure:
-        rows = len(self.shown)
-        figure = style.new_figure(6.6, 1.6 + 0.24 * rows)
-        axes = figure.add_subplot()
-        axes.axvspan(*self.interval, color=BLUE, alpha=0.12, linewidth=0)
-        axes.axvline(self.median, color=BLUE, linewidth=1)
-        for row, base in enumerate(self.shown.tolist()):
-            ends = (self.influence.low[base], self.influence.high[base])
-            axes.plot(ends, [row, row], color=GREY, linewidth=1.6)
-            face = GREY if self.influence.reliable[base] else "white"
-            axes.plot(
-                self.influence.median[base],
-                row,
-                "o",
-                color=GREY,
-                markersize=5,
-                markerfacecolor=face,
-            )
-        names = [style.printed_name(self.influence.names[base]) for base in self.shown.tolist()]
-        axes.set_yticks(range(rows), names, fontsize=8.5)
-        axes.set_ylim(rows - 0.4, -0.6)
-        level = f"{100 * self.influence.level:g} %"
-        axes.set(xlabel=f"epsilon without the base: median and {level} interval", title=self.title)
-        style.tidy(axes)
-        return figure
-
-    def panels(self) -> list[Panel]:
+    def sheet(self, *, fine: bool) -> Sheet:
         found, shown = self.influence, self.shown
-        rows = list(range(len(shown)))
-        hover = style.hover_of_bases(self.counts)
-        customdata = [
-            [
-                *hover["customdata"][base],
-                style.pair_text(float(found.low[base]), float(found.high[base])),
-            ]
-            for base in shown.tolist()
-        ]
-        symbols = ["circle" if found.reliable[base] else "circle-open" for base in shown.tolist()]
-        data: list[dict[str, Any]] = [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": style.numbers(found.median[shown]),
-                "y": rows,
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": style.numbers(found.high[shown] - found.median[shown]),
-                    "arrayminus": style.numbers(found.median[shown] - found.low[shown]),
-                    "color": "@grey",
-                    "thickness": 2,
-                    "width": 0,
-                },
-                "marker": {"color": "@grey", "size": 8, "symbol": symbols},
-                "customdata": customdata,
-                "hovertemplate": hover["hovertemplate"].replace(
-                    "<extra>", "<br>without it: median %{x:.4g}, interval %{customdata[3]}<extra>"
-                ),
-            }
-        ]
-        low, high = self.interval
-        band = {
-            "type": "rect",
-            "x0": low,
-            "x1": high,
-            "y0": 0,
-            "y1": 1,
-            "yref": "paper",
-            "fillcolor": style.SHADE.format(0.15),
-            "line": {"width": 0},
-            "layer": "below",
-        }
-        frame = style.layout(
-            "epsilon without the base",
-            "",
-            yaxis={
-                "tickvals": rows,
-                "ticktext": [_tick(found.names[base]) for base in shown.tolist()],
-                "range": [len(rows) - 0.4, -0.6],
-                "automargin": True,
-            },
-            shapes=[band, style.vertical(self.median, "@blue", width=1)],
-            height=140 + 20 * max(len(rows), 4),
+        rows, hover = style.hover_of_bases(self.counts)
+        low, median, high = found.low[shown], found.median[shown], found.high[shown]
+        dots = Points(
+            median,
+            range(len(shown)),
+            "grey",
+            x_ends=(low, high),
+            bar=1.6,
+            size=5,
+            hollow=~found.reliable[shown],
+            rows=[
+                [*rows[base], style.pair_text(*map(float, ends))]
+                for base, *ends in zip(shown.tolist(), low, high, strict=True)
+            ],
+            hover=f"{hover}<br>without it: median %{{x:.4g}}, interval %{{customdata[3]}}",
         )
-        return [style.panel(data, frame)]
-
-
-def _tick(name: str) -> str:
-    """A name short enough for an axis on a phone; shortened before it is escaped."""
-    return style.page_name(name if len(name) <= 16 else f"{name[:15]}…")
+        names = [style.shortened(found.names[base], LONGEST_TICK) for base in shown.tolist()]
+        plot = Plot(
+            Axis(f"epsilon without the base, {100 * found.level:g} % interval"),
+            Axis("", (len(shown) - 0.4, -0.6), names=names),
+            [Span(*self.interval), Rule(x=self.median, colour="blue", dash="solid"), dots],
+            legend=False,
+            page_height=140 + 20 * max(len(shown), 4),
+        )
+        return Sheet(self.title, [plot], (6.6, 1.6 + 0.24 * len(shown)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,18 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import ORANGE, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, Plot, Points, Regions, Sheet
 
 FloatArray = NDArray[np.float64]
 
 DRAWS = 250_000
+"""Some hundreds in a bin where the density is high: contours without noise."""
+
 BINS = 200
+"""Along each axis; finer than the kernel that smooths."""
+
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Probabilities of the highest-density regions."""
-
-SHADES = ("#08519C", "#4292C6", "#9ECAE1", "#DEEBF7")
-OPACITIES = (0.95, 0.65, 0.35, 0.15)
 
 
 def joint_density(
@@ -104,96 +102,16 @@ class JointChart(Chart):
         content[order] = np.cumsum(flat[order]) / flat.sum()
         return content.reshape(self.density.shape)
 
-    def draw(self) -> Figure:
-        from matplotlib.patches import Patch
-
-        falling = np.sort(self.density.ravel())[::-1]
-        held = np.cumsum(falling) / falling.sum()
-        cuts = [falling[min(int(np.searchsorted(held, p)), len(held) - 1)] for p in LEVELS]
-        levels = np.unique([*cuts, float(falling[0]) * 1.0001])
-        figure = style.new_figure(6.4, 4.8)
-        axes = figure.add_subplot()
-        shades = list(SHADES[: len(levels) - 1])[::-1]
-        axes.contourf(self.epsilon, self.strength, self.density.T, levels=levels, colors=shades)
-        axes.contour(
-            self.epsilon, self.strength, self.density.T, levels=levels[:-1], colors="white",
-            linewidths=0.5,
-        )  # fmt: skip
-        (marker,) = axes.plot(
-            *self.medians,
-            "P",
-            color=ORANGE,
-            markeredgecolor="white",
-            markersize=10,
-            linestyle="none",
-            label="medians",
+    def sheet(self, *, fine: bool) -> Sheet:
+        where, (epsilon, strength) = (self.epsilon, self.strength), self.medians
+        hover = (
+            "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
         )
-        patches: list[Any] = [
-            Patch(color=shade, label=f"{100 * p:g} %")
-            for p, shade in zip(LEVELS, reversed(shades), strict=False)
-        ]
-        axes.legend(
-            handles=[*patches, marker], title="smallest region holding", fontsize=9, framealpha=0.92
-        )
-        axes.set(
-            xlim=(self.epsilon[0], self.epsilon[-1]),
-            ylim=(self.strength[0], self.strength[-1]),
-            xlabel="epsilon",
-            ylabel="attack strength",
-            title=self.title,
-        )
-        style.tidy(axes)
-        style.calm_ticks(axes)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        steps: list[list[Any]] = []
-        for start, end, opacity in zip(
-            (0.0, *LEVELS), (*LEVELS, 1.0), (*OPACITIES, 0), strict=True
-        ):
-            shade = style.SHADE.format(opacity)
-            steps += [[start, shade], [end, shade]]
-        data: list[dict[str, Any]] = [
-            {
-                "type": "heatmap",
-                "x": style.numbers(self.epsilon),
-                "y": style.numbers(self.strength),
-                "z": style.numbers(self.held().T, 3),
-                "zmin": 0,
-                "zmax": 1,
-                "colorscale": steps,
-                "showscale": False,
-                "hovertemplate": "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest "
-                "region holding %{z:.0%}<extra></extra>",
-            },
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [self.medians[0]],
-                "y": [self.medians[1]],
-                "marker": {"color": "@orange", "size": 11, "symbol": "cross"},
-                "name": "medians",
-                "hovertemplate": "medians: epsilon %{x:.3f}, strength %{y:.3f}<extra></extra>",
-            },
-        ]
-        # A heatmap has no entry in a legend, so traces without points stand in for its shades.
-        data += [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [None],
-                "y": [None],
-                "marker": {"color": style.SHADE.format(opacity), "size": 14, "symbol": "square"},
-                "name": f"smallest region holding {100 * level:g} %",
-                "hoverinfo": "skip",
-            }
-            for level, opacity in zip(LEVELS, OPACITIES, strict=True)
-        ]
-        frame = style.layout(
-            "epsilon",
-            "attack strength",
-            xaxis={"range": [float(self.epsilon[0]), float(self.epsilon[-1])]},
-            yaxis={"range": [float(self.strength[0]), float(self.strength[-1])]},
-            showlegend=True,
-        )
-        return [style.panel(data, frame)]
+        regions = Regions(*where, self.density, self.held(), LEVELS, hover)
+        hover = "medians: epsilon %{x:.3f}, strength %{y:.3f}"
+        look: dict[str, Any] = {"size": 8.0, "rim": 0.8, "symbol": "cross", "hover": hover}
+        medians = Points([epsilon], [strength], "orange", "medians", **look)
+        across = Axis("epsilon", (self.epsilon[0], self.epsilon[-1]))
+        up = Axis("attack strength", (self.strength[0], self.strength[-1]))
+        plot = Plot(across, up, [regions, medians])
+        return Sheet(self.title, [plot], (6.4, 4.8), legend_title="smallest region holding")

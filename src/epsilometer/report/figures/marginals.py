@@ -4,59 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
-from epsilometer.model.dependence import IndependentRows
-from epsilometer.model.likelihoods import CorrelatedNormal
-from epsilometer.model.priors import Fixed
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, ORANGE, Panel
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
 from epsilometer.report.summary import LABELS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 
 POINTS = 500
-TALLEST = 8.0
-"""Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3."""
+"""Smooth at the width of a plot; a spike gets points of its own."""
 
 
 def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> FloatArray:
     """The marginal prior density of an estimated parameter."""
     model, counts = posterior.model, posterior.counts
-    if parameter in ("epsilon", "strength"):
-        return np.asarray(np.exp(getattr(model, parameter).log_density(value)))
-    if parameter == "spread":
-        dependence = model.dependence
-        assert not isinstance(dependence, IndependentRows)
-        assert not isinstance(dependence.spread, Fixed)
-        return np.asarray(np.exp(dependence.spread.log_density(value)))
-    likelihood = model.likelihood
-    assert isinstance(likelihood, CorrelatedNormal)
-    from scipy.special import ndtr, ndtri
-
-    scale = likelihood.within_correlation_scale
-    low, high = likelihood.within_correlation_bounds(counts)
-    at_low, at_high = ndtr(low / scale), ndtr(high / scale)
-    if parameter == "within_correlation":
-        peak = 1 / (scale * np.sqrt(2 * np.pi) * (at_high - at_low))
-        inside = (value > low) & (value < high)
-        return np.where(inside, peak * np.exp(-0.5 * (value / scale) ** 2), 0.0)
-    # Given tau the cross correlation is uniform within its bound: average over tau.
-    share = (np.arange(2000) + 0.5) / 2000
-    bound = likelihood.cross_correlation_bound(
-        counts, scale * ndtri(at_low + share * (at_high - at_low))
-    )
-    allowed = np.abs(value)[..., None] < bound
-    return np.asarray((allowed / (2 * bound)).mean(axis=-1))
+    known = model.priors_of(counts)
+    if parameter in known:
+        return np.asarray(np.exp(known[parameter].log_density(value)))
+    return model.likelihood.prior_density(counts, parameter, value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,9 +83,8 @@ class Marginal:
     @property
     def top(self) -> float:
         """Where the axis of the density ends: a spike may be cut, so that the rest can be seen."""
-        peak = 1.06 * float(self.density.max())
-        width = self.interval[1] - self.interval[0]
-        return min(peak, TALLEST / width) if width > 0 else peak
+        low, high = self.interval
+        return style.end_of_densities(float(self.density.max()), high - low)
 
     @property
     def cut(self) -> bool:
@@ -149,81 +119,23 @@ class MarginalsChart(Chart):
             text += f" The peak of {' and '.join(cut)} is cut off so that the rest can be seen."
         return text
 
-    def draw(self) -> Figure:
+    def sheet(self, *, fine: bool) -> Sheet:
         columns = 1 if len(self.marginals) == 1 else 2
-        rows = -(-len(self.marginals) // columns)
-        figure = style.new_figure(4.6 * columns + 0.4, 3.4 * rows + 0.4)
-        grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        for spare in grid[len(self.marginals) :]:
-            spare.set_axis_off()
-        for axes, one in zip(grid, self.marginals, strict=False):
-            low, high = one.interval
-            axes.plot(one.x, one.density, color=BLUE, linewidth=1.6, label="posterior")
-            axes.fill_between(
-                one.x, one.density, where=(one.x >= low) & (one.x <= high), color=BLUE,
-                alpha=0.25, linewidth=0, label=f"{100 * self.level:g} % interval",
-            )  # fmt: skip
-            axes.plot(one.x, one.prior, "--", color=GREY, linewidth=1.2, label="prior")
-            axes.vlines(
-                one.median, 0, one.median_density, color=ORANGE, linewidth=1.6, label="median"
-            )
-            axes.set(
-                xlim=(one.x[0], one.x[-1]),
-                ylim=(0, one.top),
-                xlabel=one.label,
-                ylabel="density",
-                title=one.heading,
-            )
-            axes.title.set_fontsize(10.5)
-            style.tidy(axes)
-            style.calm_ticks(axes)
-        grid[0].legend(fontsize=8.5, frameon=False)
-        figure.suptitle(f"{self.title}: median ({100 * self.level:g} % credible interval)")
-        return figure
+        size = (4.6 * columns + 0.4, 3.4 * -(-len(self.marginals) // columns) + 0.4)
+        title = f"{self.title}: median ({100 * self.level:g} % credible interval)"
+        return Sheet(title, [self._plot(one) for one in self.marginals], size, columns=columns)
 
-    def panels(self) -> list[Panel]:
-        return [self._panel(one) for one in self.marginals]
-
-    def _panel(self, one: Marginal) -> Panel:
+    def _plot(self, one: Marginal) -> Plot:
         low, high = one.interval
-        inside = (one.x >= low) & (one.x <= high)
-        x = style.numbers(one.x)
-        data = [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": style.numbers(one.x[inside]),
-                "y": style.numbers(one.density[inside]),
-                "fill": "tozeroy",
-                "fillcolor": style.SHADE.format(0.25),
-                "line": {"width": 0},
-                "name": f"{100 * self.level:g} % interval",
-                "hoverinfo": "skip",
-            },
-            style.line(
-                x,
-                style.numbers(one.density),
-                "@blue",
-                width=2,
-                name="posterior",
-                hover=f"{one.label} %{{x:.4g}}<br>density %{{y:.4g}}",
-            ),
-            style.line(x, style.numbers(one.prior), "@grey", dash="dash", name="prior"),
-            style.line(
-                [one.median, one.median],
-                [0, one.median_density],
-                "@orange",
-                width=2,
-                name="median",
-                hover=f"median {one.median:.4g}",
-            ),
+        kept = (one.x >= low) & (one.x <= high)
+        inside, held = one.x[kept], f"{100 * self.level:g} % interval"
+        hover = f"{one.label} %{{x:.4g}}<br>density %{{y:.4g}}"
+        median, said = [one.median] * 2, f"median {one.median:.4g}"
+        marks: list[Mark] = [
+            Band(inside, None, one.density[kept], "blue", held, opacity=0.25),
+            Line(one.x, one.density, "blue", "posterior", hover=hover),
+            Line(one.x, one.prior, "grey", "prior", width=1.2, dash="dash"),
+            Line(median, [0, one.median_density], "orange", "median", hover=said),
         ]
-        frame = style.layout(
-            one.label,
-            "density",
-            xaxis={"range": [float(one.x[0]), float(one.x[-1])]},
-            yaxis={"range": [0, one.top]},
-            title={"text": one.heading},
-            showlegend=True,
-        )
-        return style.panel(data, frame)
+        across, up = Axis(one.label, (one.x[0], one.x[-1])), Axis("density", (0, one.top))
+        return Plot(across, up, marks, title=one.heading)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from epsilometer.inference.model_comparison import ModelComparison
+from epsilometer.inference.checks.comparison import ModelComparison
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, ORANGE, Panel
+from epsilometer.report.figures.marks import Axis, Mark, Note, Plot, Sheet
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-COLOURS = {"used": ("@orange", ORANGE), "other": ("@blue", BLUE), "apart": ("@grey", GREY)}
+COLOURS = {"used": "orange", "other": "blue", "apart": "grey"}
+"""Of the model used, of those that compare with it, and of those whose evidence does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,71 +67,18 @@ class ModelsChart(Chart):
         """End of the axis of epsilon."""
         return 1.05 * max(line.interval[1] for line in self.lines)
 
-    def draw(self) -> Figure:
-        figure = style.new_figure(6.6, 1.3 + 0.42 * len(self.lines))
-        axes = figure.subplots()
+    def sheet(self, *, fine: bool) -> Sheet:
+        marks: list[Mark] = []
         for row, line in enumerate(self.lines):
-            colour = COLOURS[line.colour][1]
-            axes.plot(line.interval, [row, row], color=colour, linewidth=3)
-            axes.plot(line.median, row, "o", color=colour, markersize=6)
-            axes.annotate(
-                line.evidence,
-                (1.01, row),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=9,
-                annotation_clip=False,
-            )
-        axes.set(
-            title=self.title,
-            xlabel=f"epsilon: median and {100 * self.level:g} % interval",
-            xlim=(0, self.end),
-            yticks=range(len(self.lines)),
-            yticklabels=[line.label for line in self.lines],
+            extra = f"<br>{line.evidence}"
+            label = style.page_name(line.label)
+            ends = (line.median, line.interval, self.level)
+            marks.append(style.interval_row(row, *ends, COLOURS[line.colour], label, extra=extra))
+            marks.append(Note(line.evidence, row))
+        plot = Plot(
+            Axis(f"epsilon: median and {100 * self.level:g} % interval", (0, self.end)),
+            Axis("", (len(self.lines) - 0.4, -0.6), names=[line.label for line in self.lines]),
+            marks,
+            legend=False,
         )
-        axes.set_ylim(len(self.lines) - 0.4, -0.6)
-        style.tidy(axes)
-        return figure
-
-    def panels(self) -> list[Panel]:
-        found = []
-        for row, line in enumerate(self.lines):
-            low, high = line.interval
-            colour = COLOURS[line.colour][0]
-            found.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [line.median],
-                    "y": [row],
-                    "error_x": {
-                        "type": "data",
-                        "symmetric": False,
-                        "array": [high - line.median],
-                        "arrayminus": [line.median - low],
-                        "color": colour,
-                        "thickness": 3,
-                        "width": 0,
-                    },
-                    "marker": {"color": colour, "size": 10},
-                    "hovertemplate": f"{style.page_name(line.label)}<br>median {line.median:.4g}, "
-                    f"{100 * self.level:g} % interval {low:.4g} to {high:.4g}<br>{line.evidence}"
-                    "<extra></extra>",
-                }
-            )
-        return [
-            style.panel(
-                found,
-                style.layout(
-                    f"epsilon, {100 * self.level:g} % interval",
-                    "",
-                    xaxis={"range": [0, self.end]},
-                    yaxis={
-                        "tickvals": list(range(len(self.lines))),
-                        "ticktext": [style.page_name(line.label) for line in self.lines],
-                        "range": [len(self.lines) - 0.4, -0.6],
-                        "automargin": True,
-                    },
-                ),
-            )
-        ]
+        return Sheet(self.title, [plot], (6.6, 1.3 + 0.42 * len(self.lines)))

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer.inference.checks.sensitivity import OtherPrior
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.sensitivity import OtherPrior
-from epsilometer.model.priors import Fixed
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREEN, ORANGE, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, Line, Plot, Sheet
 
 FloatArray = NDArray[np.float64]
 
 POINTS = 500
-LINES = (("@green", GREEN), ("@blue", BLUE), ("@orange", ORANGE))
+"""Smooth at the width of a plot."""
+
+COLOURS = ("green", "blue", "orange")
+"""From the narrowest prior to the widest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +61,6 @@ class PriorChart(Chart):
         room = 0.08 * (high - low) or 1e-9
         points = np.linspace(max(low - room, 0.0), high + room, POINTS)
         prior = posterior.model.epsilon
-        assert not isinstance(prior, Fixed)
         versions = [
             Version(
                 factor=1.0,
@@ -74,7 +72,6 @@ class PriorChart(Chart):
         ]
         for other in others:
             scaled = other.model.epsilon
-            assert not isinstance(scaled, Fixed)
             versions.append(
                 Version(
                     factor=other.factor,
@@ -101,97 +98,31 @@ class PriorChart(Chart):
             "What moves with the prior is the prior's opinion; what stays is what the attacks said."
         )
 
-    def draw(self) -> Figure:
-        figure = style.new_figure(6.6, 4.8)
-        axes, strip = figure.subplots(2, 1, height_ratios=[4, 1], sharex=True)
-        for row, (version, (_, colour)) in enumerate(zip(self.versions, LINES, strict=False)):
-            axes.plot(self.epsilon, version.posterior, color=colour, label=version.label)
-            axes.plot(self.epsilon, version.prior, "--", color=colour, linewidth=1)
-            strip.plot(version.interval, [row, row], color=colour, linewidth=3)
-            strip.plot(version.median, row, "o", color=colour, markersize=6)
-        axes.set(ylabel="density", title=self.title, xlim=(self.epsilon[0], self.epsilon[-1]))
-        axes.set_ylim(0, self.top)
-        axes.legend(frameon=False, fontsize=9)
-        strip.set(xlabel=f"epsilon: median and {100 * self.level:g} % interval", yticks=[])
-        strip.margins(y=0.3)
-        for each in (axes, strip):
-            style.tidy(each)
-        return figure
-
     @property
     def top(self) -> float:
         """End of the axis of densities; as for marginals, a spike may be cut."""
         width = min(version.interval[1] - version.interval[0] for version in self.versions)
-        peak = 1.06 * max(float(version.posterior.max()) for version in self.versions)
-        return min(peak, 8 / width) if width > 0 else peak
+        return style.end_of_densities(max(v.posterior.max() for v in self.versions), width)
 
-    def panels(self) -> list[Panel]:
-        densities: list[dict[str, Any]] = []
-        intervals: list[dict[str, Any]] = []
-        x = style.numbers(self.epsilon)
-        for row, (version, (colour, _)) in enumerate(zip(self.versions, LINES, strict=False)):
-            for values, dash, kind in (
-                (version.posterior, "solid", "posterior"),
-                (version.prior, "dash", "prior"),
-            ):
-                densities.append(
-                    style.line(
-                        x,
-                        style.numbers(values),
-                        colour,
-                        width=2 if dash == "solid" else 1.2,
-                        dash=dash,
-                        name=version.label,
-                        legendgroup=version.label,
-                        showlegend=dash == "solid",
-                        hover=f"{version.label}, {kind}<br>epsilon %{{x:.3f}}, density %{{y:.4g}}",
-                    )
-                )
-            low, high = version.interval
-            intervals.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": [version.median],
-                    "y": [row],
-                    "error_x": {
-                        "type": "data",
-                        "symmetric": False,
-                        "array": [high - version.median],
-                        "arrayminus": [version.median - low],
-                        "color": colour,
-                        "thickness": 3,
-                        "width": 0,
-                    },
-                    "marker": {"color": colour, "size": 10},
-                    "hovertemplate": f"{version.label}<br>median {version.median:.4g}, "
-                    f"{100 * self.level:g} % interval {low:.4g} to {high:.4g}<extra></extra>",
-                }
-            )
-        ends = [float(self.epsilon[0]), float(self.epsilon[-1])]
-        return [
-            style.panel(
-                densities,
-                style.layout(
-                    "epsilon",
-                    "density",
-                    xaxis={"range": ends},
-                    yaxis={"range": [0, self.top]},
-                    showlegend=True,
-                ),
-            ),
-            style.panel(
-                intervals,
-                style.layout(
-                    f"epsilon, {100 * self.level:g} % interval",
-                    "",
-                    xaxis={"range": ends},
-                    yaxis={
-                        "tickvals": list(range(len(self.versions))),
-                        "ticktext": [version.label for version in self.versions],
-                        "range": [-0.6, len(self.versions) - 0.4],
-                        "automargin": True,
-                    },
-                ),
-            ),
+    def sheet(self, *, fine: bool) -> Sheet:
+        densities, intervals = [], []
+        x = self.epsilon
+        for row, (version, colour) in enumerate(zip(self.versions, COLOURS, strict=False)):
+            label = version.label
+            says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
+            after, before = f"{label}, posterior{says}", f"{label}, prior{says}"
+            thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
+            densities += [
+                Line(x, version.posterior, colour, label, hover=after),
+                Line(x, version.prior, colour, label, hover=before, **thin),
+            ]
+            ends = (version.median, version.interval, self.level)
+            intervals.append(style.interval_row(row, *ends, colour, label))
+        ends_of_x, names = (x[0], x[-1]), [version.label for version in self.versions]
+        rows = Axis("", (-0.6, len(names) - 0.4), names=names)
+        across = Axis(f"epsilon: median and {100 * self.level:g} % interval", ends_of_x)
+        plots = [
+            Plot(Axis("epsilon", ends_of_x), Axis("density", (0, self.top)), densities),
+            Plot(across, rows, intervals, legend=False),
         ]
+        return Sheet(self.title, plots, (6.6, 4.8), heights=[4, 1], share_x=True)

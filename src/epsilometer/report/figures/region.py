@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from epsilometer.inference.checks.predictive import fold
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.predictive import fold
-from epsilometer.model import region
-from epsilometer.model.counts import AttackCounts
+from epsilometer.inference.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.style import BLUE, GREY, Panel
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from epsilometer.report.figures.marks import Axis, HeatMap, Line, Mark, Plot, Sheet
 
 FloatArray = NDArray[np.float64]
 
-PRINT_POINTS = 401
-PAGE_POINTS = 101
-CORNER_POINTS = 251
-PAGE_CORNER_POINTS = 91
+PRINT_POINTS, PAGE_POINTS = 401, 101
+CORNER_POINTS, PAGE_CORNER_POINTS = 251, 91
+"""Shades along each axis: so many that none is seen in print, and few enough for a page."""
 
 LARGE_EPSILON = 2.0
 """Above this the corner of the region is drawn once more, enlarged."""
-
-SHADES = ["#FFFFFF", "#C6DBEF", "#6BAED6"]
-
-
-def region_probability(posterior: Posterior, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """Posterior probability that R(epsilon, delta) holds each point: P(epsilon >= critical)."""
-    critical = region.critical_epsilon(alpha, beta, posterior.model.delta)
-    probability = np.concatenate(
-        [[0.0], np.geomspace(1e-6, 0.01, 60), np.linspace(0.01, 0.99, 981)[1:-1]]
-    )
-    probability = np.concatenate([probability, 1 - probability[60::-1]])
-    quantiles = posterior.quantile("epsilon", probability)
-    if quantiles[0] == quantiles[-1]:
-        return np.asarray(quantiles[0] >= critical, dtype=float)
-    return np.asarray(1 - np.interp(critical, np.maximum.accumulate(quantiles), probability))
 
 
 def region_boundary(epsilon: float, delta: float) -> tuple[FloatArray, FloatArray]:
@@ -113,11 +91,6 @@ class RegionChart(Chart):
     def _delta(self) -> float:
         return self.posterior.model.delta
 
-    @property
-    def _dots_label(self) -> str:
-        count = len(self.posterior.counts)
-        return "attack" if count == 1 else f"attacks ({count:,})"
-
     def corner_dots(self) -> tuple[FloatArray, FloatArray]:
         """The attacks as the enlarged corner shows them; no errors stand at a third of one."""
         counts = self.posterior.counts
@@ -136,170 +109,62 @@ class RegionChart(Chart):
     def corner_edge(self, epsilon: float) -> list[tuple[FloatArray, FloatArray]]:
         """The two edges of the region in the enlarged corner, dense enough for log axes."""
         corner, floor = float(region_boundary(epsilon, self._delta)[0][1]), self.corner_floor()
-        large = np.concatenate([np.geomspace(corner, 0.5, 200), 1 - np.geomspace(0.5, floor, 200)])
+        large = _up_to_one(corner, floor)
         small = np.exp(-epsilon) * (1 - self._delta - large)
         kept = small > 0
         return [(large[kept], small[kept]), (small[kept], large[kept])]
 
-    # --- print ---
-
-    def draw(self) -> Figure:
-        from matplotlib.colors import LinearSegmentedColormap
-
-        figure = style.new_figure(11.4 if self.enlarged else 6.4, 6.0)
-        square, *corner = figure.subplots(1, 2 if self.enlarged else 1, squeeze=False)[0]
-        shades = LinearSegmentedColormap.from_list("region", SHADES)
-        ticks = _cells(PRINT_POINTS)
-        image = square.imshow(
-            region_probability(self.posterior, ticks[None, :], ticks[:, None]),
-            origin="lower",
-            extent=(0, 1, 0, 1),
-            cmap=shades,
-            vmin=0,
-            vmax=1,
-            interpolation="bilinear",
-        )
+    def sheet(self, *, fine: bool) -> Sheet:
+        points = PRINT_POINTS if fine else PAGE_POINTS
+        counts = self.posterior.counts
+        marks: list[Mark] = [self._shaded((np.arange(points) + 0.5) / points)]
         for line in self.boundaries:
             x, y = region_boundary(line.epsilon, self._delta)
-            mark = "--" if line.dashed else "-"
-            square.plot(x, y, mark, color=BLUE, linewidth=1.3, label=line.label)
-            square.plot(1 - x, 1 - y, mark, color=BLUE, linewidth=1.3)
-        square.plot([0, 1], [1, 0], ":", color=GREY, linewidth=1, label="guessing")
-        counts = self.posterior.counts
-        dots = style.dots(len(counts))
-        square.plot(
-            counts.false_positive_rates,
-            counts.false_negative_rates,
-            label=self._dots_label,
-            **dots,
-        )
-        square.set(
-            xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate"
-        )
-        square.set_aspect("equal")
-        if corner:
-            self._draw_corner(corner[0], shades, dots)
-        figure.suptitle(f"{self.title} (delta = {self._delta:g})")
-        figure.legend(*square.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        bar = figure.colorbar(image, ax=[square, *corner], shrink=0.85, pad=0.02)
-        bar.set_label("probability that the region holds the point")
-        return figure
-
-    def _draw_corner(self, axes: Axes, shades: Any, dots: dict[str, Any]) -> None:
-        floor = self.corner_floor()
-        ticks, shade = self._corner_shade(CORNER_POINTS)
-        axes.pcolormesh(ticks, ticks, shade, cmap=shades, vmin=0, vmax=1, rasterized=True)
-        for line in self.boundaries:
-            for x, y in self.corner_edge(line.epsilon):
-                axes.plot(x, y, "--" if line.dashed else "-", color=BLUE, linewidth=1.3)
-        axes.plot(*_guessing(floor), ":", color=GREY, linewidth=1)
-        axes.plot(*self.corner_dots(), **dots)
-        axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1))
-        axes.set(xlabel="false-positive rate (log scale)", ylabel="false-negative rate (log scale)")
-        axes.set_title(
-            "the corner enlarged; a count of 0 drawn as a third of an error", fontsize=10
-        )
-        axes.set_aspect("equal")
-
-    def _corner_shade(self, points: int) -> tuple[FloatArray, FloatArray]:
-        ticks = np.geomspace(self.corner_floor(), 1.0, points)
-        shade = region_probability(self.posterior, ticks[None, :], ticks[:, None])
-        return ticks, np.where(ticks[None, :] + ticks[:, None] > 1, np.nan, shade)
-
-    # --- page ---
-
-    def panels(self) -> list[Panel]:
-        counts = self.posterior.counts
-        ticks = _cells(PAGE_POINTS)
-        shade = region_probability(self.posterior, ticks[None, :], ticks[:, None])
-        data = [_shaded(ticks, shade)]
-        for line in self.boundaries:
-            x, y = region_boundary(line.epsilon, self._delta)
-            # Both edges in one trace, so that the legend has one entry.
-            across = [*style.numbers(x), None, *style.numbers(1 - x)]
-            up = [*style.numbers(y), None, *style.numbers(1 - y)]
-            data.append(_edge(across, up, line))
-        data.append(_dotted([0, 1], [1, 0]))
-        data.append(_attacks(counts.false_positive_rates, counts.false_negative_rates, counts))
-        data[-1]["name"] = self._dots_label
-        rates = {"range": [-0.015, 1.015], "constrain": "domain"}
-        square = style.layout(
-            "false-positive rate",
-            "false-negative rate",
-            xaxis=rates,
-            yaxis=rates | {"scaleanchor": "x"},
-            showlegend=True,
-        )
-        found = [style.panel(data, square, square=True)]
+            # Both edges as one line, so that the legend has one entry.
+            marks.append(_edge([*x, np.nan, *(1 - x)], [*y, np.nan, *(1 - y)], line))
+        marks.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
+        where = counts.false_positive_rates, counts.false_negative_rates
+        label = "attack" if len(counts) == 1 else f"attacks ({len(counts):,})"
+        marks.append(style.attack_points(counts, *where, label=label))
+        plots = [style.unit_square("false-positive rate", "false-negative rate", marks)]
         if self.enlarged:
-            found.append(self._corner_panel())
-        return found
+            plots.append(self._corner(fine))
+        title = f"{self.title} (delta = {self._delta:g})"
+        size = (11.4 if self.enlarged else 6.4, 6.0)
+        return Sheet(title, plots, size, columns=len(plots), legend="below", bar=True)
 
-    def _corner_panel(self) -> Panel:
-        floor = self.corner_floor()
-        ticks, shade = self._corner_shade(PAGE_CORNER_POINTS)
-        data = [_shaded(ticks, shade)]
+    def _corner(self, fine: bool) -> Plot:
+        floor, thin = self.corner_floor(), 1 if fine else 4
+        ticks = np.geomspace(floor, 1.0, CORNER_POINTS if fine else PAGE_CORNER_POINTS)
+        marks: list[Mark] = [self._shaded(ticks, above=False)]
         for line in self.boundaries:
-            for x, y in self.corner_edge(line.epsilon):
-                data.append(_edge(style.numbers(x[::4]), style.numbers(y[::4]), line))
-        guess = _guessing(floor)
-        data.append(_dotted(style.numbers(guess[0][::8]), style.numbers(guess[1][::8])))
-        data.append(_attacks(*self.corner_dots(), self.posterior.counts))
-        axis = {"type": "log", "range": [float(np.log10(floor)), 0.02], "constrain": "domain"}
-        frame = style.layout(
-            "false-positive rate, enlarged",
-            "false-negative rate, enlarged",
-            xaxis=axis | {"dtick": 1},
-            yaxis=axis | {"dtick": 1, "scaleanchor": "x"},
+            marks += [_edge(x[::thin], y[::thin], line) for x, y in self.corner_edge(line.epsilon)]
+        guess = _up_to_one(floor, floor)[::thin]
+        marks.append(Line(guess, 1 - guess, "grey", "guessing", width=1, dash="dot"))
+        marks.append(style.attack_points(self.posterior.counts, *self.corner_dots()))
+        across, up = (
+            Axis(f"false-{kind} rate, enlarged", (floor, 1.05), logarithmic=True)
+            for kind in ("positive", "negative")
         )
-        return style.panel(data, frame, square=True)
+        return Plot(across, up, marks, legend=False, square=True)
+
+    def _shaded(self, ticks: FloatArray, *, above: bool = True) -> HeatMap:
+        """The probability of each point; those above the line of guessing may be left out."""
+        shade = region_probability(self.posterior, ticks[None, :], ticks[:, None])
+        if not above:
+            shade = np.where(ticks[None, :] + ticks[:, None] > 1, np.nan, shade)
+        hover = (
+            "false-positive rate %{x:.3g}, false-negative rate %{y:.3g}<br>"
+            "allowed with probability %{z:.3f}"
+        )
+        return HeatMap(ticks, ticks, shade, "probability that the region holds the point", hover)
 
 
-def _cells(points: int) -> FloatArray:
-    return np.asarray((np.arange(points) + 0.5) / points)
+def _up_to_one(start: float, floor: float) -> FloatArray:
+    """Rates that are dense on a logarithmic axis both of themselves and of what is left to 1."""
+    rising, falling = np.geomspace(start, 0.5, 200), np.geomspace(0.5, floor, 200)
+    return np.concatenate([rising, 1 - falling])
 
 
-def _guessing(floor: float) -> tuple[FloatArray, FloatArray]:
-    guess = np.concatenate([np.geomspace(floor, 0.5, 200), 1 - np.geomspace(0.5, floor, 200)])
-    return guess, 1 - guess
-
-
-def _shaded(ticks: FloatArray, shade: FloatArray) -> dict[str, Any]:
-    return {
-        "type": "heatmap",
-        "x": style.numbers(ticks),
-        "y": style.numbers(ticks),
-        "z": style.numbers(shade, 4),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [[0, style.SHADE.format(0)], [1, style.SHADE.format(0.5)]],
-        "showscale": False,
-        "hovertemplate": "false-positive rate %{x:.3g}, false-negative rate %{y:.3g}<br>"
-        "allowed with probability %{z:.3f}<extra></extra>",
-    }
-
-
-def _edge(x: list[Any], y: list[Any], edge: Boundary) -> dict[str, Any]:
-    dash, label = "dash" if edge.dashed else "solid", edge.label
-    return style.line(x, y, "@blue", dash=dash, name=label or "", showlegend=label is not None)
-
-
-def _dotted(x: list[Any], y: list[Any]) -> dict[str, Any]:
-    return style.line(x, y, "@grey", width=1, dash="dot", name="guessing")
-
-
-def _attacks(alpha: FloatArray, beta: FloatArray, counts: AttackCounts) -> dict[str, Any]:
-    size = float(np.clip(18 / len(counts) ** 0.2, 4, 10))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": style.numbers(alpha),
-        "y": style.numbers(beta),
-        "marker": {
-            "color": "@orange",
-            "size": size,
-            "opacity": float(np.clip(30 / len(counts) ** 0.5, 0.35, 1.0)),
-            "line": {"color": "@paper", "width": 0.8 if len(counts) <= 200 else 0},
-        },
-        "cliponaxis": False,
-    } | style.hover_of_bases(counts)
+def _edge(x: ArrayLike, y: ArrayLike, edge: Boundary) -> Line:
+    return Line(x, y, "blue", edge.label, width=1.3, dash="dash" if edge.dashed else "solid")

@@ -1,30 +1,36 @@
-"""What all figures share: colours, frames, numbers and names as text.
+"""What all figures share: colours, numbers and names as text.
 
-Colours are from Okabe and Ito's set, told apart by the colour-blind.  In a figure of the page a colour
-is written ``@blue``; the page puts in the shade that suits a light or a dark background.
+Colours are from Okabe and Ito's set, told apart by the colour-blind, and have names.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
+from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.float64]
+    from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
-CHAIN_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#56B4E9", "#E69F00")
+PRINT_COLOURS = {
+    "blue": BLUE,
+    "orange": ORANGE,
+    "green": GREEN,
+    "purple": PURPLE,
+    "grey": GREY,
+    "sky": "#56B4E9",
+    "amber": "#E69F00",
+}
 
 PAGE_COLOURS = {
     "blue": (BLUE, "#56B4E9"),
@@ -37,20 +43,17 @@ PAGE_COLOURS = {
 }
 """Shades on a light and on a dark background."""
 
-CHAIN_NAMES = ("@blue", "@orange", "@green", "@purple", "@sky", "@amber")
-
-SHADE = "rgba(30, 136, 200, {:g})"
-"""Blue of a given opacity: serves on either background."""
+SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
+"""Colours of things that are alike, such as chains."""
 
 LONGEST_NAME = 40
+"""Characters that have room in a label."""
+
 FIGURE_SEED = 1
 """Figures of one posterior are always the same."""
 
-Panel = dict[str, Any]
-"""One plot of the page: ``data`` and ``layout`` as Plotly wants them, and whether it is ``square``."""
-
-
-# --- for print --------------------------------------------------------------------------------
+TALLEST = 8.0
+"""Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3."""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -65,75 +68,62 @@ def tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def calm_ticks(axes: Axes) -> None:
-    """Few ticks, and a common offset where the range is narrow, so that labels never collide."""
-    from matplotlib.ticker import MaxNLocator
-
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+def end_of_densities(peak: float, width: float) -> float:
+    """Where the axis of a density ends: a spike may be cut, so that the rest can be seen."""
+    return min(1.06 * peak, TALLEST / width) if width > 0 else 1.06 * peak
 
 
-def dots(count: int) -> dict[str, Any]:
-    """Markers that can be told apart when few and do not drown the figure when many."""
-    return {
-        "marker": "o",
-        "linestyle": "none",
-        "color": ORANGE,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6 if count <= 200 else 0.0,
-        "markersize": float(np.clip(14 / count**0.25, 1.8, 7.5)),
-        "alpha": float(np.clip(30 / count**0.5, 0.25, 1.0)),
-        "clip_on": False,
-        "zorder": 5,
-    }
+# --- names and attacks ------------------------------------------------------------------------
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name of at most so many characters, none of which moves or hides text."""
+    text = _files.printable(name)
+    return text if len(text) <= longest else text[: longest - 1] + "\u2026"
 
 
 def printed_name(name: str) -> str:
     """A name as matplotlib shows it literally: it would read ``$`` as the start of a formula."""
-    return _shortened(name, 24).replace("$", r"\$")
-
-
-# --- for the page -----------------------------------------------------------------------------
-
-
-def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
-    """Axes with titles; the page adds colours and fonts."""
-    found: dict[str, Any] = {
-        "xaxis": {"title": {"text": x}},
-        "yaxis": {"title": {"text": y}},
-        "hovermode": "closest",
-        "showlegend": False,
-    }
-    for name, value in more.items():
-        found[name] = found.get(name, {}) | value if isinstance(value, dict) else value
-    return found
-
-
-def panel(data: Sequence[dict[str, Any]], layout: dict[str, Any], *, square: bool = False) -> Panel:
-    """One plot."""
-    return {"data": list(data), "layout": layout, "square": square}
-
-
-def numbers(values: ArrayLike, digits: int = 7) -> list[Any]:
-    """Numbers for the page, rounded to significant digits, nested as the array is."""
-    array = np.asarray(values, dtype=float)
-    if array.ndim > 1:
-        return [numbers(row, digits) for row in array]
-    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in array]
+    return shortened(name, LONGEST_NAME).replace("$", r"\$")
 
 
 def page_name(name: str) -> str:
     """A name as Plotly shows it literally: it would read ``<b>`` as bold."""
-    return html.escape(_shortened(name, LONGEST_NAME), quote=False)
+    return html.escape(shortened(name, LONGEST_NAME), quote=False)
 
 
-def _shortened(name: str, longest: int) -> str:
-    text = _files.printable(name)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def dot_size(count: int) -> float:
+    """Of dots that can be told apart when few and drown nothing when many."""
+    return float(np.clip(14 / count**0.25, 1.8, 7.5))
 
 
-def hover_of_bases(counts: AttackCounts) -> dict[str, Any]:
-    """What hovering over a base says: its name, counts and rates."""
+def attack_points(
+    counts: AttackCounts, x: ArrayLike, y: ArrayLike, *, label: str | None = None
+) -> Points:
+    """The attack on each base; many are drawn faint and without a rim."""
+    rows, hover = hover_of_bases(counts)
+    return Points(
+        x,
+        y,
+        "orange",
+        label,
+        size=dot_size(len(counts)),
+        opacity=float(np.clip(30 / len(counts) ** 0.5, 0.3, 1.0)),
+        rim=0.6 if len(counts) <= 200 else 0.0,
+        rows=rows,
+        hover=hover,
+    )
+
+
+def unit_square(x: str, y: str, marks: Sequence[Mark]) -> Plot:
+    """Rates against rates, with room for what lies on the edge."""
+    ends = (-0.015, 1.015)
+    return Plot(Axis(x, ends), Axis(y, ends), marks, square=True)
+
+
+def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
+    """What hovering over a base says, its name, counts and rates, and how it is worded."""
+    columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
     rows = [
         [
             page_name(name),
@@ -141,83 +131,30 @@ def hover_of_bases(counts: AttackCounts) -> dict[str, Any]:
             f"{y:,} of {n1:,} ({y / n1:.4g})",
         ]
         for name, x, n0, y, n1 in zip(
-            counts.names,
-            counts.false_positives.tolist(),
-            counts.trials_h0.tolist(),
-            counts.false_negatives.tolist(),
-            counts.trials_h1.tolist(),
-            strict=True,
+            counts.names, *(column.tolist() for column in columns), strict=True
         )
     ]
-    return {
-        "customdata": rows,
-        "hovertemplate": "<b>%{customdata[0]}</b><br>false positives %{customdata[1]}"
-        "<br>false negatives %{customdata[2]}<extra></extra>",
-    }
+    return rows, (
+        "<b>%{customdata[0]}</b><br>false positives %{customdata[1]}"
+        "<br>false negatives %{customdata[2]}"
+    )
 
 
-def line(
-    x: list[Any],
-    y: list[Any],
+def interval_row(
+    row: int,
+    median: float,
+    interval: tuple[float, float],
+    level: float,
     colour: str,
+    label: str,
     *,
-    hover: str | None = None,
-    width: float = 1.6,
-    dash: str = "solid",
-    **more: Any,
-) -> dict[str, Any]:
-    """A line; hovering says nothing unless told what."""
-    says = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": f"{hover}<extra></extra>"}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "line": {"color": colour, "width": width, "dash": dash},
-        **says,
-        **more,
-    }
-
-
-def band(x: list[Any], low: list[Any], high: list[Any], colour: str, name: str) -> dict[str, Any]:
-    """The ground between two lines."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*x, *reversed(x)],
-        "y": [*high, *reversed(low)],
-        "fill": "toself",
-        "fillcolor": colour,
-        "line": {"width": 0, "color": "rgba(0, 0, 0, 0)"},
-        "name": name,
-        "hoverinfo": "skip",
-    }
-
-
-def horizontal(y: float) -> dict[str, Any]:
-    """A dotted line across the plot, as a shape of Plotly's layout."""
-    return {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": y,
-        "y1": y,
-        "line": {"color": "@grey", "width": 1, "dash": "dot"},
-    }
-
-
-def vertical(x: float, colour: str, **line: Any) -> dict[str, Any]:
-    """A line across the plot, as a shape of Plotly's layout."""
-    return {
-        "type": "line",
-        "x0": x,
-        "x1": x,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"color": colour, "width": 1.5} | line,
-    }
+    extra: str = "",
+) -> Points:
+    """A median with its interval, as one row of several."""
+    low, high = interval
+    said = f"median {median:.4g}, {100 * level:g} % interval {low:.4g} to {high:.4g}"
+    hover = f"{label}<br>{said}{extra}"
+    return Points([median], [row], colour, x_ends=([low], [high]), bar=3, hover=hover)
 
 
 # --- numbers as text --------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+"""Models in the words of options and configurations: binomial, scattered, a scale, a fixed value."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model import dependence as dependences
+from epsilometer.model.dependence import Dependence, ScatteredMembers
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial
+from epsilometer.model.priors import DEFAULT_EPSILON_SCALE, Beta, Fixed, HalfNormal, Prior
+
+LIKELIHOOD_KINDS: dict[str, Any] = {kind().name: kind for kind in LIKELIHOODS.values()}
+DEPENDENCE_KINDS: dict[str, Any] = {kind().name: kind for kind in dependences.DEPENDENCES.values()}
+
+
+def model_of(
+    delta: float,
+    *,
+    likelihood: str | None = None,
+    strength: float | None = None,
+    epsilon_prior_scale: float | None = None,
+    dependence: Dependence | None = None,
+) -> AuditModel:
+    """The model that such words describe; what is None is as the model has it by default."""
+    kind = _validate.one_of(
+        "likelihood", likelihood or IndependentBinomial().name, LIKELIHOOD_KINDS
+    )
+    if strength is not None:
+        _validate.unit_interval("strength", strength)
+    scale = DEFAULT_EPSILON_SCALE if epsilon_prior_scale is None else epsilon_prior_scale
+    return AuditModel(
+        delta=delta,
+        epsilon=HalfNormal(scale=_validate.positive("epsilon_prior_scale", scale)),
+        strength=Beta() if strength is None else Fixed(value=strength),
+        likelihood=LIKELIHOOD_KINDS[kind](),
+        dependence=dependence or ScatteredMembers(),
+    )
+
+
+def dependence_of(
+    name: str | None = None,
+    *,
+    scatter: str | None = None,
+    spread: float | None = None,
+    spread_prior_scale: float | None = None,
+) -> Dependence:
+    """The dependence that such words describe; what does not go together is refused by its option."""
+    chosen = _validate.one_of("dependence", name or ScatteredMembers().name, DEPENDENCE_KINDS)
+    how = _validate.one_of("scatter", scatter or "normal", dependences.SCATTERS)
+    kind = DEPENDENCE_KINDS[chosen]
+    parts = {part.name for part in fields(kind)}
+    for option, value, part in (
+        ("--scatter", scatter, "scatter"),
+        ("--spread", spread, "spread"),
+        ("--spread-prior-scale", spread_prior_scale, "spread"),
+    ):
+        if value is not None and part not in parts:
+            raise InputError(f"{option} does not go with --dependence {chosen}.")
+    if spread is not None and spread_prior_scale is not None:
+        raise InputError(
+            "--spread holds the spread fixed; --spread-prior-scale does not go with it."
+        )
+    scale = dependences.DEFAULT_SPREAD_SCALE if spread_prior_scale is None else spread_prior_scale
+    made = {
+        "scatter": dependences.SCATTERS[how](),
+        "spread": HalfNormal(scale=_validate.positive("spread_prior_scale", scale))
+        if spread is None
+        else Fixed(value=_validate.non_negative("spread", spread)),
+    }
+    found: Dependence = kind(**{part: made[part] for part in parts})
+    return found
+
+
+def in_words(model: AuditModel) -> dict[str, str | float | None]:
+    """A model in the words of the options; what no option can say is None."""
+    dependence, spread = model.dependence, model.dependence.spread
+    return {
+        "delta": model.delta,
+        "likelihood": model.likelihood.name,
+        "strength": model.strength.fixed_value,
+        "epsilon_prior_scale": _half_normal_scale(model.epsilon),
+        "dependence": dependence.name,
+        "scatter": None if dependence.scatter is None else dependence.scatter.name,
+        "spread": None if spread is None else spread.fixed_value,
+        "spread_prior_scale": None if spread is None else _half_normal_scale(spread),
+    }
+
+
+def _half_normal_scale(prior: Prior) -> float | None:
+    name, scale, _ = prior.compiled or ("", 0.0, 0.0)
+    return scale if name == "half-normal" else None

@@ -1,0 +1,350 @@
+"""The configuration of an audit: a TOML file, validated whole before anything is trained."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from epsilometer import _files
+from epsilometer.attacks.rules import ATTACKS, Attack
+from epsilometer.attacks.statistics import Statistic
+from epsilometer.audit import loading
+from epsilometer.audit.assumptions import LIKELIHOOD_KINDS, model_of
+from epsilometer.errors import InputError
+from epsilometer.measurement import algorithm as algorithms
+from epsilometer.measurement.bases import ADJACENCIES
+from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
+from epsilometer.measurement.executors import check_name
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.population import Population
+from epsilometer.model.joint import AuditModel
+
+SHIPPED = {
+    "clipped-mean": "epsilometer.training.clipped_mean:ClippedMean",
+    "network": "epsilometer.training.network:network",
+}
+"""Algorithms that have a name."""
+
+DEFAULT = Path(__file__).with_name("default_audit.toml")
+"""The audit that ships."""
+
+LARGEST_SIZE = 10**9
+"""Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
+
+Say = Callable[[str], None]
+
+Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PopulationTable(_Table):
+    """What D and z are drawn from."""
+
+    source: str
+    path: str | None = None
+
+
+class AuditTable(_Table):
+    """Which models are trained."""
+
+    challenge_bases: Count = 20
+    replicates: Count = 100
+    shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
+    dataset_size: Count
+    adjacency: Literal["include", "replace"] = "include"
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    store: Annotated[str, Field(min_length=1)] = "audit.db"
+
+
+class AlgorithmTable(_Table):
+    """What is audited."""
+
+    object: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    output_perturbation: float | list[float] | None = None
+
+    @field_validator("output_perturbation", mode="wrap")
+    @classmethod
+    def _noise(cls, value: Any, _: Any) -> float | list[float] | None:
+        items = value if isinstance(value, list) else [value]
+        plain = all(
+            isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item < math.inf
+            for item in items
+        )
+        if value is None or (items and plain):
+            return [float(item) for item in items] if isinstance(value, list) else value
+        raise PydanticCustomError("noise", "expected a number >= 0 or a list of such")
+
+
+class AttackTable(_Table):
+    """How it is attacked."""
+
+    statistic: str = "loss"
+    target_alpha: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    method: Literal[tuple(ATTACKS)] = "likelihood-ratio"  # type: ignore[valid-type]
+
+
+class EstimateTable(_Table):
+    """What is assumed of the counts; delta has no default: a privacy parameter is never guessed."""
+
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    likelihood: Literal[tuple(LIKELIHOOD_KINDS)] | None = None  # type: ignore[valid-type]
+    claim: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.9
+
+
+class ExecutionTable(_Table):
+    """Who trains; the command line has the last word."""
+
+    executor: str = "serial"
+    workers: Count | None = None
+    retries: Annotated[int, Field(ge=0, le=1000)] = 2
+
+
+class AuditFile(_Table):
+    """The whole file."""
+
+    population: PopulationTable
+    audit: AuditTable
+    algorithm: AlgorithmTable
+    attack: AttackTable = Field(default_factory=AttackTable)
+    estimate: EstimateTable
+    execution: ExecutionTable = Field(default_factory=ExecutionTable)
+
+
+class Claim(NamedTuple):
+    """An epsilon to hold the estimate against, and who says so."""
+
+    epsilon: float
+    source: Literal["option", "configuration", "algorithm"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditConfig:
+    """A configuration with everything it names loaded and checked."""
+
+    file: AuditFile
+    plan: Plan
+    store: Path
+    attack: Attack
+    statistic: Statistic
+    model: AuditModel
+    claim: Claim | None
+
+    def claimed_at(self, delta: float) -> float:
+        """What is claimed at another delta: the algorithm's own promise there, or the same."""
+        if self.claim is None:
+            return math.inf
+        if self.claim.source == "algorithm":
+            assert isinstance(self.plan.algorithm, algorithms.Claims)
+            return _promised(self.plan.algorithm, delta)
+        return self.claim.epsilon
+
+    def claiming(self, claim: Callable[[float], float]) -> AuditConfig:
+        """The same with another claim, at the delta of the model; none where it is infinite."""
+        epsilon = claim(self.model.delta)
+        stated = Claim(epsilon, "option") if math.isfinite(epsilon) else None
+        return replace(self, claim=stated)
+
+
+def warn(line: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"epsilometer: {_files.printable(line)}\n")
+    sys.stderr.flush()
+
+
+def read_audit(
+    path: str | PathLike[str],
+    *,
+    folder: Path | None = None,
+    estimate: Mapping[str, Any] | None = None,
+    say: Say = warn,
+) -> AuditConfig:
+    """Read and check a configuration; everything wrong with it is named with its place.
+
+    Parameters
+    ----------
+    path
+        A TOML file; the code that it names is imported.
+    folder
+        Where relative paths and modules start; the folder of the file unless given.
+    estimate
+        Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
+    say
+        Is told in words before something is downloaded, and when an algorithm's claim is left aside.
+    """
+    path = Path(path)
+    name = path.name
+    text = _files.load(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name}: not valid TOML ({error}).") from None
+    try:
+        if estimate and isinstance(data.get("estimate", {}), dict):
+            data["estimate"] = {**data.get("estimate", {}), **estimate}
+        file = AuditFile.model_validate(data)
+    except ValidationError as error:
+        wrong = "; ".join(_worded(detail) for detail in error.errors(include_url=False))
+        raise InputError(f"{name}: {wrong}.") from None
+    try:
+        found = _loaded(file, folder or path.absolute().parent, say)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    if found.claim is not None and "claim" in (estimate or {}):
+        return replace(found, claim=found.claim._replace(source="option"))
+    return found
+
+
+def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
+    from epsilometer.datasets import named
+
+    check_name(file.execution.executor)
+    statistic = loading.statistic_of(
+        file.attack.statistic, folder=folder, place="[attack] statistic"
+    )
+    table = file.population
+    try:
+        population = named.load_population(
+            table.source,
+            folder=folder,
+            path=None if table.path is None else Path(table.path),
+            say=say,
+        )
+    except InputError as error:
+        raise InputError(f"[population] source: {error}") from None
+    algorithm = _algorithm(file.algorithm, folder)
+    try:
+        plan = _plan(file.audit, population, algorithm)
+    except InputError as error:
+        raise InputError(f"[audit] {error}") from None
+    default = "binomial" if isinstance(plan.design, MeasureMIA) else "correlated"
+    estimate = file.estimate
+    return AuditConfig(
+        file=file,
+        plan=plan,
+        store=folder / file.audit.store,
+        attack=ATTACKS[file.attack.method],
+        statistic=statistic,
+        model=model_of(
+            estimate.delta,
+            likelihood=estimate.likelihood or default,
+            strength=estimate.strength,
+            epsilon_prior_scale=estimate.epsilon_prior_scale,
+        ),
+        claim=_claim(estimate, plan, say),
+    )
+
+
+def _claim(table: EstimateTable, plan: Plan, say: Say) -> Claim | None:
+    """The claim of the file, or else what the algorithm itself promises."""
+    if table.claim is not None:
+        return Claim(table.claim, "configuration")
+    if not isinstance(plan.algorithm, algorithms.Claims):
+        return None
+    epsilon = _promised(plan.algorithm, table.delta)
+    if not math.isfinite(epsilon):
+        return None
+    if plan.adjacency.name != "include":
+        say(
+            "warning: the algorithm promises something for one record more or less; this audit "
+            "replaces records, so the promise is left aside. State a claim to have one compared."
+        )
+        return None
+    return Claim(epsilon, "algorithm")
+
+
+def _promised(algorithm: algorithms.Claims, delta: float) -> float:
+    """What an algorithm promises at a delta; infinite if nothing."""
+    place = "[algorithm] claimed_epsilon"
+    epsilon = loading.call(algorithm.claimed_epsilon, {"delta": delta}, place=place, done="called")
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
+        raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
+    return float(epsilon)
+
+
+def _plan(table: AuditTable, population: Population, algorithm: Any) -> Plan:
+    design: Design = MeasureMIAFast(replicates=table.replicates)
+    if table.shadows is not None:
+        design = MeasureMIA(
+            replicates=table.replicates, shadows_h0=table.shadows, shadows_h1=table.shadows
+        )
+    return Plan(
+        population=population,
+        algorithm=algorithm,
+        design=design,
+        challenge_bases=table.challenge_bases,
+        dataset_size=table.dataset_size,
+        adjacency=ADJACENCIES[table.adjacency],
+        seed=table.seed,
+    )
+
+
+def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
+    place = "[algorithm] object"
+    found = loading.load_object(SHIPPED.get(table.object, table.object), folder=folder, place=place)
+    if not hasattr(found, "train") or isinstance(found, type):
+        if not callable(found):
+            raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
+        found = loading.call(found, table.options, place=place)
+    elif table.options:
+        raise InputError(
+            f"[algorithm] options: {table.object} is made already; options are for a class or a "
+            "function that makes one."
+        )
+    algorithms.check(found, name=place)
+    noise = table.output_perturbation
+    if noise is None:
+        return found
+    from epsilometer.training.output_perturbation import NoiseLevels, OutputPerturbation
+
+    if isinstance(noise, list):
+        return NoiseLevels(algorithm=found, scales=tuple(noise))
+    return OutputPerturbation(algorithm=found, scale=noise)
+
+
+_WORDS = {"String should have": "expected", "a valid integer": "a whole number", "a valid ": "a "}
+
+
+def _worded(detail: ErrorDetails) -> str:
+    """One thing that is wrong, with its place: ``[audit] replicates: expected ..., got ...``."""
+    parts = [str(part) for part in detail["loc"]]
+    tables = list(AuditFile.model_fields)
+    if detail["type"] == "missing":
+        if len(parts) == 1:
+            return f"table [{parts[0]}] is missing"
+        return f"[{parts[0]}] {parts[1]} is missing"
+    if detail["type"] == "extra_forbidden":
+        known = tables
+        if len(parts) > 1:
+            model: Any = AuditFile.model_fields[parts[0]].annotation
+            known = list(model.model_fields)
+        near = difflib.get_close_matches(parts[-1], known, 1)
+        hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
+        where = (
+            f"unknown table [{parts[0]}]"
+            if len(parts) == 1
+            else (f"unknown key [{parts[0]}] {parts[1]}")
+        )
+        return f"{where}: {hint}"
+    place = f"[{parts[0]}] " + ".".join(parts[1:])
+    message = detail["msg"].replace("Input should be", "expected")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return f"{place.strip()}: {message}, got {_files.shown(detail['input'])}"

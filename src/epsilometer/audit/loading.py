@@ -1,0 +1,124 @@
+"""Objects by name, ``module:attribute``, as configurations and options give them.
+
+Naming an object runs the module that holds it: this is how a user's own training code gets in, and
+the only way a configuration can make code run.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer.attacks.statistics import Statistic
+
+_OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+# What a user's module may raise while it is imported; listed, so that a stop or an interrupt is not.
+_RAISED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+def load_object(spec: str, *, folder: Path, place: str) -> Any:
+    """The object ``module:attribute``; modules in ``folder`` can be imported.
+
+    Parameters
+    ----------
+    spec
+        As in ``my_training:algorithm``.
+    place
+        Stands for where the name was given, in error messages.
+    """
+    if not _OBJECT.fullmatch(spec):
+        raise InputError(f"{place}: expected module:attribute, got {spec!r}.")
+    module_name, _, attribute = spec.partition(":")
+    home = str(folder.absolute())
+    if home not in sys.path:
+        sys.path.insert(0, home)  # stays: worker processes inherit it
+    try:
+        found: Any = import_module(module_name)
+    except _RAISED as error:
+        raise InputError(
+            f"{place}: cannot import {module_name} with {folder} on the path ({_reason(error)})."
+        ) from None
+    _send_code_from(folder)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"{place}: {module_name} has no {attribute}.")
+        found = getattr(found, part)
+    return found
+
+
+def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:
+    """The statistic of that name, or the user's function ``module:function``."""
+    from epsilometer.attacks.statistics import STATISTICS, CustomStatistic
+
+    if name in STATISTICS:
+        return STATISTICS[name]
+    if ":" not in name:
+        raise InputError(
+            f"{place}: expected {', '.join(STATISTICS)} or module:function, got {name!r}."
+        )
+    function = load_object(name, folder=folder, place=place)
+    if not callable(function):
+        raise InputError(f"{place}: expected a function of losses, got {name!r}.")
+    return CustomStatistic(function=function, name=name)
+
+
+def call(factory: Any, options: dict[str, Any], *, place: str, done: str = "made") -> Any:
+    """What a class or function makes of its options; ``done`` is the word for it in errors."""
+    try:
+        return factory(**options)
+    except _RAISED as error:
+        shown = ", ".join(options) or "no options"
+        raise InputError(f"{place}: cannot be {done} with {shown} ({_reason(error)}).") from None
+
+
+def call_function(function: Any, *arguments: Any, place: str) -> Any:
+    """What a user's function returns; what it raises becomes one line."""
+    try:
+        return function(*arguments)
+    except _RAISED as error:
+        raise InputError(f"{place}: the function failed ({_reason(error)}).") from None
+
+
+def _reason(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if "importlib" not in frame.filename]
+    if isinstance(error, ImportError | InputError) or len(inside) < 2:
+        return text
+    return f"{text}, {Path(inside[-1].filename).name} line {inside[-1].lineno}"
+
+
+def _send_code_from(folder: Path) -> None:
+    """Modules of the folder go to Dask workers as code: they need not have the folder."""
+    from epsilometer.measurement.executors import send_code_of
+
+    home = folder.resolve()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        # PyTorch has modules whose file is a bare name that is nowhere.
+        if not file or not Path(file).is_file():
+            continue
+        path = Path(file).resolve()
+        if path.parent.is_relative_to(home) and "site-packages" not in path.parts:
+            if not name.startswith("epsilometer"):
+                send_code_of(name)

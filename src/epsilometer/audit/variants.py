@@ -1,0 +1,129 @@
+"""An audit carried out: every variant of what was trained is attacked and estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.result import AttackResult
+from epsilometer.audit.config import AuditConfig
+from epsilometer.audit.stopping import Look, Stopping, look_sizes
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.result import Origin
+from epsilometer.measurement.engine import Measurement
+from epsilometer.measurement.plan import Plan
+from epsilometer.model import counts_files
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+Measure = Callable[[Plan], Measurement]
+Estimate = Callable[[AttackCounts, AuditModel], Posterior]
+
+
+class Estimated(NamedTuple):
+    """What was measured and estimated of one variant."""
+
+    variant: str
+    posterior: Posterior
+    attacked: AttackResult
+    losses: Losses
+
+
+def estimate_variants(
+    settings: AuditConfig, measurement: Measurement, estimate: Estimate
+) -> list[Estimated]:
+    """Attack and estimate every variant."""
+    found = []
+    for variant, losses in measurement.losses.items():
+        attacked = settings.plan.design.attack(
+            losses, settings.attack, statistic=settings.statistic
+        )
+        counts = attacked.counts(settings.file.attack.target_alpha)
+        found.append(Estimated(variant, estimate(counts, settings.model), attacked, losses))
+    return found
+
+
+def measure_until(
+    settings: AuditConfig,
+    wanted: float | None,
+    *,
+    measure: Measure,
+    estimate: Estimate,
+    say: Callable[[str], None],
+) -> tuple[AuditConfig, Measurement, list[Estimated], Stopping | None]:
+    """Measure and estimate, in steps until every variant's interval is at most ``wanted`` wide.
+
+    Returns the configuration with the plan that was carried out, all that it led to, and how it ended;
+    without a width there is one step, and nothing to say of its end.
+    """
+    if wanted is None:
+        measurement = measure(settings.plan)
+        return settings, measurement, estimate_variants(settings, measurement, estimate), None
+    bases = settings.plan.challenge_bases
+    most = len(settings.plan.bases)
+    level = settings.file.estimate.level
+    looks: list[Look] = []
+    trained = 0
+    for size in look_sizes(most):
+        kept = size if isinstance(bases, int) else bases[:size]
+        now = replace(settings, plan=replace(settings.plan, challenge_bases=kept))
+        step = measure(now.plan)
+        trained += step.trained
+        measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
+        found = estimate_variants(now, measurement, estimate)
+        ends = [each.posterior.credible_interval("epsilon", level) for each in found]
+        width = max(high - low for low, high in ends)
+        looks.append(Look(size, width))
+        # An interval that missed its accuracy is no reason to stop.
+        enough = width <= wanted and all(each.posterior.trustworthy for each in found)
+        say(f"{size:,} of {most:,} bases: width {width:.3g}, wanted {wanted:g}")
+        if enough:
+            break
+    stopping = Stopping(
+        wanted=wanted, level=level, looks=tuple(looks), most_bases=most, reached=enough
+    )
+    return now, measurement, found, stopping
+
+
+def origin_of(
+    settings: AuditConfig, measurement: Measurement, found: Estimated, stopping: Stopping | None
+) -> Origin:
+    """Where the counts of a variant came from."""
+    plan = settings.plan
+    attack = describe(found.attacked, settings.file.attack.target_alpha)
+    shared = measurement.shares_models
+    return Origin(
+        plan={
+            "hash": plan.content_hash,
+            "population": plan.population.name,
+            "adjacency": settings.file.audit.adjacency,
+            "design": plan.design.identity()["name"],
+            "dataset_size": plan.dataset_size,
+            "seed": plan.seed,
+        },
+        attack=attack,
+        models={
+            "trained": measurement.trained,
+            "reused": measurement.reused,
+            "failed": len(measurement.failures),
+        },
+        failures=tuple(failure.described() for failure in measurement.failures),
+        warnings=tuple(attack["warnings"]),
+        curves=found.attacked.sweep(),
+        variant=found.variant if shared else None,
+        siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),
+        stopping={} if stopping is None else stopping.described(),
+    )
+
+
+def describe(attacked: AttackResult, target_alpha: float) -> dict[str, Any]:
+    """An attack and its counts as plain values for JSON."""
+    return {
+        "target_alpha": target_alpha,
+        "statistic": attacked.statistic,
+        "attack": attacked.attack,
+        "bases": counts_files.rows(attacked.counts(target_alpha)),
+        "warnings": attacked.warnings(target_alpha),
+    }

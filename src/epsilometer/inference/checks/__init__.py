@@ -1,0 +1,1 @@
+"""Questions about a posterior: what it rests on, and whether its model holds."""

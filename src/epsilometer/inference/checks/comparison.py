@@ -1,0 +1,416 @@
+"""The same counts under other assumptions: which of them the counts speak for, and what epsilon becomes.
+
+The evidence of a model is the probability that it gave the counts before they were seen, averaged over
+its priors.  The ratio of two evidences is a Bayes factor.  It compares assumptions with each other and
+says nothing of whether any of them is right: that is what the predictive check is for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
+from epsilometer.inference.checks.warnings import bases_at_ends
+from epsilometer.inference.exact.engine import estimate_on, estimate_quickly, make_surface
+from epsilometer.inference.exact.surface import Surface
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import (
+    Dependence,
+    IndependentRows,
+    NormalScatter,
+    PooledGroups,
+    ScatteredMembers,
+    UniformScatter,
+)
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import LIKELIHOODS, Likelihood
+from epsilometer.model.priors import Beta, Fixed
+
+STRENGTHS = (0.0, 0.5, 0.9, 1.0)
+"""Values at which the strength is held for comparison."""
+
+CHECK_SEED = 1
+"""The predictive check of one model on the same counts is always the same."""
+
+NARROWEST = 0.5
+"""Counts, from a normal of this standard deviation: its density at whole numbers adds up to 1 within
+1.5 %, and no longer below."""
+
+SCALE = ((1.0, "hardly any"), (3.0, "positive"), (5.0, "strong"), (math.inf, "very strong"))
+"""Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who count in 2 log B; below
+the first step they call evidence "not worth more than a bare mention"."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assumption:
+    """The counts under one model.
+
+    Attributes
+    ----------
+    label
+        What is assumed, in a few words.
+    own
+        Whether it is the model that the others are compared with.
+    posterior
+        What the exact engine found; None if it is not available.
+    log_evidence, log_bayes_factor
+        The log evidence, and how much it is above that of the own model; None where not available,
+        the factor also where the two are not comparable.
+    probability
+        Of the model, if the comparable ones were equally likely before.
+    smallest_p_value
+        The least of the predictive check's p-values.
+    comparable
+        Whether its evidence can be set beside that of the own model.
+    reason
+        Why it is not available or not comparable, or what to mind; empty otherwise.
+    """
+
+    label: str
+    model: AuditModel
+    own: bool
+    posterior: Posterior | None
+    log_evidence: float | None
+    log_bayes_factor: float | None
+    probability: float | None
+    smallest_p_value: float | None
+    comparable: bool
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The Bayes factor in words: how strong the evidence is, and for which side."""
+        if self.own:
+            return "the model used"
+        if self.log_bayes_factor is None:
+            return "not comparable" if self.posterior is not None else "not available"
+        return evidence_in_words(self.log_bayes_factor)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelComparison:
+    """Assumptions beside each other; the own model comes first."""
+
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def own(self) -> Assumption:
+        """The model that the others are compared with."""
+        return self.assumptions[0]
+
+    @property
+    def best(self) -> Assumption:
+        """The comparable model with the largest evidence."""
+        known = [each for each in self.assumptions if each.log_bayes_factor is not None]
+        return max(known, key=lambda each: each.log_bayes_factor or 0.0) if known else self.own
+
+    def sentences(self) -> list[str]:
+        """What to make of it, never more than it says."""
+        best, found = self.best, []
+        if best.own or not (best.log_bayes_factor or 0.0) > SCALE[0][0]:
+            found.append(
+                "None of the other assumptions has notably more evidence than the one used."
+            )
+        else:
+            found.append(
+                f"The counts speak most for: {best.label} (log Bayes factor "
+                f"{best.log_bayes_factor:.1f} against the model used; {best.words})."
+            )
+        medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
+        if len(medians) > 1:
+            found.append(
+                f"Under these assumptions the median of epsilon goes from {min(medians):.2f} to "
+                f"{max(medians):.2f}."
+            )
+        if best.smallest_p_value is not None and best.smallest_p_value < SURPRISING:
+            found.append(
+                f"The best of several need not be good: {best.label}, too, would hardly make counts "
+                f"like these (p-value {best.smallest_p_value:.3f} of the predictive check)."
+            )
+        found.append(
+            "Evidences depend on the priors, and words for them are those of Kass and Raftery (1995). "
+            "A fixed strength that fits better is no licence to assume it."
+        )
+        return found
+
+
+def evidence_in_words(log_bayes_factor: float) -> str:
+    """How strong a Bayes factor is, and for which side, on the scale of Kass and Raftery (1995).
+
+    Examples
+    --------
+    >>> evidence_in_words(3.5), evidence_in_words(-0.2)
+    ('strong, for it', 'hardly any, against it')
+    """
+    size = next(word for limit, word in SCALE if abs(log_bayes_factor) <= limit)
+    return f"{size}, {'for' if log_bayes_factor > 0 else 'against'} it"
+
+
+def compare_models(
+    subject: Posterior | AttackCounts,
+    models: Mapping[str, AuditModel] | None = None,
+    *,
+    quick: bool = False,
+    report: Callable[[str], None] | None = None,
+) -> ModelComparison:
+    """Estimate from the same counts under several models and compare their evidences.
+
+    Parameters
+    ----------
+    subject
+        A posterior, whose model is the one that others are compared with; or counts, with models.
+    models
+        What to compare, by label; for counts the first is the one that others are compared with.
+        Unless given: the other likelihood, and the strength free or held at 0, 0.5, 0.9 and 1; for
+        groups, other ways of depending too.
+    quick
+        Solve correlated models at one level of resolution only, which leaves their log evidences wrong
+        by a few tenths and says nothing of their accuracy.
+    report
+        Called with a line of text now and then, for a progress display.
+
+    Returns
+    -------
+    ModelComparison
+        Evidences come from the exact engine, whichever made the posterior.
+
+    Notes
+    -----
+    Binomial evidence is a probability of whole counts, correlated evidence a density at whole counts.
+    At unit spacing the two compare, unless most bases have counts of 0 or N, where that density has no
+    bound, or counts that spread less than half a count.  Pooled groups have an evidence of sums, which
+    compares with nothing else.
+
+    Examples
+    --------
+    >>> counts = AttackCounts(
+    ...     false_positives=[10, 45], trials_h0=100, false_negatives=[20, 50], trials_h1=100
+    ... )
+    >>> models = {"free": AuditModel(delta=0.01)}
+    >>> models["held"] = AuditModel(delta=0.01, strength=Fixed(value=0.9))
+    >>> [each.words for each in compare_models(counts, models).assumptions]
+    ['the model used', 'very strong, against it']
+    """
+    say = report or (lambda _: None)
+    if isinstance(subject, Posterior):
+        counts, own = subject.counts, subject.model
+        named = {label_of(own, counts): own}
+        named |= dict(models) if models is not None else alternatives(own, counts)
+        # Chains have no evidence; the exact engine runs for their model as for the others.
+        known = {label_of(own, counts): subject} if subject.log_evidence is not None else {}
+    else:
+        counts, known = subject, {}
+        named = dict(models or {})
+        if not isinstance(subject, AttackCounts) or not named:
+            raise InputError("expected a posterior, or counts and the models to compare.")
+    engine = _Engine(counts=counts, quick=quick, report=report)
+    labels = list(named)
+    found: list[Assumption] = []
+    for label in labels:
+        say(label)
+        model = named[label]
+        if not isinstance(model, AuditModel):
+            raise InputError(f"expected an AuditModel for {label!r}, got {type(model).__name__}.")
+        posterior: Posterior | None = known.get(label)
+        reason = ""
+        if posterior is None:
+            try:
+                posterior = engine.estimate(model)
+            except (InputError, ContradictionError) as error:
+                if label == labels[0]:
+                    raise
+                reason = str(error)
+        own_row = found[0] if found else None
+        found.append(_assumption(label, model, posterior, own_row, reason, quick=quick))
+    return ModelComparison(assumptions=_with_probabilities(found))
+
+
+class _Engine:
+    """The exact engine for many models of the same counts: those of one likelihood share a surface."""
+
+    def __init__(
+        self, *, counts: AttackCounts, quick: bool, report: Callable[[str], None] | None
+    ) -> None:
+        self._counts, self._quick, self._report = counts, quick, report
+        self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
+
+    def estimate(self, model: AuditModel) -> GridPosterior:
+        """The posterior under a model, with its evidence."""
+        counts = self._counts
+        grouped = model.scatters(counts)
+        key = model.likelihood, model.dependence if grouped else None, model.delta
+        if key not in self._surfaces:
+            self._surfaces[key] = make_surface(counts, model)
+        surface = self._surfaces[key]
+        if self._quick and model.likelihood.parameters and not grouped:
+            return estimate_quickly(counts, model, surface)
+        found = estimate_on(surface, counts, model, report=self._report)
+        if found.surface is not None:
+            self._surfaces[key] = found.surface.first()
+        return found
+
+
+def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]:
+    """What a model is compared with unless told otherwise, by label."""
+    found = []
+    for kind in LIKELIHOODS.values():
+        if kind().name == own.likelihood.name:
+            continue
+        try:
+            kind().check(counts)
+        except InputError:
+            continue
+        found.append(replace(own, likelihood=kind()))
+    if own.strength.fixed_value is not None:
+        found.append(replace(own, strength=Beta()))
+    found += [replace(own, strength=Fixed(value=value)) for value in STRENGTHS]
+    if counts.dependent:
+        found += [
+            replace(own, dependence=dependence)
+            for dependence in (
+                IndependentRows(),
+                ScatteredMembers(scatter=NormalScatter()),
+                ScatteredMembers(scatter=UniformScatter()),
+                PooledGroups(),
+            )
+        ]
+    return {label_of(model, counts): model for model in found if model != own}
+
+
+def label_of(model: AuditModel, counts: AttackCounts) -> str:
+    """A model in a few words: likelihood, strength and, for groups, how they depend."""
+    held = model.strength.fixed_value
+    parts = [model.likelihood.name]
+    parts.append("strength free" if held is None else f"strength {held:g}")
+    if counts.dependent:
+        parts.append(model.dependence.label)
+    return ", ".join(parts)
+
+
+def _assumption(
+    label: str,
+    model: AuditModel,
+    posterior: Posterior | None,
+    own: Assumption | None,
+    reason: str,
+    *,
+    quick: bool,
+) -> Assumption:
+    if posterior is None:
+        return Assumption(
+            label=label,
+            model=model,
+            own=False,
+            posterior=None,
+            log_evidence=None,
+            log_bayes_factor=None,
+            probability=None,
+            smallest_p_value=None,
+            comparable=False,
+            reason=reason,
+        )
+    why_not = "" if own is None else _not_comparable(own, model, posterior)
+    unfinished = quick and bool(model.likelihood.parameters)
+    if not posterior.trustworthy and not unfinished:
+        reason = "the exact engine did not reach its accuracy"
+    factor = 0.0
+    if own is not None:
+        assert own.log_evidence is not None
+        assert posterior.log_evidence is not None
+        factor = posterior.log_evidence - own.log_evidence
+    check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
+    return Assumption(
+        label=label,
+        model=model,
+        own=own is None,
+        posterior=posterior,
+        log_evidence=posterior.log_evidence,
+        log_bayes_factor=None if why_not else factor,
+        probability=None,
+        smallest_p_value=min(item.p_value for item in check.statistics),
+        comparable=not why_not,
+        reason=why_not or reason,
+    )
+
+
+def _not_comparable(own: Assumption, model: AuditModel, posterior: Posterior) -> str:
+    """Why the evidence of a model is about something else than that of the own one; or nothing."""
+    counts = posterior.counts
+    models = (own.model, model)
+    pooled = [counts.dependent and each.dependence.sums_only for each in models]
+    if pooled[0] != pooled[1]:
+        return "the evidence of pooled groups is of their sums, not of their members"
+    bounded = [each.likelihood.bounded for each in models]
+    if bounded[0] == bounded[1]:
+        return ""
+    normal = own.posterior if bounded[1] else posterior
+    assert normal is not None
+    if 2 * bases_at_ends(counts) > len(counts):
+        return (
+            "most bases have a count of 0 or of all trials, where the density of the correlated "
+            "likelihood has no bound"
+        )
+    if 2 * _narrow_bases(normal) > len(counts):
+        return "most bases have counts that spread less than half a count"
+    return ""
+
+
+def _narrow_bases(posterior: Posterior) -> int:
+    """Bases of which a count is expected to spread by less than half a count."""
+    counts, tau = posterior.counts, posterior.mean("within_correlation")
+    narrow = np.zeros(len(counts), dtype=bool)
+    for errors, trials in (
+        (counts.false_positives, counts.trials_h0),
+        (counts.false_negatives, counts.trials_h1),
+    ):
+        rate = (errors + 0.5) / (trials + 1)
+        variance = trials * rate * (1 - rate) * np.maximum(1 + (trials - 1) * tau, 0.0)
+        narrow |= variance < NARROWEST**2
+    return int(narrow.sum())
+
+
+def _with_probabilities(assumptions: list[Assumption]) -> tuple[Assumption, ...]:
+    """The probabilities of the comparable models, equally likely before."""
+    factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
+    total = float(np.logaddexp.reduce(factors))
+    return tuple(
+        each
+        if each.log_bayes_factor is None
+        else replace(each, probability=math.exp(each.log_bayes_factor - total))
+        for each in assumptions
+    )
+
+
+def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, object]]:
+    """Plain values for JSON, one object an assumption."""
+    level = _validate.level(level)
+    rows: list[dict[str, object]] = []
+    for each in comparison.assumptions:
+        row: dict[str, object] = {
+            "assumption": each.label,
+            "used": each.own,
+            "log_evidence": each.log_evidence,
+            "log_bayes_factor": each.log_bayes_factor,
+            "probability": each.probability,
+            "in_words": each.words,
+            "smallest_p_value": each.smallest_p_value,
+            "comparable": each.comparable,
+            "reason": each.reason,
+            "epsilon": None,
+        }
+        if each.posterior is not None:
+            row["epsilon"] = {
+                "median": each.posterior.median("epsilon"),
+                "interval": list(each.posterior.credible_interval("epsilon", level)),
+                "level": level,
+            }
+        rows.append(row)
+    return rows

@@ -1,0 +1,129 @@
+"""What more data would settle an inconclusive verdict: the same rates, more often seen.
+
+A forecast, not a promise: it takes the error rates seen so far to be those that would be seen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.inference.exact.engine import estimate_exact
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.verdict import Outcome, Verdict
+from epsilometer.model.counts import AttackCounts
+
+FACTORS = (2, 4, 10)
+"""How many times as much data is tried."""
+
+MOST_DISTINCT = {True: 1000, False: 60}
+"""Distinct counts, of a bounded likelihood or not, up to which trying takes seconds and not minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoreData:
+    """What one way of adding data would come to.
+
+    Attributes
+    ----------
+    factor
+        The smallest factor tried that would settle the question; None if none would.
+    outcome, probability_above
+        The verdict at that factor, or at the largest one tried.
+    largest_factor
+        The largest factor tried.
+    """
+
+    factor: int | None
+    outcome: Outcome
+    probability_above: float
+    largest_factor: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """More challenges on each base, or more bases; None where it was not worked out."""
+
+    challenges: MoreData | None
+    bases: MoreData | None
+
+
+def look_ahead(
+    posterior: Posterior, verdict: Verdict, *, report: Callable[[str], None] | None = None
+) -> Outlook:
+    """Find out what more data would settle, by estimating from multiplied counts.
+
+    The exact engine is used, whichever made the posterior.  Nothing is worked out for more distinct
+    counts than `MOST_DISTINCT`, where it would take minutes.
+    """
+    counts = posterior.counts
+    if posterior.model.scatters(counts):
+        return Outlook(challenges=None, bases=None)  # groups take the engine too long to try
+    if len(counts.distinct()[0]) > MOST_DISTINCT[posterior.model.likelihood.bounded]:
+        return Outlook(challenges=None, bases=None)
+    return Outlook(
+        challenges=_more(posterior, verdict, with_more_challenges, report),
+        bases=_more(posterior, verdict, with_more_bases, report),
+    )
+
+
+def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:
+    """The same error rates from ``factor`` times as many challenges."""
+    return AttackCounts(
+        false_positives=factor * counts.false_positives,
+        trials_h0=factor * counts.trials_h0,
+        false_negatives=factor * counts.false_negatives,
+        trials_h1=factor * counts.trials_h1,
+        names=counts.names,
+        groups=counts.groups or None,
+    )
+
+
+def with_more_bases(counts: AttackCounts, factor: int) -> AttackCounts:
+    """Every base ``factor`` times."""
+    return AttackCounts(
+        false_positives=np.tile(counts.false_positives, factor),
+        trials_h0=np.tile(counts.trials_h0, factor),
+        false_negatives=np.tile(counts.false_negatives, factor),
+        trials_h1=np.tile(counts.trials_h1, factor),
+    )
+
+
+def _more(
+    posterior: Posterior,
+    verdict: Verdict,
+    grow: Callable[[AttackCounts, int], AttackCounts],
+    report: Callable[[str], None] | None,
+) -> MoreData | None:
+    """Try the largest factor first: if that does not settle it, a smaller one would not either."""
+    found: MoreData | None = None
+    for factor in sorted(FACTORS, reverse=True):
+        if report:
+            report(f"what {factor} times as much data would settle")
+        try:
+            grown = grow(posterior.counts, factor)
+        except InputError:
+            continue  # more trials than can be counted exactly
+        try:
+            ahead = estimate_exact(grown, posterior.model)
+        except ContradictionError:
+            return found
+        if not ahead.trustworthy:
+            return found
+        above = ahead.probability_above("epsilon", verdict.claim)
+        outcome = verdict.thresholds.outcome(above)
+        settled = outcome is not Outcome.INCONCLUSIVE
+        if settled or found is None:
+            largest = factor if found is None else found.largest_factor
+            found = MoreData(
+                factor=factor if settled else None,
+                outcome=outcome,
+                probability_above=above,
+                largest_factor=largest,
+            )
+        if not settled:
+            break
+    return found

@@ -1,0 +1,347 @@
+"""Posterior predictive checks: whether the model, as fitted, makes counts like those observed.
+
+New attacks are drawn from the posterior: parameters first, then error rates uniform on the ring
+that they leave, then counts of as many trials as were made.  Where what was observed lies far
+outside of what new attacks show, the model does not describe these attacks, and its epsilon should
+not be quoted without saying so.  The check judges the model, not the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.dependence import NormalScatter, sample_members
+from epsilometer.model.ring_sampling import sample_rings
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SURPRISING = 0.01
+"""A p-value below this is worth a warning.  With seven statistics, uniform p-values would flag at
+most one sound set of counts in fourteen; these flag fewer, as the posterior has seen the counts."""
+
+FEWEST_REPLICATES = 200
+"""The least p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising."""
+
+CHUNK = 100_000
+"""Attacks drawn at the same time: a dozen arrays of this size stay below 20 MB."""
+
+KEPT = 4_000_000
+"""Sorted values kept of each quantity, 32 MB: all of them for 2,000 replicates of 2,000 bases."""
+
+ROUNDING = 1e-12
+"""Values closer than this are ties: the same rates added up in another order differ by rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedStatistic:
+    """One number that sums up all counts: as observed, and as new attacks would have it.
+
+    Parameters
+    ----------
+    name
+        What it is, in words.
+    observed
+        Its value in the counts.
+    low, high
+        The central interval of its values in the replicates.
+    p_value
+        Twice the share of replicates on that side of the observed value where there are fewer,
+        ties half on either side and the observed value itself counted in: from
+        2 / (replicates + 1) to 1.  Small means that the model hardly makes such counts.
+    """
+
+    name: str
+    observed: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def surprising(self) -> bool:
+        """Whether the p-value is below 0.01."""
+        return self.p_value < SURPRISING
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SortedQuantity:
+    """A rate of each base, from the smallest to the largest, beside those of new attacks.
+
+    Parameters
+    ----------
+    name
+        "false-positive rate", "false-negative rate" or "advantage".
+    order
+        Which base each observed value belongs to.
+    observed
+        The observed values in increasing order.
+    low, middle, high
+        For each rank, the interval and the median of the values of that rank in the replicates.
+        The intervals hold for one rank at a time, not for all of them together.
+    """
+
+    name: str
+    order: IntArray
+    observed: FloatArray
+    low: FloatArray
+    middle: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PredictiveCheck:
+    """What new attacks would show, beside what was observed.
+
+    Parameters
+    ----------
+    level
+        Probability of the intervals.
+    replicates
+        How many sets of new attacks were drawn.
+    statistics
+        Numbers that sum up all counts.
+    quantities
+        The rates of the bases in order of size.
+    """
+
+    level: float
+    replicates: int
+    statistics: tuple[CheckedStatistic, ...]
+    quantities: tuple[SortedQuantity, ...]
+
+
+def check_predictions(
+    posterior: Posterior,
+    *,
+    rng: np.random.Generator,
+    replicates: int = 2000,
+    level: float = 0.9,
+) -> PredictiveCheck:
+    """Draw counts of new attacks from the posterior and set them beside the observed ones.
+
+    A replicate is a draw of (epsilon, strength[, tau, rho]) from the posterior, for each base error
+    rates uniform on the ring R_s(epsilon, delta), and counts in as many trials as the base had.
+    Members of a group scatter around rates that are drawn so.
+    Binomial counts are drawn as such.  Under :class:`CorrelatedNormal` a base's two counts are
+    drawn from the bivariate normal of the paper's equation (8), rounded to whole numbers and cut to
+    0..N: the density that was fitted does neither, so few trials, or rates near 0 or 1, make the
+    predictions rough.
+
+    The model does not tell an attack from its mirror image, so every attack, observed or new, that
+    is worse than guessing (rates adding to more than 1) is reflected, (a, b) -> (1 - a, 1 - b).
+
+    Parameters
+    ----------
+    posterior
+        By any engine; whether it can be trusted is not checked here.
+    rng
+        The only source of chance: equal generators, equal results.
+    replicates
+        Sets of new attacks, at least 200.  With more than 2,000 bases the intervals of the sorted
+        values rest on the first ones only, on 4,000,000 attacks but at least 200 replicates.
+    level
+        Probability of the intervals, in (0, 1).
+
+    Notes
+    -----
+    The posterior was fitted to the same counts, so p-values are conservative: small ones are rarer
+    than they would be for attacks that were left out.  A check without surprise is no proof.
+
+    Examples
+    --------
+    >>> from epsilometer.inference.estimate import estimate
+    >>> from epsilometer.model.joint import AuditModel
+    >>> counts = AttackCounts(
+    ...     false_positives=[400] * 12, trials_h0=1000, false_negatives=[300] * 12, trials_h1=1000
+    ... )
+    >>> posterior = estimate(counts, AuditModel(delta=0.01))
+    >>> check = check_predictions(posterior, rng=np.random.default_rng(1), replicates=400)
+    >>> check.statistics[1].name, check.statistics[1].surprising
+    ('standard deviation of false-positive rates', True)
+    """
+    replicates = _validate.whole_number("replicates", replicates, least=FEWEST_REPLICATES)
+    level = _validate.level(level)
+    counts = posterior.counts
+    bases = len(counts)
+    kept = min(replicates, max(KEPT // bases, FEWEST_REPLICATES))
+    seen = _Attacks.of_counts(
+        counts, counts.false_positives[np.newaxis], counts.false_negatives[np.newaxis]
+    )
+    observed = {name: float(values[0]) for name, values in seen.statistics().items()}
+    drawn = {name: np.empty(replicates) for name in observed}
+    ranked = {name: np.empty((kept, bases)) for name in seen.quantities()}
+    done = 0
+    for attacks in _new_attacks(posterior, replicates, rng):
+        rows = slice(done, done + len(attacks.advantage))
+        for name, values in attacks.statistics().items():
+            drawn[name][rows] = values
+        if done < kept:
+            for name, values in attacks.quantities().items():
+                ranked[name][rows] = np.sort(values[: kept - done], axis=1)
+        done = rows.stop
+    ends = [0.5 - level / 2, 0.5 + level / 2]
+    return PredictiveCheck(
+        level=level,
+        replicates=replicates,
+        statistics=tuple(
+            CheckedStatistic(
+                name=name,
+                observed=value,
+                low=float(np.quantile(drawn[name], ends[0])),
+                high=float(np.quantile(drawn[name], ends[1])),
+                p_value=two_sided_p_value(value, drawn[name]),
+            )
+            for name, value in observed.items()
+        ),
+        quantities=tuple(
+            _sorted_quantity(name, values[0], ranked[name], ends)
+            for name, values in seen.quantities().items()
+        ),
+    )
+
+
+def two_sided_p_value(observed: float, replicates: FloatArray) -> float:
+    """Twice the smaller tail of the replicates at the observed value, which counts as one of them.
+
+    With L replicates below, G above and E ties it is min(1, 2 (1 + min(L, G) + E / 2) / (R + 1)):
+    without ties exactly uniform on its values if the observed value is drawn like the R replicates.
+
+    Examples
+    --------
+    >>> two_sided_p_value(5.0, np.arange(9.0)), two_sided_p_value(9.5, np.arange(9.0))
+    (0.9, 0.2)
+    """
+    below = np.count_nonzero(replicates < observed - ROUNDING)
+    above = np.count_nonzero(replicates > observed + ROUNDING)
+    ties = len(replicates) - below - above
+    return float(min(1.0, (2 + 2 * min(below, above) + ties) / (len(replicates) + 1)))
+
+
+def fold(
+    false_positive_rates: FloatArray, false_negative_rates: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Reflect attacks that are worse than guessing: (a, b) -> (1 - a, 1 - b) where a + b > 1.
+
+    Examples
+    --------
+    >>> alpha, beta = fold(np.array([0.75, 0.25]), np.array([0.5, 0.5]))
+    >>> alpha.tolist(), beta.tolist()
+    ([0.25, 0.25], [0.5, 0.5])
+    """
+    worse = false_positive_rates + false_negative_rates > 1
+    return (
+        np.where(worse, 1 - false_positive_rates, false_positive_rates),
+        np.where(worse, 1 - false_negative_rates, false_negative_rates),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Attacks:
+    """Folded rates of shape (replicate, base), and the share of counts at an end, by replicate."""
+
+    false_positive_rates: FloatArray
+    false_negative_rates: FloatArray
+    advantage: FloatArray
+    share_at_ends: FloatArray
+
+    @classmethod
+    def of_counts(
+        cls, counts: AttackCounts, false_positives: IntArray, false_negatives: IntArray
+    ) -> _Attacks:
+        """From counts in the trials of ``counts``; the last axis is the base."""
+        x, y = false_positives, false_negatives
+        at_ends = (x == 0).sum(axis=1) + (x == counts.trials_h0).sum(axis=1)
+        at_ends += (y == 0).sum(axis=1) + (y == counts.trials_h1).sum(axis=1)
+        alpha, beta = fold(x / counts.trials_h0, y / counts.trials_h1)
+        return cls(
+            false_positive_rates=alpha,
+            false_negative_rates=beta,
+            advantage=np.abs(1 - alpha - beta),
+            share_at_ends=at_ends / (2 * len(counts)),
+        )
+
+    def quantities(self) -> dict[str, FloatArray]:
+        """What is compared in order of size."""
+        return {
+            "false-positive rate": self.false_positive_rates,
+            "false-negative rate": self.false_negative_rates,
+            "advantage": self.advantage,
+        }
+
+    def statistics(self) -> dict[str, FloatArray]:
+        """One value a replicate for each statistic; no standard deviations of a single base."""
+        values = {}
+        for name, rates in (
+            ("false-positive rate", self.false_positive_rates),
+            ("false-negative rate", self.false_negative_rates),
+        ):
+            values[f"mean {name}"] = rates.mean(axis=1)
+            if rates.shape[1] > 1:
+                values[f"standard deviation of {name}s"] = rates.std(axis=1, ddof=1)
+        values["mean advantage"] = self.advantage.mean(axis=1)
+        values["largest advantage"] = self.advantage.max(axis=1)
+        values["share of counts that are 0 or all trials"] = self.share_at_ends
+        return values
+
+
+def _new_attacks(
+    posterior: Posterior, replicates: int, rng: np.random.Generator
+) -> Iterator[_Attacks]:
+    """Yield the replicates in chunks of bounded size."""
+    counts, model = posterior.counts, posterior.model
+    parameters = posterior.draws(replicates, rng=rng)
+    for name, value in model.fixed_values(counts).items():
+        parameters[name] = np.full(replicates, value)
+    rows = max(1, CHUNK // len(counts))
+    for start in range(0, replicates, rows):
+        part = {name: draws[start : start + rows, None] for name, draws in parameters.items()}
+        alpha, beta = _new_rates(posterior, part, rng)
+        x, y = model.likelihood.sample_counts(counts, alpha, beta, part, rng=rng)
+        yield _Attacks.of_counts(counts, x, y)
+
+
+def _new_rates(
+    posterior: Posterior, part: dict[str, FloatArray], rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Error rates of new attacks, (replicate, base): of every group an average, and its members."""
+    counts, model = posterior.counts, posterior.model
+    groups = counts.members if model.scatters(counts) else None
+    shape = (len(part["epsilon"]), len(counts if groups is None else groups))
+    alpha, beta = sample_rings(part["epsilon"], model.delta, part["strength"], size=shape, rng=rng)
+    if groups is None:
+        return alpha, beta
+    dependence = model.dependence
+    # Pooled groups know the moments of the scatter only; normal scatter has them.
+    scatter = dependence.scatter or NormalScatter()
+    own = np.empty(len(counts), dtype=np.int64)
+    alone = np.zeros(len(counts), dtype=bool)
+    for number, rows in enumerate(groups):
+        own[rows] = number
+        alone[rows] = len(rows) == 1
+    return sample_members(
+        scatter,
+        alpha[:, own],
+        beta[:, own],
+        np.where(alone, 0.0, part["spread"]),
+        part["epsilon"],
+        model.delta,
+        rng=rng,
+    )
+
+
+def _sorted_quantity(
+    name: str, observed: FloatArray, ranked: FloatArray, ends: list[float]
+) -> SortedQuantity:
+    """Observed values in order, and for each rank the quantiles over the replicates."""
+    order = np.argsort(observed, kind="stable").astype(np.int64)
+    low, middle, high = np.quantile(ranked, [ends[0], 0.5, ends[1]], axis=0, overwrite_input=True)
+    return SortedQuantity(
+        name=name, order=order, observed=observed[order], low=low, middle=middle, high=high
+    )

@@ -1,0 +1,60 @@
+"""How far the answer is the prior's: the posterior of epsilon under a narrower and a wider prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
+from epsilometer.inference.exact.panels import PanelDensity
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.joint import AuditModel
+
+FACTORS = (0.5, 2.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OtherPrior:
+    """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
+
+    factor: float
+    model: AuditModel
+    epsilon: PanelDensity
+
+    def credible_interval(self, level: float) -> tuple[float, float]:
+        """The central interval of epsilon."""
+        level = _validate.level(level)
+        low, high = self.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
+        return float(low), float(high)
+
+
+def prior_sensitivity(
+    posterior: Posterior,
+    *,
+    factors: Sequence[float] = FACTORS,
+    report: Callable[[str], None] | None = None,
+) -> tuple[OtherPrior, ...]:
+    """Return epsilon's posterior under priors whose scale is multiplied by each factor.
+
+    The exact engine integrates the same surface with the other prior, whichever made the posterior.
+
+    Raises
+    ------
+    InputError
+        If the model holds epsilon fixed.
+    """
+    model, counts = posterior.model, posterior.counts
+    if model.epsilon.fixed_value is not None:
+        raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
+    exact = exact_form(posterior, report=report)
+    surface = surface_of(exact).first()
+    found = []
+    for factor in factors:
+        if report:
+            report(f"prior scale x {factor:g}")
+        other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
+        density = estimate_on(surface, counts, other, exact.settings).marginals["epsilon"]
+        found.append(OtherPrior(factor=factor, model=other, epsilon=density))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The exact engine: the posterior by deterministic quadrature."""

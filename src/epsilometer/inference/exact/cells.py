@@ -1,0 +1,25 @@
+"""The joint posterior as weighted nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """Nodes of (epsilon, strength) that carry the posterior, for drawing and for reweighting.
+
+    ``row`` numbers the epsilons; within a row strengths increase.  ``log_nuisance`` is the log
+    likelihood at the nuisance nodes, up to a constant per cell, empty without nuisance parameters.
+    """
+
+    epsilon: FloatArray
+    row: NDArray[np.int64]
+    strength: FloatArray
+    mass: FloatArray
+    log_nuisance: FloatArray

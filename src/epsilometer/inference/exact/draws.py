@@ -1,0 +1,153 @@
+"""Joint draws from a posterior by quadrature.
+
+The quadrature nodes carry the joint posterior; drawing them as they are would repeat the same few
+values, so every coordinate is inverted continuously between the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer import _validate
+from epsilometer.inference.exact.cells import Cells
+from epsilometer.inference.exact.nuisance import NuisanceGrid
+from epsilometer.inference.exact.panels import PanelDensity, invert, table
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+POOLED_POINTS = 4000
+"""Strengths at which the rows' distribution functions are added up."""
+
+
+class _Posterior(Protocol):
+    """What is drawn from."""
+
+    counts: AttackCounts
+    model: AuditModel
+    marginals: dict[str, PanelDensity]
+    cells: Cells
+    nuisance: NuisanceGrid
+
+    @property
+    def parameters(self) -> tuple[str, ...]: ...
+
+
+def draw(posterior: _Posterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+    """Draw all estimated parameters jointly, ``size`` times, independently.
+
+    epsilon comes from its marginal; the strength from the conditional at one of the two
+    neighbouring rows of the grid, the nearer the likelier; (tau, r) from the likelihood in the cell
+    so found.  Fixed parameters are left out.
+    """
+    size = _validate.whole_number("size", size, least=0)
+    cells = posterior.cells
+    drawn: dict[str, FloatArray] = {}
+    rows, row_of_cell = np.unique(cells.row, return_inverse=True)
+    if "epsilon" in posterior.parameters:
+        drawn["epsilon"] = invert(posterior.marginals["epsilon"], rng.random(size))
+        row = _neighbour(cells.epsilon[rows], drawn["epsilon"], rng.random(size))
+    else:
+        row = np.zeros(size, dtype=np.int64)
+    first = np.searchsorted(row_of_cell, np.arange(len(rows) + 1)).astype(np.int64)
+    conditionals = [
+        _Conditional.of_row(cells.strength[start:end], cells.mass[start:end])
+        for start, end in pairwise(first)
+    ]
+    strength, cell = _strength(conditionals, first, row, rng.random(size))
+    if "strength" in posterior.parameters:
+        drawn["strength"] = _corrected(posterior, conditionals, strength)
+    return drawn | posterior.nuisance.draw(
+        posterior.model, posterior.counts, posterior.marginals, cells, cell, rng
+    )
+
+
+def _neighbour(nodes: FloatArray, value: FloatArray, uniform: FloatArray) -> IntArray:
+    """The index of one of the two nodes around each value, with linear probability."""
+    if len(nodes) == 1:
+        return np.zeros(len(value), dtype=np.int64)
+    left = np.clip(np.searchsorted(nodes, value) - 1, 0, len(nodes) - 2)
+    share = (value - nodes[left]) / (nodes[left + 1] - nodes[left])
+    return np.asarray(left + (uniform < share), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Conditional:
+    """The distribution of the strength in one row: its cumulative mass, linear between points.
+
+    The cumulative mass at a Gauss node is what lies before it and half its own, which is nearly so;
+    :func:`_corrected` makes up for it.
+    """
+
+    points: FloatArray
+    cumulative: FloatArray
+    after: FloatArray
+
+    @classmethod
+    def of_row(cls, nodes: FloatArray, mass: FloatArray) -> _Conditional:
+        mass = mass / mass.sum()
+        after = np.cumsum(mass)
+        if len(nodes) == 1:
+            return cls(points=nodes, cumulative=np.ones(1), after=after)
+        low = max(0.0, nodes[0] - 0.5 * (nodes[1] - nodes[0]))
+        high = min(1.0, nodes[-1] + 0.5 * (nodes[-1] - nodes[-2]))
+        return cls(
+            points=np.concatenate([[low], nodes, [high]]),
+            cumulative=np.concatenate([[0.0], after - 0.5 * mass, [1.0]]),
+            after=after,
+        )
+
+
+def _strength(
+    rows: Sequence[_Conditional], first: IntArray, row: IntArray, uniform: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """For each row drawn, a strength from its conditional and the cell that it falls in."""
+    strength = np.empty(len(row))
+    cell = np.empty(len(row), dtype=np.int64)
+    order = np.argsort(row, kind="stable")
+    bounds = np.searchsorted(row[order], np.arange(len(rows) + 1))
+    for index in np.unique(row):
+        mine = order[bounds[index] : bounds[index + 1]]
+        conditional = rows[index]
+        strength[mine] = np.interp(uniform[mine], conditional.cumulative, conditional.points)
+        inside = np.searchsorted(conditional.after, uniform[mine])
+        cell[mine] = first[index] + np.minimum(inside, len(conditional.after) - 1)
+    return strength, cell
+
+
+def _corrected(
+    posterior: _Posterior, rows: Sequence[_Conditional], strength: FloatArray
+) -> FloatArray:
+    """Move the strengths, in order, so that their marginal is the posterior's own.
+
+    Linear interpolation distorts every row a little, and every row alike; the exact marginal is
+    known, so the common part of the distortion is undone.
+    """
+    if "epsilon" in posterior.parameters:
+        epsilon = posterior.cells.epsilon[np.unique(posterior.cells.row)]
+        points, cumulative = table(posterior.marginals["epsilon"])
+        mass, middle = np.diff(cumulative), 0.5 * (points[1:] + points[:-1])
+        hats = np.arange(len(epsilon))
+        share = np.interp(middle, epsilon, hats)
+        left = np.minimum(share.astype(np.int64), max(len(epsilon) - 2, 0))
+        near, far = mass * (1 - (share - left)), mass * (share - left)
+        weight = np.bincount(left, near, minlength=len(epsilon)).astype(np.float64)
+        if len(epsilon) > 1:
+            weight = weight + np.bincount(left + 1, far, minlength=len(epsilon))
+    else:
+        weight = np.ones(1)
+    pooled = np.unique(np.concatenate([row.points for row in rows]))
+    every = max(1, len(pooled) // POOLED_POINTS)
+    pooled = np.append(pooled[:-1:every], pooled[-1])
+    total: FloatArray = np.zeros(len(pooled))
+    for w, row in zip(weight / weight.sum(), rows, strict=True):
+        total += w * np.interp(pooled, row.points, row.cumulative)
+    return invert(posterior.marginals["strength"], np.interp(strength, pooled, total))

@@ -1,0 +1,215 @@
+"""The surface of groups of dependent attacks: likelihood of epsilon and strength at nodes of the spread.
+
+Groups of one are independent attacks (`surface.py`); the others come from `group_masses.py`.  The spread
+is a nuisance parameter on a grid of its own (`spread_grid.py`), refined from level to level where the
+posterior turns out to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.inference.exact.flux import thread_pool
+from epsilometer.inference.exact.group_masses import (
+    Density,
+    Group,
+    GroupAccuracy,
+    PooledGroup,
+    ScatteredGroup,
+)
+from epsilometer.inference.exact.integrate import Solution
+from epsilometer.inference.exact.kernels import Guess
+from epsilometer.inference.exact.resolution import Resolution
+from epsilometer.inference.exact.spread_grid import SpreadGrid, first_spread_grid, refined
+from epsilometer.inference.exact.surface import AttackSurface
+from epsilometer.model import region
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+FloatArray = NDArray[np.float64]
+
+STRONGEST = 1 - 1e-6
+"""A fixed strength of 1 is the limit of thin rings; this one is thin enough."""
+
+
+def _nodes(level: int) -> int:
+    """Nodes on a panel of the spread."""
+    return Resolution.number(level, planar=True).nuisance[0] - 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSurface:
+    """log p(counts | epsilon, strength, spread), all groups together.
+
+    The likelihood of a group's average depends on epsilon, since members are cut to R(epsilon, delta):
+    what was worked out for an epsilon is kept in ``known``.
+    """
+
+    counts: AttackCounts
+    model: AuditModel
+    deltas: tuple[float, ...]
+    nuisance: SpreadGrid
+    groups: tuple[Group, ...]
+    alone: AttackSurface | None
+    guess: Guess
+    known: dict[tuple[float, float], list[Density]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        counts: AttackCounts,
+        model: AuditModel,
+        *,
+        deltas: Sequence[float],
+        level: int,
+        grid: SpreadGrid | None = None,
+    ) -> GroupSurface:
+        """Tables of every group at the nodes of the spread, those of its prior unless given."""
+        prior = model.dependence.spread
+        assert prior is not None
+        planar = Resolution.number(level, planar=True).planar
+        # Cost goes with the cube of the points a side, accuracy with their square.
+        points = (planar.points + Resolution.number(0, planar=True).planar.points) // 2
+        if grid is None:
+            grid = first_spread_grid(prior, _nodes(level))
+        accuracy = GroupAccuracy(
+            # An average is known better than a member's rates, so fewer points do for it.
+            cells=3 * points // 2,
+            points=2 * points // 3,
+            reach=planar.reach,
+        )
+        groups: list[Group] = []
+        for rows in counts.members:
+            if len(rows) == 1:
+                continue
+            group, scatter = counts.take(rows), model.dependence.scatter
+            if scatter is None:
+                groups.append(PooledGroup(group, grid.spread, accuracy))
+            else:
+                groups.append(ScatteredGroup(group, scatter, grid.spread, accuracy))
+        single = np.array([int(rows[0]) for rows in counts.members if len(rows) == 1], np.intp)
+        alone = None
+        if len(single):
+            alone = AttackSurface.of(
+                counts.take(single), model.likelihood, deltas, level=max(level, 1)
+            )
+        # Only where panels begin is guessed from the pooled counts.
+        pooled = AttackSurface.of(counts.pooled(), model.likelihood, deltas)
+        return cls(
+            counts=counts,
+            model=model,
+            deltas=tuple(deltas),
+            nuisance=grid,
+            groups=tuple(groups),
+            alone=alone,
+            guess=pooled.guess,
+        )
+
+    @property
+    def method(self) -> str:
+        """How it comes by its answers, in a word."""
+        return "groups"
+
+    @property
+    def planar(self) -> bool:
+        """Masses are sums over cells of the plane of both rates."""
+        return True
+
+    @property
+    def smallest_epsilon(self) -> float:
+        """Every epsilon from 0 will do."""
+        return 0.0
+
+    @property
+    def depth(self) -> float:
+        """Sums over cells know no depth."""
+        return float("inf")
+
+    @property
+    def common_error(self) -> float:
+        """Levels share nothing."""
+        return 0.0
+
+    def finer(self, level: int, solution: Solution) -> GroupSurface:
+        """The same groups at a higher level, with the spread refined where it was found."""
+        prior = self.model.dependence.spread
+        assert prior is not None
+        found = solution.nuisance_probability()
+        grid = refined(self.nuisance, prior, found, _nodes(level))
+        return self.of(self.counts, self.model, deltas=self.deltas, level=level, grid=grid)
+
+    def reaching(self, end: float) -> GroupSurface:
+        """Only attacks without a group have tables that end."""
+        if self.alone is None or end <= self.alone.end:
+            return self
+        return replace(self, alone=self.alone.reaching(end))
+
+    def deepened(self, depth: float) -> GroupSurface:
+        """There is nothing to deepen."""
+        return self
+
+    def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
+        """Not known, and not asked for."""
+        return 0.0
+
+    def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+        """Log likelihood (row, strength, spread)."""
+        strength = np.minimum(strength, STRONGEST)
+        row = partial(self._row, epsilon, strength, delta)
+        total = np.stack(list(thread_pool().map(row, range(len(epsilon)))))
+        if self.alone is not None:
+            total += self.alone.log_likelihood(epsilon, strength, delta)
+        return total
+
+    def each(
+        self, epsilon: FloatArray, strength: FloatArray, delta: float
+    ) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+        """Each group by itself: its rows of the counts, and its log likelihood (point, spread).
+
+        ``strength`` goes along with ``epsilon``, point by point.
+        """
+        several = [rows for rows in self.counts.members if len(rows) > 1]
+        found = np.empty((len(several), len(epsilon), len(self.nuisance)))
+        for value in np.unique(epsilon):
+            mine = np.flatnonzero(epsilon == value)
+            for number, logs in enumerate(self.by_group(float(value), strength[mine], delta)):
+                found[number, mine] = logs
+        yield from zip((np.asarray(rows) for rows in several), found, strict=True)
+        if self.alone is not None:
+            single = np.array([int(r[0]) for r in self.counts.members if len(r) == 1], np.intp)
+            for rows, logs in self.alone.each(epsilon, np.minimum(strength, STRONGEST), delta):
+                yield single[rows], np.broadcast_to(logs, found.shape[1:])
+
+    def without(self, row: int) -> GroupSurface:
+        """The same groups without that of a row; made anew, as groups share no tables."""
+        group = next(rows for rows in self.counts.members if row in rows)
+        left = np.setdiff1d(np.arange(len(self.counts)), group)
+        return self.of(self.counts.take(left), self.model, deltas=self.deltas, level=0)
+
+    def first(self) -> GroupSurface:
+        """The same groups at the first level."""
+        return self.of(self.counts, self.model, deltas=self.deltas, level=0)
+
+    def _row(
+        self, epsilon: FloatArray, strength: FloatArray, delta: float, number: int
+    ) -> FloatArray:
+        found = self.by_group(float(epsilon[number]), strength[number], delta)
+        return np.asarray(sum(found, np.zeros((strength.shape[1], len(self.nuisance)))))
+
+    def by_group(self, epsilon: float, strength: FloatArray, delta: float) -> Iterator[FloatArray]:
+        """Log likelihood (strength, spread) of each group with more than one member."""
+        strength = np.minimum(strength, STRONGEST)
+        area = region.log_ring_area(epsilon, delta, strength)[:, None]
+        for density in self._densities(epsilon, delta):
+            yield density.log_ring(epsilon, delta, strength) - area
+
+    def _densities(self, epsilon: float, delta: float) -> list[Density]:
+        key = epsilon, delta
+        if key not in self.known:
+            self.known[key] = [group.density(epsilon, delta) for group in self.groups]
+        return self.known[key]

@@ -1,0 +1,386 @@
+"""Count likelihoods as functions of the error rates: values, derivatives, and where their peaks are.
+
+A kernel holds the likelihood of many attacks, each at every node of the nuisance grid: entry
+``node * attacks + attack``.  What is integrated over regions, and how, is no matter of a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Kernel(Protocol):
+    """The count likelihood of many attacks at once, as a function of (alpha, beta)."""
+
+    def __len__(self) -> int:
+        """The number of entries."""
+
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
+
+    def log_largest(self) -> FloatArray:
+        """A bound of each entry's log likelihood, inf if there is none."""
+
+    def log_angle_density(
+        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        """The attacks at the given positions."""
+
+    def four_ways(self) -> Self:
+        """Four times as many entries, one set for each edge.
+
+        As it is, as a function of (beta, alpha), and both as functions of (1 - alpha, 1 - beta).
+        """
+
+    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """log(g sqrt(alpha beta)), for arrays whose last axis is the attack.
+
+        The square root belongs to the edge's Jacobian; it is taken here because it cancels against
+        the normal density's own, so that neither has to be evaluated at 0.
+        """
+
+    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
+        """First and second partial derivatives of log g."""
+
+    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
+        """A guess at the alpha of greatest g on the line beta = shrink (intercept - alpha)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derivatives:
+    """Derivatives of log g: by alpha, by beta, and the three second ones."""
+
+    alpha: FloatArray
+    beta: FloatArray
+    alpha_alpha: FloatArray
+    beta_beta: FloatArray
+    alpha_beta: FloatArray | float
+
+
+def _nearest_alpha(
+    rates: tuple[FloatArray, FloatArray],
+    precisions: tuple[FloatArray, FloatArray],
+    correlation: FloatArray | float,
+    intercept: FloatArray,
+    shrink: FloatArray,
+) -> FloatArray:
+    """The point of a line nearest to the observed rates, by reweighted least squares."""
+    alpha, beta = rates
+    for _ in range(2):
+        root_0 = np.sqrt(precisions[0] / (alpha * (1 - alpha) + 0.1 / (1 + precisions[0])))
+        root_1 = shrink * np.sqrt(precisions[1] / (beta * (1 - beta) + 0.1 / (1 + precisions[1])))
+        # Scores along the line: z = root_0 (rate - alpha), w = root_1 (alpha - crossing).
+        crossing = intercept - rates[1] / np.maximum(shrink, 1e-300)
+        pull_0 = root_0 * np.maximum(root_0 + correlation * root_1, 0.05 * root_0)
+        pull_1 = root_1 * np.maximum(root_1 + correlation * root_0, 0.05 * root_1)
+        alpha = (pull_0 * rates[0] + pull_1 * crossing) / (pull_0 + pull_1)
+        alpha = np.clip(alpha, 0.0, intercept)
+        beta = np.minimum(shrink * (intercept - alpha), 1.0)
+        beta = np.maximum(beta, 0.0)
+    return np.asarray(alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """A set of equally long arrays."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, index: NDArray[np.intp]) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def exchanged(self) -> Self:
+        """The same likelihood as a function of (beta, alpha)."""
+        raise AssertionError("every kernel defines its own")
+
+    def reflected(self) -> Self:
+        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
+        raise AssertionError("every kernel defines its own")
+
+    def four_ways(self) -> Self:
+        mirror = self.reflected()
+        parts = (self, self.exchanged(), mirror, mirror.exchanged())
+        return type(self)(
+            **{
+                f.name: np.concatenate([getattr(part, f.name) for part in parts])
+                for f in fields(self)
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinomialKernel(_Columns):
+    """Independent binomial counts, equation (1) of the paper."""
+
+    false_positives: FloatArray
+    trials_h0: FloatArray
+    false_negatives: FloatArray
+    trials_h1: FloatArray
+    log_constant: FloatArray
+
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        return (
+            self.false_positives / self.trials_h0,
+            self.trials_h0,
+            self.false_negatives / self.trials_h1,
+            self.trials_h1,
+        )
+
+    def log_angle_density(
+        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        alpha, beta = np.sin(theta)[:, None, None] ** 2, np.sin(phi)[:, None] ** 2
+        # The weight holds half of the Jacobian 4 sqrt(alpha (1 - alpha) beta (1 - beta)) already.
+        half = 0.5 * np.log(np.maximum((1 - alpha) * (1 - beta), 1e-300)) + np.log(4.0)
+        return np.moveaxis(self.take(entries).log_weight(alpha, beta) + half, -1, 0)
+
+    def log_largest(self) -> FloatArray:
+        """The log of the likelihood at the observed rates: it is nowhere larger."""
+        from scipy.special import xlog1py, xlogy
+
+        total = self.log_constant
+        for count, trials in (
+            (self.false_positives, self.trials_h0),
+            (self.false_negatives, self.trials_h1),
+        ):
+            total = total + xlogy(count, count / trials) + xlog1py(trials - count, -count / trials)
+        return np.asarray(total)
+
+    def exchanged(self) -> Self:
+        return type(self)(
+            false_positives=self.false_negatives,
+            trials_h0=self.trials_h1,
+            false_negatives=self.false_positives,
+            trials_h1=self.trials_h0,
+            log_constant=self.log_constant,
+        )
+
+    def reflected(self) -> Self:
+        return type(self)(
+            false_positives=self.trials_h0 - self.false_positives,
+            trials_h0=self.trials_h0,
+            false_negatives=self.trials_h1 - self.false_negatives,
+            trials_h1=self.trials_h1,
+            log_constant=self.log_constant,
+        )
+
+    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        total = self.log_constant + 0.0
+        for count, trials, p in (
+            (self.false_positives, self.trials_h0, alpha),
+            (self.false_negatives, self.trials_h1, beta),
+        ):
+            # Floors inside the logarithms stand for 0 log 0 = 0.
+            total = total + (count + 0.5) * np.log(np.maximum(p, 1e-300))
+            total += (trials - count) * np.log(np.maximum(1 - p, 1e-300))
+        return np.asarray(total)
+
+    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
+        parts = []
+        for count, trials, p in (
+            (self.false_positives, self.trials_h0, alpha),
+            (self.false_negatives, self.trials_h1, beta),
+        ):
+            hit, miss = count / p, (trials - count) / (1 - p)
+            parts.append((hit - miss, -hit / p - miss / (1 - p)))
+        (first_alpha, second_alpha), (first_beta, second_beta) = parts
+        return Derivatives(
+            alpha=first_alpha,
+            beta=first_beta,
+            alpha_alpha=second_alpha,
+            beta_beta=second_beta,
+            alpha_beta=0.0,
+        )
+
+    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
+        return _nearest_alpha(
+            (self.false_positives / self.trials_h0, self.false_negatives / self.trials_h1),
+            (self.trials_h0, self.trials_h1),
+            0.0,
+            intercept,
+            shrink,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalKernel(_Columns):
+    """The bivariate normal of correlated counts, equation (8) of the paper, for any N0 and N1.
+
+    ``rate_*`` are the observed rates X/N0 and Y/N1; ``precision_*`` is N / (1 + (N - 1) tau), so that
+    the variance of the observed rate is alpha (1 - alpha) / precision; ``correlation`` is Corr(X, Y).
+    """
+
+    rate_h0: FloatArray
+    precision_h0: FloatArray
+    rate_h1: FloatArray
+    precision_h1: FloatArray
+    correlation: FloatArray
+    log_constant: FloatArray
+
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        return self.rate_h0, self.precision_h0, self.rate_h1, self.precision_h1
+
+    def log_largest(self) -> FloatArray:
+        """There is no bound."""
+        return np.full(len(self), np.inf)
+
+    def log_angle_density(
+        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        # The density's own inverse square roots cancel against the Jacobian, but for a factor of 4.
+        first = entries[0]
+        z = np.sqrt(self.precision_h0[first]) * _score(self.rate_h0[first], theta)
+        w = np.sqrt(self.precision_h1[first]) * _score(self.rate_h1[first], phi)
+        r = self.correlation[entries]
+        squares, product = (z * z)[:, None] + w * w, z[:, None] * w
+        logs = (-0.5 / (1 - r * r))[:, None, None] * squares
+        logs += (r / (1 - r * r))[:, None, None] * product
+        logs += (self.log_constant[entries] + np.log(4.0))[:, None, None]
+        return np.asarray(logs)
+
+    def exchanged(self) -> Self:
+        return type(self)(
+            rate_h0=self.rate_h1,
+            precision_h0=self.precision_h1,
+            rate_h1=self.rate_h0,
+            precision_h1=self.precision_h0,
+            correlation=self.correlation,
+            log_constant=self.log_constant,
+        )
+
+    def reflected(self) -> Self:
+        return type(self)(
+            rate_h0=1 - self.rate_h0,
+            precision_h0=self.precision_h0,
+            rate_h1=1 - self.rate_h1,
+            precision_h1=self.precision_h1,
+            correlation=self.correlation,
+            log_constant=self.log_constant,
+        )
+
+    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        rest_h0, rest_h1 = 1 - alpha, 1 - beta
+        r = self.correlation
+        scale = 0.5 / (1 - r * r)
+        # Scores divided by the root of 2 (1 - r^2), so that the exponent needs no further factor.
+        z = np.sqrt(self.precision_h0 * scale) * (self.rate_h0 - alpha)
+        w = np.sqrt(self.precision_h1 * scale) * (self.rate_h1 - beta)
+        z /= np.sqrt(np.maximum(alpha * rest_h0, 1e-300))
+        w /= np.sqrt(np.maximum(beta * rest_h1, 1e-300))
+        total = (2 * r) * z * w - z * z - w * w
+        total += self.log_constant
+        total -= 0.5 * np.log(np.maximum(rest_h0 * rest_h1, 1e-300))
+        return np.asarray(total)
+
+    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
+        r = self.correlation
+        parts = []
+        for rate, precision, p in (
+            (self.rate_h0, self.precision_h0, alpha),
+            (self.rate_h1, self.precision_h1, beta),
+        ):
+            inverse = 1 / (p * (1 - p))
+            root = np.sqrt(precision * inverse)
+            tilt = 1 - 2 * p
+            lean = rate + (1 - 2 * rate) * p
+            score = root * (rate - p)
+            first = -0.5 * root * lean * inverse
+            second = -0.5 * root * inverse * ((1 - 2 * rate) - 1.5 * lean * tilt * inverse)
+            # The density's own 1 / sqrt(p (1 - p)).
+            log_first = -0.5 * tilt * inverse
+            log_second = inverse + 0.5 * tilt * tilt * inverse * inverse
+            parts.append((score, first, second, log_first, log_second))
+        (z, z1, z2, a1, a2), (w, w1, w2, b1, b2) = parts
+        scale = 1 / (1 - r * r)
+        pull_z, pull_w = scale * (z - r * w), scale * (w - r * z)
+        return Derivatives(
+            alpha=a1 - pull_z * z1,
+            beta=b1 - pull_w * w1,
+            alpha_alpha=a2 - scale * z1 * z1 - pull_z * z2,
+            beta_beta=b2 - scale * w1 * w1 - pull_w * w2,
+            alpha_beta=scale * r * z1 * w1,
+        )
+
+    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
+        return _nearest_alpha(
+            (self.rate_h0, self.rate_h1),
+            (self.precision_h0, self.precision_h1),
+            self.correlation,
+            intercept,
+            shrink,
+        )
+
+
+def _score(rate: float, angle: FloatArray) -> FloatArray:
+    """(rate - p) / sqrt(p (1 - p)) at p = sin^2 angle, finite at the ends if rate is 0 or 1."""
+    sine, cosine = np.sin(angle), np.cos(angle)
+    product = np.maximum(sine * cosine, 1e-9)
+    score = (rate - sine * sine) / product
+    # At the ends themselves 0/0: the limits are 0, and beyond any reach otherwise.
+    score = np.where((rate == 0) & (sine < 1e-7), 0.0, score)
+    return np.where((rate == 1) & (cosine < 1e-7), 0.0, score)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """Where each entry's critical level may lie, and how uncertain its counts leave it.
+
+    Smoothed rates, reflected below the diagonal, the larger first; ``width`` is the standard deviation
+    of log((1 - alpha) / beta), the scale in epsilon on which the counts decide, and ``strip_width`` that
+    of alpha + beta, the scale in delta.  Guesses only seed refinements.
+    """
+
+    large: FloatArray
+    small: FloatArray
+    width: FloatArray
+    strip_width: FloatArray
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Guess:
+        rate_0, n0, rate_1, n1 = kernel.observed()
+        a, b = (rate_0 * n0 + 0.5) / (n0 + 1), (rate_1 * n1 + 0.5) / (n1 + 1)
+        flip = a + b > 1
+        a, b = np.where(flip, 1 - a, a), np.where(flip, 1 - b, b)
+        swap = b > a
+        large, small = np.where(swap, b, a), np.where(swap, a, b)
+        n_large, n_small = np.where(swap, n1, n0), np.where(swap, n0, n1)
+        variance = large / ((1 - large) * (n_large + 1)) + (1 - small) / (small * (n_small + 1))
+        strip = large * (1 - large) / (n_large + 1) + small * (1 - small) / (n_small + 1)
+        return cls(
+            large=large,
+            small=small,
+            width=np.minimum(np.sqrt(variance), 3.0),
+            strip_width=np.sqrt(strip),
+        )
+
+    def level(self, d: FloatArray | float) -> FloatArray:
+        """The least t whose region R(t, d) holds the smoothed rates, at least 0."""
+        room = np.maximum(1 - d - self.large, 1e-3)
+        return np.maximum(np.log(room / self.small), 0.0)
+
+    def sharpness(self, delta: float) -> float:
+        """That of the sharpest entry."""
+        return float(self.sharpness_of_each(delta).max())
+
+    def sharpness_of_each(self, delta: float) -> FloatArray:
+        """How much d in [0, delta] changes, in units of what the counts leave uncertain.
+
+        It lowers a critical level, and where that reaches 0 it lets the strip R(0, d) pass the rates.
+        """
+        lowered = (self.level(0.0) - self.level(delta)) / self.width
+        passes = delta > 1 - self.large - self.small - 6 * self.strip_width
+        return np.asarray(lowered + np.where(passes, delta / self.strip_width, 0.0))
+
+    def take(self, index: NDArray[np.intp]) -> Guess:
+        """That of some entries."""
+        return Guess(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

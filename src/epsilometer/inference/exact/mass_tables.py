@@ -1,0 +1,471 @@
+"""Masses of the count likelihood in and out of growing regions, tabulated along paths of (t, d).
+
+For many attacks at once, and for each a path (t(u), d(u)), the logarithm of the flux across the edge
+of R(t, d) is sampled on panels that refine themselves until it is a polynomial.  It is a smooth
+function however far out in a tail, so few samples do, and masses up to u and beyond u, sums of the
+positive increments between finely spaced points, are accurate relative to themselves, as deep as panels
+were refined.  They are kept as polynomials of their logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+
+from epsilometer.errors import NotConvergedError
+from epsilometer.inference.exact import panels
+from epsilometer.inference.exact.flux import EdgeAccuracy, log_flux, rounding
+from epsilometer.inference.exact.kernels import Guess, Kernel
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])
+"""First breaks of a path, in widths around the guessed peak of its flux."""
+
+PARTS = 3
+"""Into which a panel of the flux is cut for the masses: these bend where the flux need not."""
+
+INTERVAL_NODES = 4
+"""Gauss nodes between two neighbouring points of a part; the flux changes by few nats there."""
+
+WIDEST_RANGE = 60.0
+"""Nats by which the flux may change on a panel: then about 3 between points, and four nodes are good to
+1e-5."""
+
+EVEN_DEPTH = 20.0
+"""Nats below its peak down to which the flux is asked to be equally accurate."""
+
+TAIL_FACTOR = 30.0
+"""How much less accurate it may be beyond."""
+
+LEAST_LOG = -1e6
+"""In place of the logarithm of a flux that underflows."""
+
+BEYOND_END = 8.0
+"""How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the rest of
+the mass is known in closed form then, to e^-8 of itself."""
+
+MOST_ROUNDS = 60
+
+
+class Masses(Protocol):
+    """Logarithms of masses in and out of R(t, d) for a batch of attacks, at nodes of d."""
+
+    @property
+    def delta_nodes(self) -> FloatArray:
+        """The values of d, from 0 to the largest."""
+
+    def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
+        """Log masses inside and outside, (attack, d node, t, nuisance node), of some attacks."""
+
+    def coarse(self) -> Masses:
+        """A less accurate look at the same table, where there is one."""
+
+
+def delta_nodes(delta: float, count: int) -> FloatArray:
+    """Chebyshev points of [0, delta], ends included; just [0] if delta is 0."""
+    if delta == 0:
+        return np.zeros(1)
+    return np.asarray(0.5 * delta * (1 - np.cos(np.pi * np.arange(count) / (count - 1))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Straight paths t(u) = t_start + t_rate u, d(u) = d_start + d_rate u for u in [0, length]."""
+
+    entry: IntArray
+    t_start: FloatArray
+    d_start: FloatArray
+    t_rate: FloatArray
+    d_rate: FloatArray
+    length: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableAccuracy:
+    """What a table must reach.
+
+    ``tolerance`` bounds what a panel of ``nodes`` nodes leaves unresolved of the log flux, down to
+    ``depth`` nats below the path's largest flux; ``points`` are those of a part of the masses.
+    """
+
+    edge: EdgeAccuracy
+    nodes: int
+    points: int
+    tolerance: float
+    depth: float
+
+    def deepened(self, depth: float) -> TableAccuracy:
+        """The same, resolved further down into the tails."""
+        return replace(self, depth=depth)
+
+
+class _Rule(NamedTuple):
+    """From the flux at a panel's nodes to what its parts need.
+
+    Attributes
+    ----------
+    local
+        Chebyshev points of a part on [-1, 1].
+    to_inner
+        From a panel's nodes to the Gauss nodes between points, by its polynomial; the last is its start.
+    straight
+        The same by straight lines, from the panel's start, its nodes and its end.
+    weights
+        Of the Gauss nodes, (interval, node), in units of half a part.
+    analysis
+        From values at a part's points to coefficients.
+    """
+
+    local: FloatArray
+    to_inner: FloatArray
+    straight: FloatArray
+    weights: FloatArray
+    analysis: FloatArray
+
+
+@lru_cache(maxsize=16)
+def _rule(nodes: int, points: int) -> _Rule:
+    local = -np.cos(np.pi * np.arange(points) / (points - 1))
+    gauss, weights = panels.gauss_legendre(INTERVAL_NODES)
+    half = 0.5 * np.diff(local)[:, None]
+    inner = (local[:-1, None] + half * (1 + gauss)).ravel()
+    starts = -1 + 2 * np.arange(PARTS) / PARTS
+    everywhere = np.concatenate([start + (1 + inner) / PARTS for start in starts])
+    # The start of the panel as well: there the mass before it is in proportion to the flux.
+    everywhere = np.append(everywhere, -1.0)
+    to_inner = legendre.legvander(everywhere, nodes - 1) @ panels.analysis_matrix(nodes)
+    analysis = np.linalg.inv(legendre.legvander(local, points - 1))
+    known = np.concatenate([[-1.0], panels.gauss_legendre(nodes)[0], [1.0]])
+    straight = np.stack([np.interp(everywhere, known, one) for one in np.eye(len(known))], axis=1)
+    return _Rule(local, to_inner, straight, half * weights, np.asarray(analysis, dtype=float))
+
+
+@lru_cache(maxsize=16)
+def _to_ends(nodes: int) -> FloatArray:
+    """From values at a panel's nodes to those at its two ends."""
+    ends = legendre.legvander(np.array([-1.0, 1.0]), nodes - 1)
+    return np.asarray((ends @ panels.analysis_matrix(nodes)).T)
+
+
+def legendre_basis(x: FloatArray, count: int) -> FloatArray:
+    """Legendre polynomials of degrees below ``count`` at x, along a new last axis."""
+    basis = np.empty((*x.shape, count))
+    basis[..., 0], basis[..., 1] = 1.0, x
+    for k in range(1, count - 1):
+        basis[..., k + 1] = ((2 * k + 1) * x * basis[..., k] - k * basis[..., k - 1]) / (k + 1)
+    return basis
+
+
+class FluxTable:
+    """Log masses along paths, before a position and beyond it."""
+
+    def __init__(
+        self, kernel: Kernel, paths: Paths, seeds: FloatArray, accuracy: TableAccuracy
+    ) -> None:
+        """Build the table.
+
+        Parameters
+        ----------
+        kernel
+            The count likelihood; ``paths.entry`` says which of its entries a path belongs to.
+        paths
+            Where to go.
+        seeds
+            Shape (paths, any): first break points of each path, clipped to it.  A good guess at
+            where the flux peaks saves rounds; a bad one costs only time.
+        accuracy
+            How good.
+        """
+        path, low, high = _first_panels(paths, seeds)
+        noise = rounding(kernel)
+        values = _sample(kernel, paths, path, low, high, accuracy)
+        for _ in range(MOST_ROUNDS):
+            split = _to_split(len(paths), path, low, high, values, accuracy, noise)
+            if not split.any():
+                break
+            kept = ~split
+            middle = 0.5 * (low[split] + high[split])
+            new_path = np.concatenate([path[split], path[split]])
+            new_low = np.concatenate([low[split], middle])
+            new_high = np.concatenate([middle, high[split]])
+            new_values = _sample(kernel, paths, new_path, new_low, new_high, accuracy)
+            path = np.concatenate([path[kept], new_path])
+            low = np.concatenate([low[kept], new_low])
+            high = np.concatenate([high[kept], new_high])
+            values = np.concatenate([values[kept], new_values])
+            order = np.lexsort((low, path))
+            path, low, high, values = path[order], low[order], high[order], values[order]
+        else:
+            raise NotConvergedError(
+                f"the edge fluxes were not resolved after {MOST_ROUNDS} rounds of refinement."
+            )
+        self._tabulate(len(paths), path, low, high, values, accuracy, noise)
+
+    def _tabulate(
+        self,
+        count: int,
+        path: IntArray,
+        low: FloatArray,
+        high: FloatArray,
+        values: FloatArray,
+        accuracy: TableAccuracy,
+        noise: float,
+    ) -> None:
+        """Add up the flux between the points of all parts, forwards and backwards."""
+        rule = _rule(accuracy.nodes, accuracy.points)
+        local = rule.local
+        fluxes = values @ rule.to_inner.T
+        rough = np.flatnonzero(_unresolved(values, accuracy.tolerance * TAIL_FACTOR, noise))
+        if len(rough):
+            # Too deep to be asked for.  A polynomial might swing up there; straight lines do not.
+            fluxes[rough] = _with_ends(path, values)[rough] @ rule.straight.T
+        inner = fluxes[:, :-1].reshape(len(path), -1, INTERVAL_NODES)
+        top = inner.max(axis=-1)
+        half = 0.5 * (high - low) / PARTS
+        sums = np.exp(inner - top[..., None]).reshape(len(path), PARTS, -1, INTERVAL_NODES)
+        logs = np.log(np.einsum("psig,ig->psi", sums, rule.weights)) + np.log(half)[:, None, None]
+        logs = logs.reshape(top.shape) + top
+        # One line a path: panels one after the other, nothing where a path has fewer than others.
+        first = np.searchsorted(path, np.arange(count))
+        place = np.arange(len(path)) - first[path]
+        steps = logs.shape[1]
+        line = np.full((count, (int(place.max()) + 1) * steps), -np.inf)
+        columns = place[:, None] * steps + np.arange(steps)
+        line[path[:, None], columns] = logs
+        before = np.logaddexp.accumulate(line, axis=1)
+        tail = _log_tail(low, high, values, np.append(first[1:], len(path)) - 1)
+        backwards = np.concatenate([tail[:, None], line[:, ::-1]], axis=1)
+        beyond = np.logaddexp.accumulate(backwards, axis=1)[:, ::-1]
+        starts = np.concatenate([np.full((count, 1), -np.inf), before], axis=1)
+        # Points of parts: the last of one is the first of the next.
+        size = accuracy.points - 1
+        index = columns[:, ::size, None] + np.arange(accuracy.points)
+        rows = path[:, None, None]
+        width = half[:, None, None]
+        part_low = low[:, None] + 2 * half[:, None] * np.arange(PARTS)
+        position = part_low[..., None] + width * (1 + local)
+        # On a path's first panel mass and position vanish together: their quotient is kept.
+        from_start = np.arange(len(path)) == first[path]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inside = starts[rows, index] - np.where(from_start[:, None, None], np.log(position), 0)
+        inside = np.where(position == 0, fluxes[:, -1][:, None, None], inside)
+        both = np.stack([inside, beyond[rows, index]], axis=2).reshape(-1, 2, accuracy.points)
+        # Masses go one way along a path, and so do their logarithms between points; only on the first
+        # panel, over the position, they need not.
+        slack = np.where(np.repeat(from_start, PARTS)[:, None], np.ptp(both, axis=2), 0.0)
+        self._least, self._most = both.min(axis=2) - slack, both.max(axis=2) + slack
+        # What belongs to a part lies together, so that a look-up copies one block.
+        self._coefficients = np.ascontiguousarray(both @ rule.analysis.T)
+        self._low, self._half = part_low.ravel(), np.repeat(half, PARTS)
+        self._from_start = np.repeat(from_start, PARTS)
+        self._first = first * PARTS
+        self._last = np.append(self._first[1:], len(self._low)) - 1
+        # One increasing key for all paths: parts are then found with a single search.
+        self._stride = float(high.max()) * 2 + 1
+        self._key = self._low + np.repeat(path, PARTS) * self._stride
+
+    def log_masses(
+        self, path: IntArray, position: FloatArray, *, drop: int = 0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log masses before and beyond ``position`` on each ``path`` (equal shapes).
+
+        ``drop`` leaves out that many of the highest coefficients, for an estimate of the error.
+        """
+        key = position + path * self._stride
+        part = np.searchsorted(self._key, key, side="right") - 1
+        part = np.clip(part, self._first[path], self._last[path])
+        local = np.clip((position - self._low[part]) / self._half[part] - 1, -1.0, 1.0)
+        basis = legendre_basis(local, self._coefficients.shape[2] - drop)
+        found = np.einsum(
+            "...fc,...c->...f", self._coefficients[part][..., : basis.shape[-1]], basis
+        )
+        found = np.clip(found, self._least[part], self._most[part])
+        with np.errstate(divide="ignore"):
+            offset = np.where(self._from_start[part], np.log(position), 0.0)
+        return found[..., 0] + offset, found[..., 1]
+
+
+def _log_tail(low: FloatArray, high: FloatArray, values: FloatArray, last: IntArray) -> FloatArray:
+    """Log mass beyond the end of each path, where the flux goes on falling as at its end."""
+    points, _ = panels.gauss_legendre(values.shape[1])
+    half = 0.5 * (high - low)[last]
+    slope = (values[last, -2] - values[last, -1]) / (half * (points[-1] - points[-2]))
+    # From the last node to the end it falls as much as the slope says.
+    at_end = values[last, -1] - slope * half * (1 - points[-1])
+    return np.asarray(at_end - np.log(np.maximum(slope, 0.1)))
+
+
+def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    length = paths.length[:, None]
+    breaks = np.sort(
+        np.concatenate([np.zeros_like(length), length, np.clip(seeds, 0.0, length)], axis=1), axis=1
+    )
+    # Seeds that (nearly) coincide are merged into one break; the ends stay where they are.
+    distinct = np.diff(breaks, axis=1, prepend=-np.inf) > 1e-12 * length
+    distinct[:, -1] = True
+    # The last break is the end itself; one that all but coincides with it gives way.
+    distinct[:, :-1] &= length - breaks[:, :-1] > 1e-12 * length
+    path = np.nonzero(distinct)[0]
+    flat = breaks[distinct]
+    joined = path[1:] == path[:-1]
+    return path[:-1][joined], flat[:-1][joined], flat[1:][joined]
+
+
+def _sample(
+    kernel: Kernel,
+    paths: Paths,
+    path: IntArray,
+    low: FloatArray,
+    high: FloatArray,
+    accuracy: TableAccuracy,
+) -> FloatArray:
+    """Log flux at the Gauss-Legendre nodes of panels, (panel, node)."""
+    points, _ = panels.gauss_legendre(accuracy.nodes)
+    u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
+    index = np.repeat(path, accuracy.nodes)
+    flux = log_flux(
+        kernel,
+        paths.entry[index],
+        paths.t_start[index] + paths.t_rate[index] * u,
+        paths.d_start[index] + paths.d_rate[index] * u,
+        paths.t_rate[index],
+        paths.d_rate[index],
+        accuracy.edge,
+    )
+    return np.maximum(flux, LEAST_LOG).reshape(len(path), accuracy.nodes)
+
+
+def _to_split(
+    count: int,
+    path: IntArray,
+    low: FloatArray,
+    high: FloatArray,
+    values: FloatArray,
+    accuracy: TableAccuracy,
+    noise: float,
+) -> NDArray[np.bool_]:
+    """Panels on which the log flux is not yet a polynomial, as deep as that is asked for."""
+    peak = values.max(axis=1)
+    top = np.full(count, -np.inf)
+    np.maximum.at(top, path, peak)
+    # On a wide panel all nodes may be far out in a tail that begins high: its neighbours know.
+    whole = _with_ends(path, values)
+    peak = np.maximum(peak, np.maximum(whole[:, 0], whole[:, -1]))
+    below = top[path] - peak
+    relaxed = np.exp(np.clip(below - EVEN_DEPTH, 0.0, 20.0) / 4)
+    allowed = accuracy.tolerance * np.minimum(relaxed, TAIL_FACTOR)
+    split = (below < accuracy.depth) & _unresolved(values, allowed, noise)
+    return np.asarray(split & (high - low > 1e-13 * (1 + high)))
+
+
+def _unresolved(values: FloatArray, allowed: FloatArray | float, noise: float) -> NDArray[np.bool_]:
+    """Panels on which log fluxes (panel, node) are no polynomial, or change by too much."""
+    remainder = panels.tail(values @ panels.analysis_matrix(values.shape[1]).T)
+    steep = np.ptp(values, axis=1) > WIDEST_RANGE
+    return np.asarray((remainder > np.maximum(allowed, noise)) | steep)
+
+
+def _with_ends(path: IntArray, values: FloatArray) -> FloatArray:
+    """Log fluxes at the start of each panel, at its nodes and at its end; neighbours know the ends.
+
+    Of two polynomials that meet the flatter is believed; at the ends of a path there is one.
+    """
+    ends = values @ _to_ends(values.shape[1])
+    same = path[1:] == path[:-1]
+    flatter = np.ptp(values[:-1], axis=1) <= np.ptp(values[1:], axis=1)
+    meeting = np.where(flatter, ends[:-1, 1], ends[1:, 0])
+    start, end = values[:, 0].copy(), values[:, -1].copy()
+    start[1:] = np.where(same, meeting, start[1:])
+    end[:-1] = np.where(same, meeting, end[:-1])
+    return np.concatenate([start[:, None], values, end[:, None]], axis=1)
+
+
+class FluxMasses:
+    """Masses of R(t, d) and of its complement for a batch of attacks, any t and nodes of d.
+
+    ``coarse`` gives the same with fewer coefficients and every other node of d.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        nuisance_nodes: int,
+        nodes: FloatArray,
+        end: float,
+        accuracy: TableAccuracy,
+    ) -> None:
+        self.delta_nodes = nodes
+        self._nuisance = nuisance_nodes
+        self._drop, self._every = 0, 1
+        entries, count = len(kernel), len(nodes)
+        guess = Guess.of(kernel)
+        index, d_start = np.repeat(np.arange(entries), count), np.tile(nodes, entries)
+        zeros = np.zeros_like(d_start)
+        paths = Paths(
+            entry=index,
+            t_start=zeros,
+            d_start=d_start,
+            t_rate=zeros + 1,
+            d_rate=zeros,
+            length=zeros + end + BEYOND_END,
+        )
+        own = guess.take(index)
+        seeds = own.level(d_start)[:, None] + own.width[:, None] * SEED_STEPS
+        self._table = FluxTable(kernel, paths, seeds, accuracy)
+        self._strip = np.full((entries, count), -np.inf)
+        if count > 1:
+            strip = _strip_table(kernel, float(nodes[-1]), guess, accuracy)
+            shape = (entries, count - 1)
+            where = np.broadcast_to(np.arange(entries)[:, None], shape)
+            self._strip[:, 1:], _ = strip.log_masses(where, np.broadcast_to(nodes[1:], shape))
+
+    def coarse(self) -> FluxMasses:
+        """A less accurate look at the same table."""
+        other = object.__new__(FluxMasses)
+        other.__dict__.update(self.__dict__)
+        other._drop = 2
+        other._every = 2 if len(self.delta_nodes) > 2 else 1
+        other.delta_nodes = self.delta_nodes[:: other._every]
+        return other
+
+    def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
+        """Log masses inside and outside R(t, d_m) of some attacks: (attack, d, t, nuisance)."""
+        count = len(self._strip[0])
+        attacks = len(self._strip) // self._nuisance
+        chosen = np.arange(attacks)[part]
+        entries = (np.arange(self._nuisance)[:, None] * attacks + chosen).ravel()
+        nodes = np.arange(count)[:: self._every]
+        path = (entries[:, None] * count + nodes).ravel()
+        shape = (len(path), len(t))
+        before, beyond = self._table.log_masses(
+            np.broadcast_to(path[:, None], shape), np.broadcast_to(t, shape), drop=self._drop
+        )
+        strip = self._strip[entries][:, nodes].ravel()[:, None]
+        full = (self._nuisance, len(chosen), len(nodes), len(t))
+        inside = np.logaddexp(strip, before).reshape(full)
+        return np.moveaxis(inside, 0, -1), np.moveaxis(beyond.reshape(full), 0, -1)
+
+
+def _strip_table(kernel: Kernel, delta: float, guess: Guess, accuracy: TableAccuracy) -> FluxTable:
+    """Masses of the strip R(0, d), which the paths along t start from."""
+    zeros = np.zeros(len(kernel))
+    paths = Paths(
+        entry=np.arange(len(kernel)),
+        t_start=zeros,
+        d_start=zeros,
+        t_rate=zeros,
+        d_rate=zeros + 1,
+        length=zeros + delta,
+    )
+    seeds = (1 - guess.large - guess.small)[:, None] + 0.25 * delta * np.array([-1.0, 0.0, 1.0])
+    return FluxTable(kernel, paths, seeds, accuracy)

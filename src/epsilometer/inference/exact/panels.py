@@ -1,0 +1,256 @@
+"""Functions of one variable stored as Legendre polynomials on panels, and densities made of them.
+
+A panel is an interval [low, high] with the function's values at Gauss-Legendre nodes.  Integrals,
+partial integrals and interpolation between the nodes are then exact for polynomials, so the
+accuracy is that of the polynomial, which :func:`tail` judges by its last coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@lru_cache(maxsize=32)
+def gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights on [-1, 1]."""
+    return legendre.leggauss(count)
+
+
+@lru_cache(maxsize=32)
+def analysis_matrix(count: int) -> FloatArray:
+    """The matrix that turns values at the nodes into Legendre coefficients."""
+    nodes, weights = gauss_legendre(count)
+    basis = legendre.legvander(nodes, count - 1)
+    return np.asarray((basis * weights[:, None]).T * (np.arange(count)[:, None] + 0.5))
+
+
+@lru_cache(maxsize=32)
+def integration_matrix(count: int) -> FloatArray:
+    """Legendre coefficients of a polynomial -> those of its integral from -1 (one more of them)."""
+    matrix = np.zeros((count + 1, count))
+    matrix[0, 0] = matrix[1, 0] = 1.0
+    for k in range(1, count):
+        matrix[k + 1, k] += 1 / (2 * k + 1)
+        matrix[k - 1, k] -= 1 / (2 * k + 1)
+    return matrix
+
+
+def tail(coefficients: FloatArray) -> FloatArray:
+    """Size of the last two coefficients (last axis): what a finer panel could still change."""
+    return np.asarray(np.abs(coefficients[..., -1]) + np.abs(coefficients[..., -2]))
+
+
+def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
+    """Evaluate Legendre series with coefficients along the FIRST axis at x, elementwise."""
+    count = len(coefficients)
+    previous, current = np.ones_like(x), x
+    total = coefficients[0] * previous
+    if count > 1:
+        total = total + coefficients[1] * current
+    for k in range(1, count - 1):
+        previous, current = current, ((2 * k + 1) * x * current - k * previous) / (k + 1)
+        total += coefficients[k + 1] * current
+    return np.asarray(total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Nodes in (0, 1) of a reference panel, Gauss weights, and weights for interpolation."""
+
+    nodes: FloatArray
+    weights: FloatArray
+    barycentric: FloatArray
+
+
+@lru_cache(maxsize=64)
+def rule(count: int, left: float, right: float) -> Rule:
+    """Gauss rule on [0, 1] for the weight x^left (1 - x)^right."""
+    if left == 0 and right == 0:
+        points, weights = gauss_legendre(count)
+        nodes, weights = 0.5 * (1 + points), 0.5 * weights
+    else:
+        from scipy.special import roots_jacobi
+
+        points, weights = roots_jacobi(count, right, left)
+        nodes, weights = 0.5 * (1 + points), weights / 2 ** (1 + left + right)
+    gaps = nodes[:, None] - nodes[None, :]
+    np.fill_diagonal(gaps, 1.0)
+    return Rule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
+
+
+def remainder(density: PanelDensity) -> float:
+    """The part of the mass that finer panels could still move."""
+    values = density.values
+    left = tail(values @ analysis_matrix(values.shape[1]).T)
+    return float(np.sum(0.5 * np.diff(density.breaks) * left))
+
+
+MOST_STEPS = 60
+"""Of a search within a panel; halving alone would be as accurate as numbers are by then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelDensity:
+    """A normalised probability density on [breaks[0], breaks[-1]], polynomial on each panel.
+
+    Parameters
+    ----------
+    breaks
+        Increasing ends of the panels, one more than there are panels.
+    values
+        Density at the Gauss-Legendre nodes of each panel, shape (panels, nodes).  It is normalised
+        on construction.
+    """
+
+    breaks: FloatArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        mass = np.sum(self._half_widths[:, None] * self.values * self._weights)
+        object.__setattr__(self, "values", self.values / mass)
+
+    @property
+    def _half_widths(self) -> FloatArray:
+        return np.asarray(0.5 * np.diff(self.breaks))
+
+    @property
+    def _weights(self) -> FloatArray:
+        return gauss_legendre(self.values.shape[1])[1]
+
+    @property
+    def nodes(self) -> FloatArray:
+        """Where ``values`` are given, in the same shape."""
+        points = gauss_legendre(self.values.shape[1])[0]
+        return np.asarray(self.breaks[:-1, None] + self._half_widths[:, None] * (1 + points))
+
+    def _masses(self) -> FloatArray:
+        return np.asarray(self._half_widths * (self.values @ self._weights))
+
+    def _locate(self, x: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        inside = np.clip(x, self.breaks[0], self.breaks[-1])
+        panel = np.clip(
+            np.searchsorted(self.breaks, inside, side="right") - 1, 0, len(self.values) - 1
+        )
+        local = (inside - self.breaks[panel]) / self._half_widths[panel] - 1
+        return panel, local
+
+    def density(self, x: ArrayLike) -> FloatArray:
+        """The density at x, 0 outside the support."""
+        points = np.asarray(x, dtype=float)
+        flat = points.ravel()
+        panel, local = self._locate(flat)
+        coefficients = self.values @ analysis_matrix(self.values.shape[1]).T
+        value = np.maximum(legendre_sum(coefficients[panel].T, local), 0.0)
+        outside = (flat < self.breaks[0]) | (flat > self.breaks[-1])
+        return np.where(outside, 0.0, value).reshape(points.shape)
+
+    def cdf(self, x: ArrayLike) -> FloatArray:
+        """P(X <= x)."""
+        points = np.asarray(x, dtype=float)
+        shape = points.shape
+        panel, local = self._locate(points.ravel())
+        masses = self._masses()
+        before = np.concatenate([[0.0], np.cumsum(masses)])
+        count = self.values.shape[1]
+        coefficients = self.values @ (integration_matrix(count) @ analysis_matrix(count)).T
+        partial = self._half_widths[panel] * legendre_sum(coefficients[panel].T, local)
+        # A polynomial may dip below zero where the density all but vanishes; its integral may not.
+        partial = np.clip(partial, 0.0, masses[panel])
+        return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(shape))
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        """The x with P(X <= x) = probability, by Newton steps kept within a shrinking bracket."""
+        target = np.asarray(probability, dtype=float)
+        flat = target.ravel()
+        masses = np.maximum(self._masses(), 0.0)
+        before = np.concatenate([[0.0], np.cumsum(masses)])
+        panel = np.searchsorted(before / before[-1], flat, side="right") - 1
+        panel = np.clip(panel, 0, len(self.values) - 1)
+        count = self.values.shape[1]
+        density = (self.values[panel] @ analysis_matrix(count).T).T
+        integral = integration_matrix(count) @ density
+        half = self._half_widths[panel]
+        wanted = np.clip(flat * before[-1] - before[panel], 0.0, masses[panel])
+        low, high = np.full(len(flat), -1.0), np.ones(len(flat))
+        x = np.clip(2 * wanted / np.maximum(masses[panel], 1e-300) - 1, -1.0, 1.0)
+        for _ in range(MOST_STEPS):
+            gap = np.clip(half * legendre_sum(integral, x), 0.0, masses[panel]) - wanted
+            under = gap < 0
+            low, high = np.where(under, x, low), np.where(under, high, x)
+            slope = half * legendre_sum(density, x)
+            step = x - gap / np.where(slope > 0, slope, np.inf)
+            inside = (step > low) & (step < high) & (slope > 0)
+            found = (high - low < 1e-15) | (np.abs(gap) < 1e-14 * before[-1])
+            x = np.where(found, x, np.where(inside, step, 0.5 * (low + high)))
+            if found.all():
+                break
+        return np.asarray((self.breaks[panel] + half * (1 + x)).reshape(target.shape))
+
+    def mean(self) -> float:
+        """E[X]."""
+        return float(np.sum(self._half_widths[:, None] * self.values * self.nodes * self._weights))
+
+    def variance(self) -> float:
+        """E[(X - E[X])^2]."""
+        centred = (self.nodes - self.mean()) ** 2
+        return float(np.sum(self._half_widths[:, None] * self.values * centred * self._weights))
+
+
+POINTS_A_PANEL = 128
+"""Between this many points a panel a distribution function is taken as linear: to 1e-4 of a panel."""
+
+
+def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
+    """Points so dense that the distribution function is all but linear between, and its values."""
+    steps = np.linspace(0.0, 1.0, POINTS_A_PANEL, endpoint=False)
+    points = (density.breaks[:-1, None] + np.diff(density.breaks)[:, None] * steps).ravel()
+    points = np.append(points, density.breaks[-1])
+    return points, np.maximum.accumulate(density.cdf(points))
+
+
+def invert(density: PanelDensity, uniform: FloatArray) -> FloatArray:
+    """Quantiles of many probabilities at once, from a fine table of the distribution function."""
+    points, cumulative = table(density)
+    # Of points with no mass between them only those next to a rise may be interpolated from.
+    rises = np.diff(cumulative) > 0
+    useful = np.append(rises, False) | np.append(False, rises)
+    return np.asarray(np.interp(uniform, cumulative[useful], points[useful]))
+
+
+def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
+    """Gauss-Legendre nodes of the panels between breaks, shape (panel, node)."""
+    points, _ = gauss_legendre(count)
+    return np.asarray(breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points))
+
+
+def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> NDArray[np.bool_]:
+    """Panels on which a density (panel, node) is not yet a polynomial to the given tolerance."""
+    half = 0.5 * np.diff(breaks)
+    _, weights = gauss_legendre(values.shape[1])
+    mass = float(np.sum(half[:, None] * values * weights))
+    left = tail(values @ analysis_matrix(values.shape[1]).T) * half
+    wide = half > 1e-10 * breaks[-1]
+    return np.asarray((left > tolerance * mass) & wide)
+
+
+def split_panels(breaks: FloatArray, which: NDArray[np.bool_]) -> FloatArray:
+    """The breaks with the chosen panels halved."""
+    middles = 0.5 * (breaks[:-1] + breaks[1:])[which]
+    return np.sort(np.concatenate([breaks, middles]))
+
+
+def trimmed(density: FloatArray, negligible: float) -> slice:
+    """The panels to keep: all but the negligible ones at the ends.
+
+    Negligible is where the density never exceeds that fraction of its peak; one panel is kept to
+    spare on each side.
+    """
+    live = np.flatnonzero(density.max(axis=1) > negligible * density.max())
+    return slice(max(int(live[0]) - 1, 0), min(int(live[-1]) + 2, len(density)))

@@ -1,0 +1,76 @@
+"""Levels of resolution: everything that sets how finely a posterior is integrated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from epsilometer.inference.exact.flux import EdgeAccuracy
+from epsilometer.inference.exact.mass_tables import TableAccuracy
+from epsilometer.inference.exact.planar import PlanarAccuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What one pass is made with.
+
+    Attributes
+    ----------
+    table, planar
+        How masses are tabulated, from fluxes or by quadrature in the plane of both rates.
+    nuisance
+        Nodes of each nuisance parameter.
+    more_delta_nodes
+        Pairs of nodes in d on top of the fewest.
+    nodes
+        Of a panel of epsilon or of the strength.
+    tolerance
+        The share of the posterior that panels may leave unresolved.
+    negligible
+        The share of its peak below which the density is given up at the ends of an axis.
+    rounds
+        Of refinement.  Masses by plane quadrature carry a ripple of about 1e-3 of themselves, which
+        averages out in the posterior but would be chased by refinement for ever.
+    """
+
+    table: TableAccuracy
+    planar: PlanarAccuracy
+    nuisance: tuple[int, int]
+    more_delta_nodes: int
+    nodes: int
+    tolerance: float
+    negligible: float
+    rounds: int
+
+    @classmethod
+    def number(cls, index: int, *, planar: bool) -> Resolution:
+        """Level 0 is the cheapest; each following one is finer in every respect.
+
+        The first two levels of masses from fluxes look at one table, the first of them coarsely.
+        """
+        deeper = max(index - 1, 0)
+        return cls(
+            table=TableAccuracy(
+                edge=EdgeAccuracy(nodes=16 + 6 * deeper, reach=5.8 + 0.6 * deeper),
+                nodes=9 + 2 * deeper,
+                points=7 + deeper,
+                tolerance=3e-5 * 0.03**deeper,
+                depth=30.0,
+            ),
+            planar=PlanarAccuracy(points=36 + 12 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
+            nuisance=(5 + index, 4 + index),
+            more_delta_nodes=deeper,
+            nodes=5 + index if planar else 6 + 2 * index,
+            tolerance=1.5e-2 * 0.3**index if planar else 1e-3 * 0.1**index,
+            negligible=(1e-5 if planar else 1e-6) * 0.1**index,
+            # The second level looks at the panels of the first with more nodes.
+            rounds=(4, 1, 2, 2, 2, 2)[index] if planar else (30, 1, 30, 30, 30, 30)[index],
+        )
+
+    def for_bases(self, number: int) -> Resolution:
+        """The same level for so many bases: errors of their log likelihoods add up, as noise does."""
+        share = min(1.0, (10 / number) ** 0.5)
+        return replace(self, table=replace(self.table, tolerance=share * self.table.tolerance))
+
+    def deepened(self, depth: float) -> Resolution:
+        """The same level with masses accurate further down into the tails."""
+        return replace(self, table=self.table.deepened(depth))

@@ -1,0 +1,125 @@
+"""Rows: for each of many epsilons, the likelihood as a function of the strength, on panels of [0, 1].
+
+Rows keep the likelihood apart from the prior of the strength, because the likelihood is smooth where
+a Beta prior need not be: the panels that touch 0 and 1 carry Gauss-Jacobi nodes, which absorb
+s^(a-1) and (1-s)^(b-1) exactly.  Rows are stored as rectangles; a row with fewer panels than the
+widest is filled up with panels of weight zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.inference.exact.panels import rule
+from epsilometer.model.priors import StrengthPrior
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrengthPanels:
+    """Quadrature over the strength for each row.
+
+    ``breaks`` is (row, panel + 1), filled up with 1; ``used`` counts a row's own panels; ``nodes``,
+    ``log_weights`` (prior included, -inf where unused) and ``barycentric`` are (row, panel, node).
+    """
+
+    breaks: FloatArray
+    used: NDArray[np.intp]
+    nodes: FloatArray
+    log_weights: FloatArray
+    barycentric: FloatArray
+
+
+def strength_panels(
+    breaks: Sequence[FloatArray], prior: StrengthPrior, count: int
+) -> StrengthPanels:
+    """Panels between each row's breaks of [0, 1], first 0 and last 1."""
+    powers = prior.end_powers
+    used = np.array([len(row) - 1 for row in breaks])
+    padded = np.ones((len(breaks), int(used.max()) + 1))
+    for index, row in enumerate(breaks):
+        padded[index, : len(row)] = row
+    low, width = padded[:, :-1, None], np.diff(padded, axis=1)[:, :, None]
+    position = np.arange(used.max())
+    first = np.broadcast_to(position == 0, low.shape[:2])
+    last = position == used[:, None] - 1
+    live = (position < used[:, None])[:, :, None]
+    nodes = np.empty((*low.shape[:2], count))
+    logs, barycentric = np.empty_like(nodes), np.empty_like(nodes)
+    for at_start in (False, True):
+        for at_end in (False, True):
+            which = (first == at_start) & (last == at_end)
+            left, right = at_start * powers[0], at_end * powers[1]
+            reference = rule(count, left, right)
+            span = width[which]
+            nodes[which] = low[which] + span * reference.nodes
+            barycentric[which] = reference.barycentric
+            power = np.log(np.where(span > 0, span, 1.0)) * (1 + left + right)
+            logs[which] = np.log(reference.weights) + power
+    # What a rule has absorbed is not evaluated again.
+    inner = np.clip(nodes, 1e-300, 1 - 1e-16)
+    logs += prior.log_density(inner)
+    if powers[0] != 0:
+        logs -= np.where(first[:, :, None], powers[0] * np.log(inner), 0.0)
+    if powers[1] != 0:
+        logs -= np.where(last[:, :, None], powers[1] * np.log1p(-inner), 0.0)
+    return StrengthPanels(
+        breaks=padded,
+        used=used,
+        nodes=nodes,
+        log_weights=np.where(live, logs, -np.inf),
+        barycentric=barycentric,
+    )
+
+
+def held_strength(rows: int, value: float) -> StrengthPanels:
+    """A fixed strength: one node of weight 1 in each row."""
+    return StrengthPanels(
+        breaks=np.full((rows, 2), value),
+        used=np.ones(rows, dtype=np.intp),
+        nodes=np.full((rows, 1, 1), value),
+        log_weights=np.zeros((rows, 1, 1)),
+        barycentric=np.ones((rows, 1, 1)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of log likelihood, shape (row, panel, node, nuisance node), and their quadrature."""
+
+    epsilon: FloatArray
+    quadrature: StrengthPanels
+    log_likelihood: FloatArray
+
+    def take(self, index: NDArray[np.intp]) -> Rows:
+        """Some of the rows."""
+        columns = {f.name: getattr(self.quadrature, f.name)[index] for f in fields(self.quadrature)}
+        return Rows(
+            epsilon=self.epsilon[index],
+            quadrature=StrengthPanels(**columns),
+            log_likelihood=self.log_likelihood[index],
+        )
+
+    def log_integral(self) -> FloatArray:
+        """Log of the integral over the strength, shape (row, nuisance node)."""
+        logs = self.log_likelihood + self.quadrature.log_weights[..., None]
+        top = np.maximum(logs.max(axis=(1, 2)), -1e300)
+        total = np.exp(logs - top[:, None, None]).sum(axis=(1, 2))
+        return np.asarray(top + np.log(np.maximum(total, 1e-300)))
+
+    def interpolate(self, values: FloatArray, strength: FloatArray) -> FloatArray:
+        """Interpolate ``values`` (row, panel, node) to common strengths: (row, strength)."""
+        quadrature = self.quadrature
+        inner = quadrature.breaks[:, 1:-1]
+        panel = (inner[:, :, None] <= strength).sum(axis=1)
+        panel = np.minimum(panel, quadrature.used[:, None] - 1)
+        row = np.arange(len(panel))[:, None]
+        gap = strength[None, :, None] - quadrature.nodes[row, panel]
+        exact = np.abs(gap) < 1e-15
+        terms = quadrature.barycentric[row, panel] / np.where(exact, 1e-15, gap)
+        return np.asarray((terms * values[row, panel]).sum(axis=-1) / terms.sum(axis=-1))

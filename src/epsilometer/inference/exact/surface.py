@@ -1,0 +1,408 @@
+"""The likelihood of (epsilon, strength) as an object: made once from counts, asked as often as needed.
+
+A surface knows the counts and how they arise, and nothing of priors.  It answers for any epsilon,
+strength and delta, at all nodes of the nuisance parameters, so that other priors, deltas, fixed values
+and left-out bases are questions to one surface.  Given the counts of one attack its latent error rates
+matter only through masses: the likelihood is the mass of the ring R_s(epsilon, delta) over its area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.errors import ContradictionError
+from epsilometer.inference.exact import panels
+from epsilometer.inference.exact.flux import log_flux, thread_pool
+from epsilometer.inference.exact.kernels import Guess, Kernel
+from epsilometer.inference.exact.mass_tables import FluxMasses, Masses, delta_nodes
+from epsilometer.inference.exact.nuisance import NuisanceGrid
+from epsilometer.inference.exact.planar import PlanarMasses
+from epsilometer.inference.exact.resolution import Resolution
+from epsilometer.inference.exact.rings import Rings
+from epsilometer.inference.exact.treatments import treatment_of
+from epsilometer.model import region
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import Likelihood
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+Used = TypeVar("Used")
+
+CHUNK_ENTRIES = 200_000
+"""Numbers in one array while masses are combined: what a core's cache holds is quickest, and it
+bounds the memory for many bases."""
+
+TABLE_ATTACKS = 500
+"""Entries tabulated together: enough for long loops, few enough to keep memory small."""
+
+DEEPEST = 1200.0
+"""Nats below the whole mass beyond which counts and model are said to contradict each other."""
+
+BLUNT = 0.1
+"""Deltas below this sharpness share a table of few nodes in d."""
+
+SHARP_NODES = 2.2
+"""Nodes in d for each width by which d may move a critical level."""
+
+THIN = 0.95
+"""Thinner rings than at this strength are integrated by fluxes where masses are by plane quadrature:
+these take no differences."""
+
+THIN_NODES = 6
+"""Gauss nodes across a thin ring, on which the flux hardly changes."""
+
+
+class Surface(Protocol):
+    """The likelihood of all counts together."""
+
+    @property
+    def nuisance(self) -> NuisanceGrid:
+        """The nodes of the nuisance parameters and their prior weights."""
+
+    @property
+    def smallest_epsilon(self) -> float:
+        """Where the axis of epsilon begins."""
+
+    @property
+    def guess(self) -> Guess:
+        """Where the critical levels of the attacks may lie."""
+
+    @property
+    def method(self) -> str:
+        """How it comes by its answers, in a word."""
+
+    @property
+    def planar(self) -> bool:
+        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
+
+    def first(self) -> Self:
+        """The same likelihood at the first level."""
+
+    def each(
+        self, epsilon: FloatArray, strength: FloatArray, delta: float
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Each part that can be left out: its rows of the counts, its log likelihood by point."""
+
+    def without(self, row: int) -> Self:
+        """The same likelihood without one base."""
+
+    def finer(self, level: int, solution: Any) -> Self:
+        """The same likelihood at a higher level, made fine where a solution found the posterior."""
+
+    def reaching(self, end: float) -> Self:
+        """The same surface for epsilon up to ``end``."""
+
+    def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+        """Log likelihood (row, strength, nuisance node): ``strength`` is (row, any)."""
+
+    def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
+        """How far below its whole mass the ring of some attack is at these points, in nats."""
+
+    def deepened(self, depth: float) -> Self:
+        """The same surface, accurate further down into the tails."""
+
+    @property
+    def depth(self) -> float:
+        """Down to which deficit it is accurate."""
+
+    @property
+    def common_error(self) -> float:
+        """What this level may have in common with the one before, so that no comparison shows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackSurface:
+    """Independent attacks: a product of ring masses over ring areas.
+
+    ``deltas`` are the largest of the tables' d; a question goes to the smallest that will do.  Tables
+    are made when they are first asked for and shared by everything derived from this surface.
+    ``log_offset`` is a constant of all counts together; ``levels`` has the same attacks at the levels
+    that were asked for.
+    """
+
+    counts: AttackCounts
+    likelihood: Likelihood
+    kernel: Kernel
+    nuisance: NuisanceGrid
+    multiplicity: FloatArray
+    resolution: Resolution
+    deltas: tuple[float, ...]
+    level: int
+    end: float = 0.0
+    log_offset: float = 0.0
+    tables: dict[float, list[tuple[IntArray, Masses]]] = field(default_factory=dict)
+    levels: dict[int, AttackSurface] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        counts: AttackCounts,
+        likelihood: Likelihood,
+        deltas: Sequence[float],
+        *,
+        level: int = 0,
+    ) -> AttackSurface:
+        """The surface of counts at a level of resolution, ready for the given deltas."""
+        treatment = treatment_of(likelihood)
+        distinct, multiplicity = counts.distinct()
+        resolution = Resolution.number(level, planar=treatment.planar).for_bases(len(counts))
+        nuisance = treatment.grid(likelihood, counts, resolution.nuisance)
+        kernel = treatment.kernel(likelihood, distinct, nuisance)
+        wanted = [float(delta) for delta in deltas]
+        blunt = [d for d in wanted if Guess.of(kernel).sharpness(d) < BLUNT]
+        return cls(
+            counts=counts,
+            likelihood=likelihood,
+            kernel=kernel,
+            nuisance=nuisance,
+            multiplicity=multiplicity.astype(float),
+            resolution=resolution,
+            deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
+            level=level,
+        )
+
+    @property
+    def method(self) -> str:
+        """How it comes by its answers, in a word."""
+        return "grid"
+
+    @property
+    def planar(self) -> bool:
+        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
+        return treatment_of(self.likelihood).planar
+
+    @property
+    def smallest_epsilon(self) -> float:
+        """Where the axis of epsilon begins."""
+        return self.likelihood.smallest_epsilon(self.counts)
+
+    def first(self) -> AttackSurface:
+        """The same attacks at the first level."""
+        self.levels[self.level] = self
+        if not self.planar and self.level <= 1:
+            return replace(self, level=0)
+        return self.levels.get(0) or self._at(0)
+
+    def finer(self, level: int, solution: object) -> AttackSurface:
+        """The same attacks at a higher level; the first two look at one table of fluxes."""
+        self.levels[self.level] = self
+        if level == 1 and not self.planar:
+            return replace(self, level=1)
+        known = self.levels.get(level)
+        if known is not None and known.end >= self.end and known.depth >= self.depth:
+            return known
+        return self._at(level)
+
+    def _at(self, level: int) -> AttackSurface:
+        found = replace(
+            self.of(self.counts, self.likelihood, self.deltas, level=level),
+            multiplicity=self.multiplicity,
+            end=self.end,
+            log_offset=self.log_offset,
+            levels=self.levels,
+        )
+        return found if self.planar else found.deepened(self.depth)
+
+    # --- the same attacks, asked otherwise ------------------------------------------------------
+
+    def reaching(self, end: float) -> AttackSurface:
+        return self if end <= self.end else replace(self, end=end, tables={})
+
+    @property
+    def depth(self) -> float:
+        # Plane quadrature knows no depth: below its rounding it continues the logarithm.
+        return np.inf if self.planar else self.resolution.table.depth
+
+    @property
+    def common_error(self) -> float:
+        # The first two levels share the fluxes; their tolerance bounds errors of log likelihoods.
+        return 0.0 if self.planar else self.resolution.table.tolerance
+
+    def deepened(self, depth: float) -> AttackSurface:
+        if depth > DEEPEST:
+            raise ContradictionError(
+                "the attacks contradict each other or the prior so strongly that their likelihood "
+                f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
+            )
+        return replace(self, resolution=self.resolution.deepened(depth), tables={})
+
+    def without(self, row: int) -> AttackSurface:
+        """The surface without one base, a row of the counts; tables are shared."""
+        fewer = self.multiplicity.copy()
+        fewer[self.counts.which_distinct()[row]] -= 1
+        levels = {
+            level: replace(known, multiplicity=fewer, levels={})
+            for level, known in self.levels.items()
+        }
+        return replace(self, multiplicity=fewer, levels=levels)
+
+    @property
+    def guess(self) -> Guess:
+        nodes = len(self.nuisance)
+        # A narrow one of the nuisance nodes; the very narrowest may have next to no weight.
+        node = min(self.nuisance.typical_node, nodes - 1)
+        attacks = len(self.multiplicity)
+        return Guess.of(self.kernel).take(node * attacks + np.flatnonzero(self.multiplicity > 0))
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+        number = float(self.multiplicity.sum())
+        total = np.zeros((*strength.shape, len(self.nuisance)))
+
+        def added(attacks: IntArray, logs: FloatArray) -> FloatArray:
+            times = self.multiplicity[attacks]
+            if np.all(times == 1):
+                return np.asarray(logs.sum(axis=0))
+            return np.asarray(np.tensordot(times, logs, axes=1))
+
+        for part in self._each_part(epsilon, strength, delta, added):
+            total += part
+        area = _log_area(epsilon, strength, delta)[..., None]
+        return np.asarray(total - number * area + self.log_offset)
+
+    def each(
+        self, epsilon: FloatArray, strength: FloatArray, delta: float
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Each kind of base by itself: which rows of the counts it is, and its log likelihood.
+
+        ``strength`` goes along with ``epsilon``, point by point; the likelihood is (point, nuisance).
+        """
+        rows = self.counts.which_distinct()
+        column = strength[:, None]
+        area = _log_area(epsilon, column, delta)[..., None]
+        for attacks, logs in self._each_part(epsilon, column, delta, _as_it_is):
+            for attack, one in zip(attacks, logs, strict=True):
+                yield np.flatnonzero(rows == attack), (one - area)[:, 0]
+
+    def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
+        worst = 0.0
+        if np.all(strength == 1):
+            # Fluxes are as good in a tail as anywhere; only tables have a depth.
+            return worst
+        whole = _log_whole(self.kernel).reshape(len(self.nuisance), -1).T
+        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+            worst = max(worst, float((whole[attacks][:, None, None] - logs).max()))
+        return worst
+
+    def _each_part(
+        self,
+        epsilon: FloatArray,
+        strength: FloatArray,
+        delta: float,
+        use: Callable[[IntArray, FloatArray], Used],
+    ) -> Iterator[Used]:
+        """What ``use`` makes of attacks and their log ring masses (attack, row, strength, nuisance).
+
+        At strength 1 it is the limit of mass / (1 - s).  No ring has more than the largest likelihood
+        times its area: far out, where mass and area are both tiny, noise must not pass for a peak.
+        """
+        nodes, attacks = len(self.nuisance), len(self.multiplicity)
+        area = _log_area(epsilon, strength, delta)[..., None]
+        bound = self.kernel.log_largest().reshape(nodes, attacks).T[:, None, None, :]
+        bounded = bool(np.isfinite(bound).all())
+        thin = bool(np.all(strength >= (THIN if self.planar else 1.0)))
+        used = np.flatnonzero(self.multiplicity > 0)
+        size = max(1, CHUNK_ENTRIES // (nodes * strength.size * (THIN_NODES if thin else 1)))
+        ask = Rings(epsilon, strength, delta)
+
+        def rings(table: Masses | None, chosen: IntArray, part: slice) -> Used:
+            if table is None:
+                logs = self._by_thin_rings(chosen, epsilon, strength, delta)
+            elif self.planar:
+                logs = ask.by_masses(table, part)
+            else:
+                logs = ask.by_logarithms(table, part, bound[chosen, 0, 0])
+            if bounded:
+                np.minimum(logs, bound[chosen] + area, out=logs)
+            live = np.isin(chosen, used)
+            return use(chosen, logs) if live.all() else use(chosen[live], logs[live])
+
+        jobs: list[tuple[Masses | None, IntArray, slice]] = []
+        everyone = np.arange(attacks)
+        for own, table in [(everyone, None)] if thin else self._tables_for(delta):
+            for start in range(0, len(own), size):
+                part = slice(start, min(start + size, len(own)))
+                jobs.append((table, own[part], part))
+        # In the order of the parts, so that threads do not change a single bit.
+        apply = thread_pool().map if len(jobs) > 1 else map
+        yield from apply(rings, *zip(*jobs, strict=True))
+
+    def _by_thin_rings(
+        self, attacks: IntArray, epsilon: FloatArray, strength: FloatArray, delta: float
+    ) -> FloatArray:
+        """Ring masses as integrals of the flux across, at strength 1 the flux itself."""
+        nodes, number = len(self.nuisance), len(self.multiplicity)
+        shape = (len(attacks), *strength.shape, nodes)
+        entry = np.arange(nodes) * number + attacks[:, None, None, None]
+        entry = np.broadcast_to(entry, shape).ravel()
+        e = np.broadcast_to(epsilon[:, None, None], shape).ravel()
+        s = np.broadcast_to(strength[..., None], shape).ravel()
+        edge, flat = self.resolution.table.edge, np.full(len(e), delta)
+        points, weights = panels.gauss_legendre(THIN_NODES)
+        if np.all(strength == 1):
+            return log_flux(self.kernel, entry, e, flat, e, flat, edge).reshape(shape)
+        total = np.full(len(e), -np.inf)
+        with np.errstate(divide="ignore"):
+            gap = np.log(0.5 * (1 - s))
+        for point, weight in zip(points, weights, strict=True):
+            u = s + 0.5 * (1 - s) * (1 + point)
+            flux = log_flux(self.kernel, entry, u * e, u * flat, e, flat, edge)
+            total = np.logaddexp(total, flux + np.log(weight) + gap)
+        return total.reshape(shape)
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def _tables_for(self, delta: float) -> list[tuple[IntArray, Masses]]:
+        """Attacks and their tables, for the smallest of the deltas that will do.
+
+        Attacks that are equally sharp share a table, so that few of them need many nodes in d.
+        """
+        largest = next((each for each in self.deltas if each >= delta), delta)
+        if largest not in self.tables:
+            nodes, attacks = len(self.nuisance), len(self.multiplicity)
+            sharp = Guess.of(self.kernel).sharpness_of_each(largest).reshape(nodes, attacks)
+            order = np.argsort(sharp.max(axis=0), kind="stable")
+            parts = np.split(order, range(0, attacks, max(1, TABLE_ATTACKS // nodes))[1:])
+            self.tables[largest] = [(part, self._table(part, largest)) for part in parts]
+        made = self.tables[largest]
+        return [(own, table.coarse()) for own, table in made] if self.level == 0 else made
+
+    def _table(self, attacks: IntArray, largest: float) -> Masses:
+        nodes = len(self.nuisance)
+        number = len(self.multiplicity)
+        kernel = self.kernel.take((np.arange(nodes)[:, None] * number + attacks).ravel())
+        sharp = Guess.of(kernel).sharpness(largest)
+        # Odd, so that every other node serves a coarser look.
+        half = 1 if sharp < BLUNT else 1 + int(np.ceil(0.5 * SHARP_NODES * sharp))
+        half += self.resolution.more_delta_nodes
+        d = delta_nodes(largest, 2 * half if self.planar else 2 * half + 1)
+        if self.planar:
+            return PlanarMasses(kernel, nodes, d, self.end, self.resolution.planar)
+        return FluxMasses(kernel, nodes, d, self.end, self.resolution.table)
+
+
+def _as_it_is(attacks: IntArray, logs: FloatArray) -> tuple[IntArray, FloatArray]:
+    return attacks, logs
+
+
+def _log_area(epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+    """Log areas of rings; at strength 1 that of the limit of area / (1 - s)."""
+    if np.all(strength == 1):
+        return np.broadcast_to(region.log_ring_area_rate(epsilon, delta)[:, None], strength.shape)
+    return region.log_ring_area(epsilon[:, None], delta, strength)
+
+
+def _log_whole(kernel: Kernel) -> FloatArray:
+    """Log of each entry's mass on the whole square, roughly: its bound times the area of its peak."""
+    rate_0, n0, rate_1, n1 = kernel.observed()
+    spread = [
+        np.sqrt((rate * n + 0.5) * (n - rate * n + 0.5) / (n + 1)) / (n + 1)
+        for rate, n in ((rate_0, n0), (rate_1, n1))
+    ]
+    return np.asarray(kernel.log_largest() + np.log(2 * np.pi * spread[0] * spread[1]))

@@ -1,0 +1,120 @@
+"""How the exact engine treats each likelihood: its nuisance grid and its kernel.
+
+A likelihood joins by :func:`register`; nothing else in the engine knows which there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsilometer.errors import InputError
+from epsilometer.inference.exact.kernels import BinomialKernel, Kernel, NormalKernel
+from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treatment:
+    """What the engine needs of a likelihood.
+
+    Attributes
+    ----------
+    grid
+        From likelihood, counts and numbers of nodes to the grid of its nuisance parameters.
+    kernel
+        From likelihood, distinct counts and that grid to the likelihood as a function of the rates.
+    planar
+        Whether its kernel goes without fluxes, so that masses come from plane quadrature.
+    """
+
+    grid: Callable[[Any, AttackCounts, tuple[int, int]], NuisanceGrid]
+    kernel: Callable[[Any, AttackCounts, Any], Kernel]
+    planar: bool
+
+
+_TREATMENTS: dict[str, Treatment] = {}
+
+
+def register(name: str, treatment: Treatment) -> None:
+    """Have the engine treat likelihoods of this name so."""
+    _TREATMENTS[name] = treatment
+
+
+def treatment_of(likelihood: Likelihood) -> Treatment:
+    """How a likelihood is treated.
+
+    Raises
+    ------
+    InputError
+        If the engine has not been told.
+    """
+    if likelihood.name not in _TREATMENTS:
+        known = ", ".join(_TREATMENTS)
+        raise InputError(
+            f"the exact engine knows the likelihoods {known}, got {likelihood.name!r}; "
+            "see epsilometer.inference.exact.treatments.register."
+        )
+    return _TREATMENTS[likelihood.name]
+
+
+def _binomial_kernel(
+    likelihood: IndependentBinomial, counts: AttackCounts, grid: NoNuisance
+) -> BinomialKernel:
+    from scipy.special import gammaln
+
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    constant = sum(
+        gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1))
+    )
+    return BinomialKernel(
+        false_positives=x,
+        trials_h0=n0,
+        false_negatives=y,
+        trials_h1=n1,
+        log_constant=np.asarray(constant),
+    )
+
+
+def _normal_kernel(
+    likelihood: CorrelatedNormal, counts: AttackCounts, grid: CorrelationGrid
+) -> NormalKernel:
+    """Every base at each (tau, rho), rho given as a fraction of its bound at tau."""
+    bound = likelihood.cross_correlation_bound(counts, grid.tau)
+    tau = np.repeat(grid.tau, len(grid.r))[:, None]
+    rho = (bound[:, None] * grid.r).ravel()[:, None]
+    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
+    spread_h0, spread_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
+    correlation = rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
+    constant = (
+        -math.log(2 * math.pi)
+        - 0.5 * np.log1p(-correlation * correlation)
+        - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
+    )
+    columns = {
+        "rate_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "precision_h0": n0 / spread_h0,
+        "rate_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "precision_h1": n1 / spread_h1,
+        "correlation": correlation,
+        "log_constant": constant,
+    }
+    return NormalKernel(**{name: np.ravel(values) for name, values in columns.items()})
+
+
+register(
+    IndependentBinomial().name,
+    Treatment(
+        grid=lambda likelihood, counts, size: NoNuisance(), kernel=_binomial_kernel, planar=False
+    ),
+)
+register(
+    CorrelatedNormal().name,
+    Treatment(grid=CorrelationGrid.of_prior, kernel=_normal_kernel, planar=True),
+)

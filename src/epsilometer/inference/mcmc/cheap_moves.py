@@ -1,0 +1,405 @@
+"""Compiled moves that need no auxiliaries: of the parameters given the latents, and with them.
+
+The tuned sampler makes a few of each kind before an iteration.  A move that carries the latents along
+changes variables to coordinates in which they stay where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilometer.inference.mcmc.densities import (
+    EPSILON,
+    NO_AREA,
+    NO_JACOBIAN,
+    RHO,
+    STRENGTH,
+    TAU,
+    FloatArray,
+    Problem,
+    Rng,
+    Row,
+    all_in_ring,
+    compiled,
+    cross_bound,
+    inlined,
+    log_count,
+    log_edge_prior,
+    log_ring_area,
+    ring_of,
+    spliced,
+)
+
+NUM_MOVES = 4
+"""Moves of each kind."""
+
+LOG_SHORTEST = math.log(0.01)
+"""Moves have lengths between 2 and a hundredth of that, so none needs tuning."""
+
+FARTHEST = 700.0
+"""Whatever is farther out on the whole line is as good as its end: e^700 is still a number."""
+
+
+class State(NamedTuple):
+    """Where a chain is; moves change it in place.  A latent is (alpha, beta, factor)."""
+
+    parameters: FloatArray
+    latents: FloatArray
+
+
+# --- of epsilon and the strength: the edges of the ring -------------------------------------------
+
+
+@compiled
+def log_areas(problem: Problem, old: FloatArray, new: FloatArray) -> float:
+    """Log ratio of areas to the power of minus the number of bases, where tests put in no fault."""
+    areas = log_ring_area(old[EPSILON], problem.delta, old[STRENGTH])
+    areas -= log_ring_area(new[EPSILON], problem.delta, new[STRENGTH])
+    log_ratio = 0.0 if problem.fault == NO_AREA else len(problem.rows) * areas
+    if problem.fault == NO_JACOBIAN:
+        log_ratio -= math.log(new[EPSILON] / old[EPSILON])
+    return log_ratio
+
+
+@compiled
+def _step_edges(rng: Rng, problem: Problem, old: FloatArray, new: FloatArray) -> float:
+    """Propose one of: the outer edge alone, the inner edge alone, the whole ring.
+
+    The outer edge moves with s epsilon held, the inner with epsilon held, the ring with s held.
+    Returns the log ratio of priors, areas and Jacobians.
+    """
+    epsilon, s = old[EPSILON], old[STRENGTH]
+    new[:] = old
+    step = 2 * math.exp(LOG_SHORTEST * rng.random()) * rng.standard_normal()
+    kind = 3 * rng.random()
+    if not problem.free[STRENGTH] or (problem.free[EPSILON] and kind < 1):
+        new[EPSILON] = epsilon * math.exp(step)
+        log_ratio = step
+    elif not problem.free[EPSILON] or kind < 2:
+        new[STRENGTH] = 1 / (1 + (1 - s) / s * math.exp(-step))
+        if not 0 < new[STRENGTH] < 1:
+            return -math.inf
+        log_ratio = math.log(new[STRENGTH] / s) + math.log((1 - new[STRENGTH]) / (1 - s))
+    else:
+        # In (log epsilon, log s epsilon) the Jacobian is s epsilon, which does not change.
+        new[EPSILON] = epsilon * math.exp(step)
+        new[STRENGTH] = s * epsilon / new[EPSILON]
+        log_ratio = 0.0
+    new_prior = log_edge_prior(problem, new[EPSILON], new[STRENGTH])
+    if not new_prior > -math.inf:
+        return -math.inf
+    return (
+        log_ratio + new_prior - log_edge_prior(problem, epsilon, s) + log_areas(problem, old, new)
+    )
+
+
+@spliced
+def _move_edges(rng: Rng, problem: Problem, state: State) -> None:
+    """Epsilon and s given the latents."""
+    parameters, latents = state
+    new = np.empty(len(parameters))
+    for _ in range(NUM_MOVES):
+        log_ratio = _step_edges(rng, problem, parameters, new)
+        if not math.log(1 - rng.random()) < log_ratio:
+            continue
+        if all_in_ring(ring_of(new[EPSILON], problem.delta, new[STRENGTH]), latents):
+            parameters[:] = new
+
+
+@compiled
+def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
+    """The u in (s, 1] for which (high, low) lies on the lower edge of R(u epsilon, u delta)."""
+    if delta == 0:
+        return math.log((1 - high) / low) / epsilon
+    left, right = s, min(1.0, (1 - high) / delta)
+    u, log_low = 0.5 * (left + right), math.log(low)
+    for _ in range(100):
+        room = 1 - u * delta - high
+        if room <= 0:
+            right = u
+            u = 0.5 * (left + right)
+            continue
+        gap = u * epsilon - math.log(room) + log_low
+        if gap < 0:
+            left = u
+        else:
+            right = u
+        step = gap / (epsilon + delta / room)
+        u -= step
+        # A step this short is rounding error; its square, what is left, is nothing.
+        if abs(step) <= 1e-9 * (1 - s):
+            break
+        if not left < u < right:
+            u = 0.5 * (left + right)
+    return u
+
+
+@compiled
+def _places(problem: Problem, state: State, place: FloatArray) -> float:
+    """Where latents are within the ring: columns v, f, reflected, and alpha the smaller.
+
+    Returns the log density of the latents in these coordinates; NaN if one has none.
+    """
+    parameters, latents = state
+    epsilon, s, tau, rho = (
+        parameters[EPSILON],
+        parameters[STRENGTH],
+        parameters[TAU],
+        parameters[RHO],
+    )
+    delta, total = problem.delta, 0.0
+    for j in range(len(latents)):
+        low, high = latents[j, 0], latents[j, 1]
+        reflected = low + high > 1
+        if reflected:
+            low, high = 1 - low, 1 - high
+        alpha_lower = low < high
+        if not alpha_lower:
+            low, high = high, low
+        if not low > 0:
+            return math.nan
+        u = min(max(_level(low, high, epsilon, delta, s), s), 1.0)
+        y = low * math.exp(u * epsilon)
+        top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
+        place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
+        place[j, 2], place[j, 3] = int(reflected), int(alpha_lower)
+        total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
+        alpha, beta = latents[j, 0], latents[j, 1]
+        total += log_count(problem.rows[j], alpha, beta, tau, rho, problem.correlated)
+    return total
+
+
+@compiled
+def _put_back(
+    problem: Problem, parameters: FloatArray, place: FloatArray, moved: FloatArray
+) -> float:
+    """The inverse of :func:`_places` for other parameters; returns as that does, or -inf."""
+    epsilon, s, tau, rho = (
+        parameters[EPSILON],
+        parameters[STRENGTH],
+        parameters[TAU],
+        parameters[RHO],
+    )
+    delta, total = problem.delta, 0.0
+    for j in range(len(place)):
+        u = s + place[j, 0] * (1 - s)
+        top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
+        y = place[j, 1] * top
+        alpha, beta = math.exp(-u * epsilon) * y, 1 - u * delta - y
+        if place[j, 3] == 0:
+            alpha, beta = beta, alpha
+        if place[j, 2] == 1:
+            alpha, beta = 1 - alpha, 1 - beta
+        moved[j, 0], moved[j, 1] = alpha, beta
+        total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
+        total += log_count(problem.rows[j], alpha, beta, tau, rho, problem.correlated)
+        if not total > -math.inf:
+            return -math.inf
+    return total
+
+
+@spliced
+def _slide(rng: Rng, problem: Problem, state: State) -> bool:
+    """Epsilon and s with the latents; returns whether anything moved.
+
+    A latent is held at its relative level v = (u - s) / (1 - s) between the edges of the ring and
+    its relative place f along the edge of level u, so it cannot fall out: narrow rings, which
+    auxiliaries seldom hit, move freely.  With y = f y_max(u), the point (1 - u delta - y,
+    e^(-u epsilon) y) has Jacobian (1 - s) y_max e^(-u epsilon) (delta + epsilon y).
+    """
+    parameters, latents = state
+    place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
+    new, any_moved = np.empty(len(parameters)), False
+    log_old = _places(problem, state, place)
+    if math.isnan(log_old):
+        return False
+    for _ in range(NUM_MOVES):
+        log_ratio = _step_edges(rng, problem, parameters, new)
+        threshold = math.log(1 - rng.random())
+        if not log_ratio > -math.inf:
+            continue
+        log_new = _put_back(problem, new, place, moved)
+        # Rounding may put a point on the very edge outside; such a move is not made.
+        if threshold < log_ratio + log_new - log_old and all_in_ring(
+            ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
+        ):
+            parameters[:] = new
+            latents[:, :2] = moved
+            log_old = log_new
+            any_moved = True
+    return any_moved
+
+
+# --- of the correlations --------------------------------------------------------------------------
+
+
+@compiled
+def correlations_to_line(problem: Problem, tau: float, rho: float) -> tuple[float, float]:
+    """Logits of tau within its bounds and of (1 + rho / bound) / 2."""
+    low, high = problem.tau_bounds
+    r = rho / cross_bound(tau, problem.pairs)
+    return math.log((tau - low) / (high - tau)), math.log((1 + r) / (1 - r))
+
+
+@compiled
+def correlations_from_line(problem: Problem, t: float, v: float) -> tuple[float, float]:
+    """The inverse of :func:`correlations_to_line`."""
+    low, high = problem.tau_bounds
+    tau = low + (high - low) / (1 + math.exp(-min(max(t, -FARTHEST), FARTHEST)))
+    return tau, cross_bound(tau, problem.pairs) * math.tanh(0.5 * v)
+
+
+@compiled
+def log_correlations_on_line(problem: Problem, tau: float, rho: float) -> float:
+    """Log prior of tau and rho on the whole line, up to a constant: the bound of rho cancels."""
+    low, high = problem.tau_bounds
+    bound = cross_bound(tau, problem.pairs)
+    if not (low < tau < high and abs(rho) < bound):
+        return -math.inf
+    r = rho / bound
+    log_slopes = math.log((tau - low) * (high - tau)) + math.log((1 + r) * (1 - r))
+    return -0.5 * (tau / problem.tau_scale) ** 2 + log_slopes
+
+
+@compiled
+def _step_correlations(rng: Rng, problem: Problem, parameters: FloatArray) -> tuple[float, float]:
+    """Propose tau and rho by a step on the whole line."""
+    t, v = correlations_to_line(problem, parameters[TAU], parameters[RHO])
+    length = 2 * math.exp(LOG_SHORTEST * rng.random())
+    t += length * rng.standard_normal()
+    v += 2 * length * rng.standard_normal()
+    return correlations_from_line(problem, t, v)
+
+
+@compiled
+def _log_given(problem: Problem, latents: FloatArray, tau: float, rho: float) -> float:
+    """Log density of tau and rho on the whole line given the latents, up to a constant."""
+    total = log_correlations_on_line(problem, tau, rho)
+    for j in range(len(latents)):
+        if total > -math.inf:
+            total += log_count(problem.rows[j], latents[j, 0], latents[j, 1], tau, rho, True)
+    return total
+
+
+@spliced
+def _move_correlations(rng: Rng, problem: Problem, state: State) -> None:
+    """Tau and rho given the latents."""
+    parameters, latents = state
+    log_old = _log_given(problem, latents, parameters[TAU], parameters[RHO])
+    for _ in range(NUM_MOVES):
+        tau, rho = _step_correlations(rng, problem, parameters)
+        log_new = _log_given(problem, latents, tau, rho)
+        if log_new > -math.inf and math.log(1 - rng.random()) < log_new - log_old:
+            parameters[TAU], parameters[RHO] = tau, rho
+            log_old = log_new
+
+
+@inlined
+def _rate_of(deviation: float, rate: float) -> float:
+    """The alpha with (rate - alpha) / sqrt(alpha (1 - alpha)) = deviation; outside (0, 1) if none.
+
+    With T = tan(theta), alpha = sin(theta)^2, it is (1 - rate) T^2 + deviation T - rate = 0.
+    """
+    root = math.sqrt(deviation * deviation + 4 * rate * (1 - rate))
+    if deviation > 0:
+        tangent = 2 * rate / (deviation + root)
+    elif rate < 1:
+        tangent = (root - deviation) / (2 * (1 - rate))
+    else:
+        return 1.0
+    return tangent * tangent / (1 + tangent * tangent)
+
+
+@inlined
+def _log_slope(alpha: float, rate: float) -> float:
+    """Log |d deviation / d theta|."""
+    return math.log(rate / alpha + (1 - rate) / (1 - alpha))
+
+
+@inlined
+def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
+    """What deviations of alpha and of beta are divided by, and their correlation."""
+    width_x = math.sqrt((1 + (row.n0 - 1) * tau) / row.n0)
+    width_y = math.sqrt((1 + (row.n1 - 1) * tau) / row.n1)
+    return width_x, width_y, rho / (width_x * width_y)
+
+
+@compiled
+def _whiten(
+    problem: Problem, tau: float, rho: float, latents: FloatArray, place: FloatArray
+) -> float:
+    """The deviations of each base whitened; returns minus the sum of their log slopes."""
+    total = 0.0
+    for j in range(len(latents)):
+        row, alpha, beta = problem.rows[j], latents[j, 0], latents[j, 1]
+        p, q = row.x / row.n0, row.y / row.n1
+        width_x, width_y, r = _widths(row, tau, rho)
+        place[j, 0] = (p - alpha) / (math.sqrt(alpha * (1 - alpha)) * width_x)
+        w = (q - beta) / (math.sqrt(beta * (1 - beta)) * width_y)
+        place[j, 1] = (w - r * place[j, 0]) / math.sqrt(1 - r * r)
+        total -= _log_slope(alpha, p) + _log_slope(beta, q)
+    return total
+
+
+@compiled
+def _colour(
+    problem: Problem, tau: float, rho: float, place: FloatArray, moved: FloatArray
+) -> float:
+    """The inverse of :func:`_whiten` for other correlations; returns as that does, or -inf."""
+    total = 0.0
+    for j in range(len(place)):
+        row, alpha, beta = problem.rows[j], math.nan, math.nan
+        p, q = row.x / row.n0, row.y / row.n1
+        width_x, width_y, r = _widths(row, tau, rho)
+        if abs(r) < 1:
+            w = r * place[j, 0] + math.sqrt(1 - r * r) * place[j, 1]
+            alpha, beta = _rate_of(place[j, 0] * width_x, p), _rate_of(w * width_y, q)
+        if not (0 < alpha < 1 and 0 < beta < 1):
+            return -math.inf
+        moved[j, 0], moved[j, 1] = alpha, beta
+        total -= _log_slope(alpha, p) + _log_slope(beta, q)
+    return total
+
+
+@spliced
+def _slide_correlations(rng: Rng, problem: Problem, state: State) -> bool:
+    """Tau and rho with each base's whitened deviations held; returns whether anything moved.
+
+    Where the counts of a base are all but perfectly correlated, or hardly vary, its latent is
+    confined to a ridge; here the latent moves with the ridge.  The normal density cancels against
+    the change of variables, but for the slopes of the deviations in theta and phi.
+    """
+    parameters, latents = state
+    ring = ring_of(parameters[EPSILON], problem.delta, parameters[STRENGTH])
+    place, moved = np.empty((len(latents), 2)), np.empty((len(latents), 2))
+    log_old = log_correlations_on_line(problem, parameters[TAU], parameters[RHO])
+    log_old += _whiten(problem, parameters[TAU], parameters[RHO], latents, place)
+    any_moved = False
+    for _ in range(NUM_MOVES):
+        tau, rho = _step_correlations(rng, problem, parameters)
+        threshold = math.log(1 - rng.random())
+        log_new = log_correlations_on_line(problem, tau, rho)
+        if log_new > -math.inf:
+            log_new += _colour(problem, tau, rho, place, moved)
+        if threshold < log_new - log_old and all_in_ring(ring, moved):
+            parameters[TAU], parameters[RHO] = tau, rho
+            latents[:, :2] = moved
+            log_old = log_new
+            any_moved = True
+    return any_moved
+
+
+@compiled
+def make_cheap_moves(rng: Rng, problem: Problem, state: State) -> bool:
+    """All moves; returns whether latents moved, so that their factors are out of date."""
+    moved = False
+    if problem.free[EPSILON] or problem.free[STRENGTH]:
+        _move_edges(rng, problem, state)
+        moved = _slide(rng, problem, state)
+    if problem.correlated:
+        _move_correlations(rng, problem, state)
+        moved = _slide_correlations(rng, problem, state) or moved
+    return moved

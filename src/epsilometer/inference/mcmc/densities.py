@@ -1,0 +1,281 @@
+"""What both samplers are compiled from: counts and model as numbers, rings, priors, likelihoods.
+
+There are three ways to compile.  Numba's cache looks at the time of one file only: after a change here,
+touch the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from epsilometer.inference.mcmc.settings import COMPILED_PRIORS
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.priors import Prior
+
+compiled = njit(nogil=True, cache=True)
+
+inlined = njit(nogil=True, cache=True, forceinline=True)
+"""For the inner loops: a call would cost as much as the work."""
+
+spliced = njit(inline="always")
+"""For the moves: each is one function here, and part of the one loop that is compiled."""
+
+FloatArray = NDArray[np.float64]
+Rng = np.random.Generator
+Row = Any
+"""A record: x, n0, y, n1, and what a sampler adds."""
+
+Ring = tuple[float, float, float, float]
+"""e^-epsilon, 1 - delta, e^-(s epsilon), 1 - s delta: the edge and the core of R_s(epsilon, delta)."""
+
+PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
+EPSILON, STRENGTH, TAU, RHO, SPREAD = range(len(PARAMETERS))
+"""Entries of a parameter vector; only groups have the last."""
+
+HALF_NORMAL, EXPONENTIAL, LOG_NORMAL, UNIFORM = range(len(COMPILED_PRIORS))
+
+LARGEST_EPSILON = 700.0
+"""Beyond it e^-epsilon nears the end of double precision; chains do not go there."""
+
+LARGEST_START = 600.0
+"""Chains start with some room to move."""
+
+NO_JACOBIAN, NO_AREA = 1, 2
+"""Faults that tests put in to see that they would be noticed; 0 is none."""
+
+
+class Problem(NamedTuple):
+    """Counts and model as compiled code takes them."""
+
+    rows: Row
+    pairs: FloatArray
+    """The distinct pairs of trials."""
+    free: NDArray[np.bool_]
+    """Which parameters are estimated."""
+    delta: float
+    least_epsilon: float
+    epsilon_prior: tuple[int, float, float]
+    strength_prior: tuple[float, float]
+    spread_prior: tuple[int, float, float]
+    correlated: bool
+    tau_bounds: tuple[float, float]
+    tau_scale: float
+    informed: bool
+    """Whether auxiliaries are; groups have none."""
+    fault: int = 0
+
+
+def problem_of(
+    counts: AttackCounts, model: AuditModel, *, columns: dict[str, type], informed: bool = False
+) -> Problem:
+    """Tabulate what :meth:`McmcSettings.supports` has passed, with room for a sampler's columns."""
+    priors, named = model.priors_of(counts), model.parameters_of(counts)
+    rows = np.zeros(
+        len(counts), [*((name, float) for name in ("x", "n0", "y", "n1")), *columns.items()]
+    )
+    rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
+    rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
+    tau_bounds, tau_scale = (0.0, 0.0), 0.0
+    correlated = model.likelihood.name == "correlated"
+    if correlated:
+        likelihood = cast(CorrelatedNormal, model.likelihood)
+        tau_bounds = likelihood.within_correlation_bounds(counts)
+        tau_scale = likelihood.within_correlation_scale
+    return Problem(
+        rows=rows,
+        pairs=np.unique(np.stack([rows["n0"], rows["n1"]], axis=1), axis=0),
+        free=np.array([name in named for name in PARAMETERS]),
+        delta=model.delta,
+        least_epsilon=model.likelihood.smallest_epsilon(counts),
+        epsilon_prior=_prior_code(priors["epsilon"]),
+        strength_prior=_prior_code(priors["strength"])[1:],
+        spread_prior=_prior_code(priors.get("spread")),
+        correlated=correlated,
+        tau_bounds=tau_bounds,
+        tau_scale=tau_scale,
+        informed=informed,
+    )
+
+
+def _prior_code(prior: Prior | None) -> tuple[int, float, float]:
+    """A prior as the kernels know it; one of a parameter that does not move is as good as any."""
+    if prior is None or prior.fixed_value is not None or prior.compiled is None:
+        return UNIFORM, math.inf, 0.0
+    name, a, b = prior.compiled
+    return COMPILED_PRIORS.index(name) if name in COMPILED_PRIORS else -1, float(a), float(b)
+
+
+# --- the ring -------------------------------------------------------------------------------------
+
+
+@inlined
+def ring_of(epsilon: float, delta: float, strength: float) -> Ring:
+    """The edge and the core of R_s(epsilon, delta)."""
+    return math.exp(-epsilon), 1 - delta, math.exp(-strength * epsilon), 1 - strength * delta
+
+
+@inlined
+def region_of(epsilon: float, delta: float) -> Ring:
+    """R(epsilon, delta), a ring without a core."""
+    return math.exp(-epsilon), 1 - delta, 1.0, math.inf
+
+
+@inlined
+def fold(alpha: float, beta: float) -> tuple[float, float]:
+    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric."""
+    if alpha + beta > 1:
+        alpha, beta = 1 - alpha, 1 - beta
+    return (alpha, beta) if alpha <= beta else (beta, alpha)
+
+
+@inlined
+def between(ring: Ring, low: float, high: float) -> bool:
+    """Whether a folded point of the square lies in the ring: of two edges the flat one binds."""
+    edge, room, core, inner = ring
+    return low + edge * high >= edge * room and low + core * high < core * inner
+
+
+@inlined
+def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
+    """Whether a point lies in R_s(epsilon, delta)."""
+    low, high = fold(alpha, beta)
+    return 0 <= alpha <= 1 and 0 <= beta <= 1 and between(ring, low, high)
+
+
+@compiled
+def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> NDArray[np.bool_]:
+    """Which points of two tables lie in the ring."""
+    found = np.empty(alpha.shape, dtype=np.bool_)
+    for i in range(alpha.shape[0]):
+        for j in range(alpha.shape[1]):
+            found[i, j] = in_ring(ring, alpha[i, j], beta[i, j])
+    return found
+
+
+@compiled
+def all_in_ring(ring: Ring, points: FloatArray) -> bool:
+    """Whether all points (alpha, beta) lie in the ring."""
+    for j in range(len(points)):  # noqa: SIM110
+        if not in_ring(ring, points[j, 0], points[j, 1]):
+            return False
+    return True
+
+
+@compiled
+def log_ring_area(epsilon: float, delta: float, strength: float) -> float:
+    """Scalar twin of :func:`epsilometer.model.region.log_ring_area`."""
+    inner = strength * epsilon
+    gap = (1 - strength) * epsilon
+    ratio = -math.expm1(-gap) / gap if gap > 0 else 1.0
+    small, core = math.exp(-epsilon), math.exp(-inner)
+    decay = core / ((1 + core) * (1 + small))
+    corner_part = (1 - strength * delta) ** 2 * epsilon * ratio * decay
+    delta_part = small / (1 + small) * delta * (2 - delta * (1 + strength))
+    return math.log1p(-strength) + math.log(2 * (corner_part + delta_part))
+
+
+# --- priors, up to constants ----------------------------------------------------------------------
+
+
+@inlined
+def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
+    """Log prior density of epsilon or of the spread."""
+    code, a, b = prior
+    if code == HALF_NORMAL:
+        return -0.5 * (value / a) ** 2
+    if code == EXPONENTIAL:
+        return -value / a
+    if code == LOG_NORMAL:
+        z = (math.log(value) - a) / b
+        return -math.log(value) - 0.5 * z * z
+    return 0.0 if value <= a else -math.inf
+
+
+@compiled
+def edges_possible(problem: Problem, epsilon: float, s: float) -> bool:
+    """Whether epsilon and s, where they move, are such as chains may visit."""
+    if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_EPSILON:
+        return False
+    return not problem.free[STRENGTH] or 0 < s < 1
+
+
+@compiled
+def log_edge_prior(problem: Problem, epsilon: float, s: float) -> float:
+    """Log prior density of epsilon and s, where they move."""
+    if not edges_possible(problem, epsilon, s):
+        return -math.inf
+    total = 0.0
+    if problem.free[EPSILON]:
+        total += log_prior_at(problem.epsilon_prior, epsilon)
+    if problem.free[STRENGTH]:
+        a, b = problem.strength_prior
+        total += (a - 1) * math.log(s) + (b - 1) * math.log1p(-s)
+    return total
+
+
+@compiled
+def cross_bound(tau: float, pairs: FloatArray) -> float:
+    """The largest |rho| that suits every pair of trials."""
+    least = math.inf
+    for i in range(len(pairs)):
+        c0 = max(1 + (pairs[i, 0] - 1) * tau, 0.0) / pairs[i, 0]
+        c1 = max(1 + (pairs[i, 1] - 1) * tau, 0.0) / pairs[i, 1]
+        least = min(least, math.sqrt(c0 * c1))
+    return least
+
+
+@compiled
+def log_correlation_prior(problem: Problem, tau: float, rho: float) -> float:
+    """Log prior density of tau and rho; -inf where some covariance is not positive."""
+    low, high = problem.tau_bounds
+    bound = cross_bound(tau, problem.pairs)
+    if not (low < tau < high and abs(rho) < bound):
+        return -math.inf
+    return -0.5 * (tau / problem.tau_scale) ** 2 - math.log(bound)
+
+
+# --- the likelihood of counts ---------------------------------------------------------------------
+
+
+@inlined
+def quadratic_form(
+    tau: float, rho: float, n0: float, n1: float
+) -> tuple[float, float, float, float]:
+    """Coefficients of dx^2, dy^2, dx dy in minus the log density, and its log constant.
+
+    Deviations dx, dy are in binomial standard deviations.
+    """
+    c0, c1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
+    r = rho / math.sqrt(c0 / n0 * c1 / n1)
+    rest = 1 - r * r
+    if not (c0 > 0 and c1 > 0 and rest > 0):
+        return 0.0, 0.0, 0.0, -math.inf
+    scale = 0.5 / rest
+    cross = -2 * r * scale / math.sqrt(c0 * c1)
+    return scale / c0, scale / c1, cross, -0.5 * math.log(c0 * c1 * rest)
+
+
+@inlined
+def log_count(
+    row: Row, alpha: float, beta: float, tau: float, rho: float, correlated: bool
+) -> float:
+    """Log likelihood of a row's counts, up to a constant."""
+    if not (0 < alpha < 1 and 0 < beta < 1):
+        return -math.inf
+    x, n0, y, n1 = row.x, row.n0, row.y, row.n1
+    if not correlated:
+        total = x * math.log(alpha) + (n0 - x) * math.log1p(-alpha)
+        return float(total + (y * math.log(beta) + (n1 - y) * math.log1p(-beta)))
+    variance_x, variance_y = alpha * (1 - alpha), beta * (1 - beta)
+    dx = (x - n0 * alpha) / math.sqrt(n0 * variance_x)
+    dy = (y - n1 * beta) / math.sqrt(n1 * variance_y)
+    xx, yy, xy, log_constant = quadratic_form(tau, rho, n0, n1)
+    total = log_constant - 0.5 * math.log(variance_x * variance_y)
+    return float(total - (xx * dx * dx + yy * dy * dy + xy * dx * dy))

@@ -1,0 +1,275 @@
+"""The posterior by Markov chains: one way for independent attacks and for groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference.mcmc.attack_chain import AttackChain
+from epsilometer.inference.mcmc.chains import Chain, run_chains
+from epsilometer.inference.mcmc.densities import PARAMETERS
+from epsilometer.inference.mcmc.diagnostics import diagnose
+from epsilometer.inference.mcmc.group_chain import GroupChain
+from epsilometer.inference.mcmc.settings import (
+    COMPILED_LIKELIHOODS,
+    COMPILED_PRIORS,
+    COMPILED_SCATTERS,
+    FixedRandomWalk,
+    InformedAuxiliaries,
+    TunedRandomWalk,
+    UniformAuxiliaries,
+)
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class McmcSettings:
+    """How long to sample, and how.
+
+    Parameters
+    ----------
+    num_auxiliary
+        K, the latent and its K - 1 auxiliaries, at least 2.  Groups of dependent attacks have none,
+        and neither ``auxiliaries`` nor ``proposal`` applies to them.
+    num_sweeps
+        Groups only: sweeps over all averages, members and parameters between two draws that are kept.
+        Files from before it had a name of its own have it as ``num_auxiliary``.
+    num_iterations
+        Draws kept from each chain, after warm-up.
+    num_warmup
+        Iterations thrown away before; all tuning happens in them.
+    num_chains
+        Independent chains from over-dispersed starts.
+    seed
+        Same seed, same draws, for any number of threads.
+    auxiliaries, proposal
+        Where auxiliaries come from and how parameters move.
+
+    Examples
+    --------
+    >>> McmcSettings.published().num_auxiliary
+    1000
+    """
+
+    num_auxiliary: int = 24
+    num_sweeps: int = 24
+    num_iterations: int = 20_000
+    num_warmup: int = 3_000
+    num_chains: int = 4
+    seed: int = 0
+    auxiliaries: UniformAuxiliaries | InformedAuxiliaries = field(
+        default_factory=InformedAuxiliaries
+    )
+    proposal: FixedRandomWalk | TunedRandomWalk = field(default_factory=TunedRandomWalk)
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("num_auxiliary", 2),
+            ("num_sweeps", 1),
+            ("num_iterations", 1),
+            ("num_warmup", 0),
+            ("num_chains", 1),
+            ("seed", 0),
+        ):
+            value = _validate.whole_number(name, getattr(self, name), least=least)
+            object.__setattr__(self, name, value)
+        for name, kinds in (
+            ("auxiliaries", (UniformAuxiliaries, InformedAuxiliaries)),
+            ("proposal", (FixedRandomWalk, TunedRandomWalk)),
+        ):
+            if not isinstance(getattr(self, name), kinds):
+                known = " or ".join(kind.__name__ for kind in kinds)
+                raise InputError(f"expected {known}, got {name}={getattr(self, name)!r}.")
+
+    @classmethod
+    def published(cls, **overrides: Any) -> McmcSettings:
+        """Return the paper's settings: one chain of 100,000 iterations, the first 10,000 discarded.
+
+        K = 1000 uniform auxiliaries a base and the random walk of the appendix.  Any setting may be
+        overridden by name.
+        """
+        settings = cls(
+            num_auxiliary=1000,
+            num_iterations=90_000,
+            num_warmup=10_000,
+            num_chains=1,
+            auxiliaries=UniformAuxiliaries(),
+            proposal=FixedRandomWalk(),
+        )
+        return replace(settings, **overrides)
+
+    def supports(self, counts: AttackCounts, model: AuditModel) -> str | None:
+        """Why these chains cannot sample that posterior, in a sentence; None if they can.
+
+        The counts are taken to be such as the model is about: ``model.check(counts)`` passes.
+
+        Examples
+        --------
+        >>> from epsilometer.model.priors import Fixed
+        >>> one = AttackCounts(
+        ...     false_positives=[4], trials_h0=10, false_negatives=[4], trials_h1=10
+        ... )
+        >>> McmcSettings().supports(one, AuditModel(delta=0.0))
+        >>> McmcSettings().supports(one, AuditModel(delta=0.0, strength=Fixed(value=1.0)))[:26]
+        'MCMC expects strength < 1,'
+        """
+        return next(_refusals(counts, model), None)
+
+    def estimate(
+        self,
+        counts: AttackCounts,
+        model: AuditModel,
+        *,
+        report: Callable[[str], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SamplePosterior:
+        """What :func:`estimate_mcmc` returns with these settings."""
+        return estimate_mcmc(counts, model, self, report=report, progress=progress)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for provenance, the seed apart."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        del values["seed"]
+        values["auxiliaries"] = type(self.auxiliaries).__name__
+        values["proposal"] = {"name": type(self.proposal).__name__, **asdict(self.proposal)}
+        return values
+
+
+def _refusals(counts: AttackCounts, model: AuditModel) -> Iterator[str]:
+    """What stands in the way; a later check relies on the earlier ones."""
+    if model.strength.fixed_value == 1:
+        yield (
+            "MCMC expects strength < 1, got strength=1.0: the ring has no area there; "
+            "the exact engine serves this limit."
+        )
+    if not model.parameters_of(counts):
+        yield "expected a parameter to estimate: epsilon and strength are both fixed."
+    if model.likelihood.name not in COMPILED_LIKELIHOODS:
+        yield _unknown("likelihood", COMPILED_LIKELIHOODS, model.likelihood)
+    if model.scatters(counts):
+        scatter = model.dependence.scatter
+        if scatter is None:
+            yield "MCMC takes scattered members; the exact engine serves pooled groups."
+        elif scatter.name not in COMPILED_SCATTERS:
+            yield _unknown("scatter", COMPILED_SCATTERS, scatter)
+        if model.fixed_values(counts).get("spread") == 0:
+            yield (
+                "MCMC expects spread > 0, got spread=0.0: members without scatter are one attack; "
+                "the exact engine serves this limit."
+            )
+    for name, prior in model.priors_of(counts).items():
+        known = ("beta",) if name == "strength" else COMPILED_PRIORS
+        kind, *_ = prior.compiled or ("",)
+        if prior.fixed_value is None and kind not in known:
+            yield _unknown(f"prior of {name}", known, prior)
+
+
+def _unknown(what: str, known: tuple[str, ...], value: object) -> str:
+    return (
+        f"MCMC expects a {what} that is compiled ({', '.join(known)}), got {value!r}; "
+        "try the exact engine."
+    )
+
+
+def estimate_mcmc(
+    counts: AttackCounts,
+    model: AuditModel,
+    settings: McmcSettings | None = None,
+    *,
+    report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    num_threads: int | None = None,
+) -> SamplePosterior:
+    """Return draws from the posterior of the model given the counts.
+
+    Parameters
+    ----------
+    counts, model
+        What was observed and what is assumed.
+    settings
+        Length and kind of the chains.
+    report
+        Called with a line of text as work proceeds.
+    progress
+        Called in the calling thread with iterations done and iterations in all, over all chains.
+    num_threads
+        Chains run at once; as many as there are processors unless told.  Draws do not depend on it.
+
+    Returns
+    -------
+    SamplePosterior
+        ``posterior.trustworthy`` says whether the chains converged; ``posterior.diagnostics`` has
+        the figures.
+
+    Raises
+    ------
+    InputError
+        If the model is none for such counts, or :meth:`McmcSettings.supports` says why not.
+    ContradictionError
+        If no starting point with posterior weight was found.
+
+    Notes
+    -----
+    Exact for any number of auxiliaries; more of them make larger steps acceptable.  Epsilon above
+    700, where e^-epsilon nears the end of double precision, is not visited.
+    """
+    settings = settings or McmcSettings()
+    model.check(counts)
+    if refusal := settings.supports(counts, model):
+        raise InputError(refusal)
+    if num_threads is not None:
+        num_threads = _validate.whole_number("num_threads", num_threads)
+    kind = GroupChain if model.scatters(counts) else AttackChain
+    if report:
+        report("compiling")
+    kind(counts, model, replace(settings, num_warmup=1), np.random.default_rng(0)).advance(1)
+    started = time.perf_counter()
+    if report:
+        report(f"sampling {settings.num_chains} chains")
+    chains = run_chains(
+        lambda rng: kind(counts, model, settings, rng),
+        settings,
+        progress=progress,
+        num_threads=num_threads,
+    )
+    return _posterior(counts, model, settings, chains, seconds=time.perf_counter() - started)
+
+
+def _posterior(
+    counts: AttackCounts,
+    model: AuditModel,
+    settings: McmcSettings,
+    chains: list[Chain],
+    *,
+    seconds: float,
+) -> SamplePosterior:
+    """What the chains kept, and whether it can be believed."""
+    samples = {
+        name: np.stack([chain.kept[:, PARAMETERS.index(name)] for chain in chains])
+        for name in model.parameters_of(counts)
+    }
+    accepted = sum(float(chain.accepted.sum()) for chain in chains)
+    tried = sum(float(chain.tried.sum()) for chain in chains)
+    sampler = {"sampler": "groups"} if model.scatters(counts) else {}
+    found = SamplePosterior(
+        counts=counts,
+        model=model,
+        provenance=Provenance.now(
+            engine="mcmc",
+            settings=settings.to_dict() | sampler,
+            seconds=seconds,
+            seed=settings.seed,
+        ),
+        samples=samples,
+        diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
+    )
+    return found.made_by(settings)

@@ -1,0 +1,405 @@
+"""Compiled moves of the sampler for groups of dependent attacks (appendix C of the paper).
+
+The state is (epsilon, strength, tau, rho, spread), the average (a, b) of each group and the rates
+(alpha, beta) of each member; a group of one has a member only, which is its average.  A sweep moves
+every member, every average and each parameter in turn by a random walk.  Whatever changes the region,
+the spread or an average also changes the share Z(a, b) of the scatter that R(epsilon, delta) keeps; it
+is worked out anew each time (`group_shares.py`).
+
+Nothing here checks its arguments or knows of settings; `group_chain.py` does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilometer.inference.mcmc.densities import (
+    EPSILON,
+    RHO,
+    SPREAD,
+    STRENGTH,
+    TAU,
+    FloatArray,
+    Problem,
+    Ring,
+    Rng,
+    Row,
+    all_in_ring,
+    compiled,
+    edges_possible,
+    in_ring,
+    inlined,
+    log_correlation_prior,
+    log_count,
+    log_edge_prior,
+    log_prior_at,
+    log_ring_area,
+    region_of,
+    ring_of,
+    spliced,
+)
+from epsilometer.inference.mcmc.group_shares import least_beta, log_kept, log_scatter
+from epsilometer.model.dependence import LARGEST_SPREAD
+
+IntArray = NDArray[np.int64]
+
+# Steps that are tuned: of the five parameters, of epsilon with its latents, of members, of averages,
+# of the spread with the members' deviations.
+SLIDE, MEMBER, AVERAGE, SCALE = 5, 6, 7, 8
+NUM_STEPS = 9
+
+COLUMNS: dict[str, type] = {"group": np.int64, "width_x": float, "width_y": float}
+"""What rows have: the number of their group, and deviations of the rates given the counts alone."""
+
+NUM_STRENGTHS = 3
+"""Moves of the strength in a sweep: they cost little, and it is what mixes worst."""
+
+JUMPS = 0.2
+"""Share of them that draw the strength afresh, to hop between modes."""
+
+
+class Groups(NamedTuple):
+    """How many rows have a common average, and how they scatter."""
+
+    sizes: IntArray
+    scatter: int
+
+
+class State(NamedTuple):
+    """Where a chain is; moves change it in place."""
+
+    parameters: FloatArray
+    averages: FloatArray
+    members: FloatArray
+    kept: FloatArray
+    """Log Z of each group."""
+
+
+class Walk(NamedTuple):
+    """Lengths of the steps, and how many of each kind were tried and accepted."""
+
+    steps: FloatArray
+    accepted: FloatArray
+    tried: FloatArray
+
+
+# --- what the moves are made of -------------------------------------------------------------------
+
+
+@compiled
+def kept_of(
+    groups: Groups, averages: FloatArray, epsilon: float, delta: float, spread: float
+) -> FloatArray:
+    """Log Z of each group; 0 for groups of one, which do not scatter."""
+    found = np.zeros(len(averages))
+    for g in range(len(averages)):
+        if groups.sizes[g] > 1:
+            a, b = averages[g, 0], averages[g, 1]
+            found[g] = log_kept(groups.scatter, a, b, epsilon, delta, spread)
+    return found
+
+
+@spliced
+def _log_member(groups: Groups, state: State, row: Row, alpha: float, beta: float) -> float:
+    """Log density of a member's rates around its average, before they are cut."""
+    a, b = state.averages[row.group, 0], state.averages[row.group, 1]
+    return log_scatter(groups.scatter, alpha - a, beta - b, state.parameters[SPREAD])
+
+
+@spliced
+def _log_row(problem: Problem, state: State, row: Row, alpha: float, beta: float) -> float:
+    """Log likelihood of a row's counts at these rates."""
+    tau, rho = state.parameters[TAU], state.parameters[RHO]
+    return log_count(row, alpha, beta, tau, rho, problem.correlated)
+
+
+@inlined
+def _log_spread_prior(problem: Problem, spread: float) -> float:
+    return log_prior_at(problem.spread_prior, spread) if spread < LARGEST_SPREAD else -math.inf
+
+
+@inlined
+def _accepts(rng: Rng, walk: Walk, kind: int, change: float) -> bool:
+    if math.log(rng.random()) < change:
+        walk.accepted[kind] += 1
+        return True
+    return False
+
+
+@spliced
+def _accepts_kept(
+    rng: Rng, groups: Groups, state: State, walk: Walk, kind: int, change: float, kept: FloatArray
+) -> bool:
+    """Weigh a move that changes Z of all groups as well."""
+    for g in range(len(kept)):
+        change -= groups.sizes[g] * (kept[g] - state.kept[g])
+    if _accepts(rng, walk, kind, change):
+        state.kept[:] = kept
+        return True
+    return False
+
+
+@compiled
+def _to_level(
+    alpha: float, beta: float, old: float, new: float, delta: float
+) -> tuple[float, float, float]:
+    """Move a point with the region: where its side of R(old, delta) goes in R(new, delta).
+
+    Each quarter of the square, cut by its diagonals, is mapped on itself linearly along beta (or
+    alpha): the gap from the edge to the diagonal alpha + beta = 1 is stretched.  Returns the point
+    and the log of the map's Jacobian.
+    """
+    flip = alpha + beta > 1
+    if flip:
+        alpha, beta = 1 - alpha, 1 - beta
+    swap = beta > alpha
+    if swap:
+        alpha, beta = beta, alpha
+    # beta <= alpha, alpha + beta <= 1: distance to the diagonal along beta, from the edge's.
+    edge_old = least_beta(alpha, old, delta)
+    edge_new = least_beta(alpha, new, delta)
+    room_old, room_new = 1 - alpha - edge_old, 1 - alpha - edge_new
+    ratio = room_new / room_old if room_old > 0 else 1.0
+    beta = 1 - alpha - ratio * (1 - alpha - beta)
+    if not beta <= alpha or ratio <= 0:
+        return math.nan, math.nan, 0.0
+    if swap:
+        alpha, beta = beta, alpha
+    if flip:
+        alpha, beta = 1 - alpha, 1 - beta
+    return alpha, beta, math.log(ratio)
+
+
+# --- the moves, each in place ---------------------------------------------------------------------
+
+
+@spliced
+def _move_members(rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk) -> None:
+    """Each member, given its average; a group of one with its average, on the ring."""
+    parameters, averages, members, _ = state
+    spread = parameters[SPREAD]
+    ring = ring_of(parameters[EPSILON], problem.delta, parameters[STRENGTH])
+    region = region_of(parameters[EPSILON], problem.delta)
+    for j in range(len(members)):
+        row = problem.rows[j]
+        g, width_x, width_y = row.group, row.width_x, row.width_y
+        alone = groups.sizes[g] == 1
+        if not alone:
+            width_x = 1 / math.sqrt(1 / (width_x * width_x) + 1 / (spread * spread))
+            width_y = 1 / math.sqrt(1 / (width_y * width_y) + 1 / (spread * spread))
+        alpha = members[j, 0] + walk.steps[MEMBER] * width_x * rng.standard_normal()
+        beta = members[j, 1] + walk.steps[MEMBER] * width_y * rng.standard_normal()
+        walk.tried[MEMBER] += 1
+        if not in_ring(ring if alone else region, alpha, beta):
+            continue
+        change = _log_row(problem, state, row, alpha, beta)
+        change -= _log_row(problem, state, row, members[j, 0], members[j, 1])
+        if not alone:
+            change += _log_member(groups, state, row, alpha, beta)
+            change -= _log_member(groups, state, row, members[j, 0], members[j, 1])
+        if _accepts(rng, walk, MEMBER, change):
+            members[j, 0], members[j, 1] = alpha, beta
+            if alone:
+                averages[g, 0], averages[g, 1] = alpha, beta
+
+
+@spliced
+def _move_averages(rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk) -> None:
+    """Each average, given its members."""
+    parameters, averages, members, kept = state
+    epsilon, spread, sizes = parameters[EPSILON], parameters[SPREAD], groups.sizes
+    ring = ring_of(epsilon, problem.delta, parameters[STRENGTH])
+    for g in range(len(averages)):
+        if sizes[g] == 1:
+            continue
+        step = walk.steps[AVERAGE] * spread / math.sqrt(sizes[g])
+        a = averages[g, 0] + step * rng.standard_normal()
+        b = averages[g, 1] + step * rng.standard_normal()
+        walk.tried[AVERAGE] += 1
+        if not in_ring(ring, a, b):
+            continue
+        change = 0.0
+        for j in range(len(members)):
+            if problem.rows[j].group == g:
+                alpha, beta = members[j, 0], members[j, 1]
+                change += log_scatter(groups.scatter, alpha - a, beta - b, spread)
+                change -= _log_member(groups, state, problem.rows[j], alpha, beta)
+        if change == -math.inf:
+            continue
+        new_kept = log_kept(groups.scatter, a, b, epsilon, problem.delta, spread)
+        if _accepts(rng, walk, AVERAGE, change - sizes[g] * (new_kept - kept[g])):
+            averages[g, 0], averages[g, 1], kept[g] = a, b, new_kept
+
+
+@spliced
+def _move_spread(
+    rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk, kind: int
+) -> None:
+    """The spread: alone, or with all deviations, whose density cancels against the Jacobian."""
+    parameters, averages, members, _ = state
+    spread = parameters[SPREAD]
+    factor = math.exp(walk.steps[kind] * rng.standard_normal())
+    new = spread * factor
+    walk.tried[kind] += 1
+    change = _log_spread_prior(problem, new) - _log_spread_prior(problem, spread)
+    change += math.log(factor)
+    region = region_of(parameters[EPSILON], problem.delta)
+    moved = members.copy()
+    for j in range(len(members)):
+        row, alpha, beta = problem.rows[j], members[j, 0], members[j, 1]
+        if groups.sizes[row.group] == 1 or not change > -math.inf:
+            continue
+        a, b = averages[row.group, 0], averages[row.group, 1]
+        if kind == SPREAD:
+            change += log_scatter(groups.scatter, alpha - a, beta - b, new)
+            change -= log_scatter(groups.scatter, alpha - a, beta - b, spread)
+        else:
+            x, y = a + factor * (alpha - a), b + factor * (beta - b)
+            if not in_ring(region, x, y):
+                return
+            moved[j, 0], moved[j, 1] = x, y
+            change += _log_row(problem, state, row, x, y)
+            change -= _log_row(problem, state, row, alpha, beta)
+    if change > -math.inf:
+        kept = kept_of(groups, averages, parameters[EPSILON], problem.delta, new)
+        if _accepts_kept(rng, groups, state, walk, kind, change, kept):
+            parameters[SPREAD] = new
+            members[:] = moved
+
+
+@spliced
+def _move_strength(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
+    """The strength: a walk, or now and then a jump within what the averages allow."""
+    parameters, averages, _, _ = state
+    epsilon, delta = parameters[EPSILON], problem.delta
+    s = parameters[STRENGTH]
+    new = s + walk.steps[STRENGTH] * rng.standard_normal()
+    if rng.random() < JUMPS:
+        new = rng.random()
+    walk.tried[STRENGTH] += 1
+    if not 0 < new < 1 or not all_in_ring(ring_of(epsilon, delta, new), averages):
+        return
+    change = log_edge_prior(problem, epsilon, new) - log_edge_prior(problem, epsilon, s)
+    areas = log_ring_area(epsilon, delta, new) - log_ring_area(epsilon, delta, s)
+    if _accepts(rng, walk, STRENGTH, change - len(averages) * areas):
+        parameters[STRENGTH] = new
+
+
+@spliced
+def _slide(
+    problem: Problem, groups: Groups, state: State, ring: Ring, new: float, slid: State
+) -> float:
+    """Put averages and members where the region of the new epsilon takes them.
+
+    Returns the log ratio of their densities and the Jacobian, -inf where some fall out.
+    """
+    old, delta, change = state.parameters[EPSILON], problem.delta, 0.0
+    region = region_of(new, delta)
+    for g in range(len(state.averages)):
+        x, y, jacobian = _to_level(state.averages[g, 0], state.averages[g, 1], old, new, delta)
+        if not in_ring(ring, x, y):
+            return -math.inf
+        slid.averages[g, 0], slid.averages[g, 1] = x, y
+        change += jacobian
+    for j in range(len(state.members)):
+        row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
+        x, y = slid.averages[row.group, 0], slid.averages[row.group, 1]
+        if groups.sizes[row.group] > 1:
+            x, y, jacobian = _to_level(alpha, beta, old, new, delta)
+            if not in_ring(region, x, y):
+                return -math.inf
+            change += jacobian + _log_member(groups, slid, row, x, y)
+            change -= _log_member(groups, state, row, alpha, beta)
+        slid.members[j, 0], slid.members[j, 1] = x, y
+        change += _log_row(problem, state, row, x, y) - _log_row(problem, state, row, alpha, beta)
+    return change
+
+
+@spliced
+def _move_epsilon(
+    rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk, kind: int
+) -> None:
+    """Epsilon: alone, or with all latents sliding along.
+
+    The core stays where it is if the strength may move: what held it back still does.
+    """
+    parameters, delta = state.parameters, problem.delta
+    epsilon, s = parameters[EPSILON], parameters[STRENGTH]
+    new = epsilon * math.exp(walk.steps[kind] * rng.standard_normal())
+    new_s = s * epsilon / new if problem.free[STRENGTH] else s
+    walk.tried[kind] += 1
+    if not edges_possible(problem, new, new_s):
+        return
+    change = log_edge_prior(problem, new, new_s) - log_edge_prior(problem, epsilon, s)
+    if not problem.free[STRENGTH]:
+        # Otherwise the Jacobian of epsilon cancels against that of the strength.
+        change += math.log(new / epsilon)
+    areas = log_ring_area(new, delta, new_s) - log_ring_area(epsilon, delta, s)
+    change -= len(state.averages) * areas
+    ring, slid = ring_of(new, delta, new_s), state
+    if kind == SLIDE:
+        slid = State(parameters, state.averages.copy(), state.members.copy(), state.kept)
+        change += _slide(problem, groups, state, ring, new, slid)
+        if not change > -math.inf:
+            return
+    elif not (
+        all_in_ring(ring, state.averages) and all_in_ring(region_of(new, delta), state.members)
+    ):
+        return
+    kept = kept_of(groups, slid.averages, new, delta, parameters[SPREAD])
+    if _accepts_kept(rng, groups, state, walk, kind, change, kept):
+        parameters[EPSILON], parameters[STRENGTH] = new, new_s
+        state.averages[:] = slid.averages
+        state.members[:] = slid.members
+
+
+@spliced
+def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
+    """Tau or rho, given the members."""
+    tau, rho = state.parameters[TAU], state.parameters[RHO]
+    step = walk.steps[kind] * rng.standard_normal()
+    new_tau, new_rho = (tau + step, rho) if kind == TAU else (tau, rho + step)
+    walk.tried[kind] += 1
+    change = log_correlation_prior(problem, new_tau, new_rho)
+    if not change > -math.inf:
+        return
+    change -= log_correlation_prior(problem, tau, rho)
+    for j in range(len(state.members)):
+        row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
+        change += log_count(row, alpha, beta, new_tau, new_rho, True)
+        change -= log_count(row, alpha, beta, tau, rho, True)
+    if _accepts(rng, walk, kind, change):
+        state.parameters[TAU], state.parameters[RHO] = new_tau, new_rho
+
+
+@compiled
+def run(
+    rng: Rng,
+    problem: Problem,
+    groups: Groups,
+    state: State,
+    walk: Walk,
+    num_sweeps: int,
+    draws: FloatArray,
+) -> None:
+    """Fill ``draws`` with the parameters after every so many sweeps over latents and parameters."""
+    for sweep in range(num_sweeps * len(draws)):
+        _move_members(rng, problem, groups, state, walk)
+        _move_averages(rng, problem, groups, state, walk)
+        if problem.free[SPREAD]:
+            for kind in (SPREAD, SCALE):
+                _move_spread(rng, problem, groups, state, walk, kind)
+        if problem.free[STRENGTH]:
+            for _ in range(NUM_STRENGTHS):
+                _move_strength(rng, problem, state, walk)
+        if problem.free[EPSILON]:
+            for kind in (EPSILON, SLIDE):
+                _move_epsilon(rng, problem, groups, state, walk, kind)
+        if problem.correlated:
+            for kind in (TAU, RHO):
+                _move_correlation(rng, problem, state, walk, kind)
+        draws[sweep // num_sweeps] = state.parameters

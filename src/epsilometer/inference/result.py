@@ -1,0 +1,325 @@
+"""One result: what was asked, what was found, how it was checked.  Made once and judged once.
+
+Terminal, JSON, page and files are views of it and work nothing out themselves.  What takes time is
+worked out when it is first asked for, at most once, and ``report`` is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.inference.checks.comparison import ModelComparison, alternatives, compare_models
+from epsilometer.inference.checks.influence import Influence, leave_one_out
+from epsilometer.inference.checks.outlook import MOST_DISTINCT, Outlook, look_ahead
+from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
+from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.inference.checks.warnings import (
+    CountsAtTheirEnds,
+    counts_at_their_ends,
+    repeated_bases,
+)
+from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
+
+CHECK_SEED = 1
+"""The predictive check of one posterior is always the same."""
+
+MOST_LISTED = 3
+"""Statistics named in a warning; the page has a table of all."""
+
+
+class OtherModels(Enum):
+    """How far other assumptions are set beside the one made."""
+
+    NONE = "not at all"
+    QUICK = "in seconds"
+    """Correlated models at one resolution; none where that would take minutes."""
+    FULL = "all of them, at full accuracy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What was asked of a posterior.
+
+    Attributes
+    ----------
+    level
+        Probability of the central credible intervals, in (0, 1).
+    claim
+        An epsilon that somebody claims, at least 0; without one there is no verdict.
+    claim_source
+        Who claims it: ``algorithm`` if the algorithm itself does.
+    thresholds
+        Where the verdict takes sides.
+    accept_untrusted
+        Let the verdict take sides even if the engine did not reach its accuracy.
+    other_models
+        How far other assumptions are tried.
+    """
+
+    level: float = 0.9
+    claim: float | None = None
+    claim_source: str | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    accept_untrusted: bool = False
+    other_models: OtherModels = OtherModels.QUICK
+
+    def __post_init__(self) -> None:
+        _validate.level(self.level)
+        if self.claim is not None:
+            _validate.non_negative("claim", self.claim)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Origin:
+    """What is known of how the counts came about; empty for counts that somebody brought.
+
+    Attributes
+    ----------
+    plan
+        What was audited: hash, population, adjacency, design, dataset_size, seed.
+    attack
+        How it was attacked: target_alpha, statistic, attack, and what else the attack says of itself.
+    models
+        How many models were trained, reused and failed.
+    failures
+        Those that failed, each as plain values.
+    warnings
+        What the attack itself warned of.
+    curves
+        Error counts over target rates, an ``ErrorCurves`` of the attacks, which inference does not know.
+    claim_source
+        ``algorithm`` if the claim is the algorithm's own.
+    variant, siblings
+        Which of several variants made from the same models, and the others.
+    stopping
+        How an audit that stops by itself came to its end, as plain values.
+    """
+
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    attack: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Any, ...] = ()
+    warnings: tuple[str, ...] = ()
+    curves: Any = None
+    claim_source: str | None = None
+    variant: str | None = None
+    siblings: tuple[str, ...] = ()
+    stopping: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target_alpha(self) -> float | None:
+        """The false-positive rate that the attacks aimed at."""
+        value = self.attack.get("target_alpha")
+        return None if value is None else float(value)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """A posterior with everything a reader or a reviewer would ask about it.
+
+    Parameters
+    ----------
+    posterior
+        What was found; it carries counts, model and provenance.
+    asked
+        What was asked of it.
+    origin
+        How the counts came about.
+    over_delta
+        The same counts at other deltas, if somebody asked for a curve.
+    report
+        Called with a line of text whenever something that takes time is worked out.
+    """
+
+    posterior: Posterior
+    asked: Question = field(default_factory=Question)
+    origin: Origin = field(default_factory=Origin)
+    over_delta: JudgedCurve | None = None
+    report: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        curves = self.origin.curves
+        if curves is not None and curves.names != self.counts.names:
+            raise InputError(
+                "expected error curves of the same challenge bases as the posterior's."
+            )
+        if self.over_delta is not None and self.over_delta.curve.counts != self.counts:
+            raise InputError("expected a curve over delta of the same counts as the posterior's.")
+
+    @property
+    def counts(self) -> AttackCounts:
+        """What was observed."""
+        return self.posterior.counts
+
+    @property
+    def model(self) -> AuditModel:
+        """What was assumed."""
+        return self.posterior.model
+
+    @property
+    def level(self) -> float:
+        """Probability of the credible intervals."""
+        return self.asked.level
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Where the verdict takes sides."""
+        return self.asked.thresholds
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached its accuracy, over delta too if there is a curve."""
+        over = self.over_delta is None or self.over_delta.curve.trustworthy
+        return bool(self.posterior.trustworthy and over)
+
+    @property
+    def claim_source(self) -> str | None:
+        """Who claims what is judged."""
+        return self.asked.claim_source or self.origin.claim_source
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the posterior says of the claim; None without one."""
+        if self.asked.claim is None:
+            return None
+        return judge(
+            self.posterior,
+            claim=self.asked.claim,
+            thresholds=self.asked.thresholds,
+            accept_untrusted=self.asked.accept_untrusted,
+        )
+
+    # --- checks, each worked out once ---------------------------------------------------------
+
+    @cached_property
+    def independent_counts(self) -> CountsAtTheirEnds | None:
+        """The answer for independent counts, where the one found is not to be taken alone."""
+        # Counts that independence contradicts must not cost the result.
+        with suppress(ContradictionError):
+            return counts_at_their_ends(self.posterior, level=self.level, report=self.report)
+        return None
+
+    @cached_property
+    def outlook(self) -> Outlook | None:
+        """What more data would settle; None unless the verdict is open."""
+        verdict = self.verdict
+        if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
+            return None
+        if not verdict.trustworthy or not self._estimated:
+            return None
+        return look_ahead(self.posterior, verdict, report=self.report)
+
+    @cached_property
+    def other_priors(self) -> tuple[OtherPrior, ...]:
+        """Epsilon under other priors, without those under which nothing can be estimated."""
+        found: list[OtherPrior] = []
+        self._tell("other priors")
+        for factor in FACTORS if self._estimated else ():
+            # The exact engine takes no prior that reaches beyond epsilon = 600.
+            with suppress(ContradictionError, InputError):
+                found += prior_sensitivity(self.posterior, factors=(factor,), report=self.report)
+        return tuple(found)
+
+    @cached_property
+    def influence(self) -> Influence | None:
+        """Epsilon without each base; None for a fixed one."""
+        if not self._estimated:
+            return None
+        self._tell("leaving out one base at a time")
+        # A base whose absence leaves a contradiction must not cost the rest of the report.
+        with suppress(ContradictionError):
+            return leave_one_out(self.posterior, level=self.level, report=self.report)
+        return None
+
+    @cached_property
+    def predictive(self) -> PredictiveCheck:
+        """Whether the model would make such counts at all."""
+        self._tell("predictive check")
+        rng = np.random.default_rng(CHECK_SEED)
+        return check_predictions(self.posterior, rng=rng, level=self.level)
+
+    @cached_property
+    def models(self) -> ModelComparison | None:
+        """The counts under other assumptions; None where it was not worked out."""
+        asked = self.asked.other_models
+        if asked is OtherModels.NONE or (asked is OtherModels.QUICK and not self._estimated):
+            return None
+        self._tell("other assumptions")
+        if asked is OtherModels.FULL:
+            return compare_models(self.posterior, report=self.report)
+        wanted = {
+            label: model
+            for label, model in alternatives(self.model, self.counts).items()
+            if self._takes_seconds(model) and not self._members_scatter(model)
+        }
+        if not wanted or not self._takes_seconds(self.model):
+            return None
+        with suppress(ContradictionError, InputError):
+            return compare_models(self.posterior, wanted, quick=True, report=self.report)
+        return None
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons to doubt the result that its engine cannot see, a sentence or two each."""
+        found = (self.independent_counts, repeated_bases(self.counts))
+        return tuple(doubt.sentence for doubt in found if doubt is not None)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before quoting the result, the gravest first."""
+        found = []
+        if not self.posterior.trustworthy:
+            found.append(f"Do not quote this result: {self.posterior.engine_words}.")
+        found += self.doubts
+        found += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
+        failed = self.origin.models.get("failed", 0)
+        if failed:
+            found.append(
+                f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing from "
+                "the counts; if failing depends on the challenge point, the estimate is biased."
+            )
+        odd = [item for item in self.predictive.statistics if item.surprising]
+        if odd:
+            listed = "; ".join(
+                f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
+                for item in odd[:MOST_LISTED]
+            )
+            if len(odd) > MOST_LISTED:
+                listed += (
+                    f"; and {len(odd) - MOST_LISTED} more in the table of the predictive check"
+                )
+            found.append(
+                f"The model would hardly make counts like these: {listed}. It takes the rates of "
+                "attacks to lie anywhere in the region that epsilon and the strength leave them; where "
+                "they all lie near one place, the interval may miss the true epsilon on either side."
+            )
+        return tuple(found)
+
+    @property
+    def _estimated(self) -> bool:
+        return "epsilon" in self.posterior.parameters
+
+    def _takes_seconds(self, model: AuditModel) -> bool:
+        distinct = len(self.counts.distinct()[0])
+        return distinct <= MOST_DISTINCT[bool(model.likelihood.parameters)]
+
+    def _members_scatter(self, model: AuditModel) -> bool:
+        """Such models take the exact engine longer than a page should."""
+        return model.scatters(self.counts) and model.dependence.scatter is not None
+
+    def _tell(self, line: str) -> None:
+        if self.report is not None:
+            self.report(line)

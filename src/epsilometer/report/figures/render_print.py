@@ -1,0 +1,221 @@
+"""Figures for print: what `marks.py` describes, drawn with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsilometer.report.figures import style
+from epsilometer.report.figures.marks import (
+    Axis,
+    Band,
+    HeatMap,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    Regions,
+    Rule,
+    Sheet,
+    Span,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHADES = ("#FFFFFF", "#C6DBEF", "#6BAED6")
+"""Of a heat map, from 0 to 1."""
+
+REGION_SHADES = ("#08519C", "#4292C6", "#9ECAE1", "#DEEBF7")
+"""Of regions, the smallest first."""
+
+DASHES = {"solid": "-", "dash": "--", "dot": ":"}
+SYMBOLS = {"circle": "o", "square": "s", "star": "*", "cross": "P", "end": "|", "arrow": ">"}
+MOST_ENTRIES = 6
+"""A legend of more would hide the plot."""
+
+
+def draw(sheet: Sheet) -> Figure:
+    """The sheet as a figure."""
+    from matplotlib.collections import QuadMesh
+
+    figure = style.new_figure(*sheet.size)
+    rows = -(-len(sheet.plots) // sheet.columns)
+    grid = figure.subplots(
+        rows,
+        sheet.columns,
+        squeeze=False,
+        sharex=sheet.share_x,
+        height_ratios=sheet.heights,
+    ).ravel()
+    for spare in grid[len(sheet.plots) :]:
+        spare.remove()
+    drawn = list(zip(grid, sheet.plots, strict=False))
+    for axes, plot in drawn:
+        _draw_plot(axes, plot)
+        if sheet.share_x and axes is not drawn[-1][0]:
+            axes.set_xlabel("")
+    figure.suptitle(sheet.title)
+    _add_legends(figure, sheet, drawn)
+    if sheet.bar:
+        heat = next(each for each in grid[0].collections if isinstance(each, QuadMesh))
+        label = next(mark.label for mark in sheet.plots[0].marks if isinstance(mark, HeatMap))
+        figure.colorbar(heat, ax=[axes for axes, _ in drawn], shrink=0.85, pad=0.02, label=label)
+    return figure
+
+
+def _draw_plot(axes: Axes, plot: Plot) -> None:
+    for mark in plot.marks:
+        _draw_mark(axes, mark)
+    _set_axis(axes, "x", plot.x)
+    _set_axis(axes, "y", plot.y)
+    if plot.square:
+        axes.set_aspect("equal")
+    if plot.title is not None:
+        axes.set_title(plot.title, fontsize=10.5)
+    style.tidy(axes)
+
+
+def _add_legends(figure: Figure, sheet: Sheet, drawn: list[tuple[Axes, Plot]]) -> None:
+    """A legend wherever it says something that no earlier one says."""
+    said: list[list[str]] = [[]]
+    for axes, plot in drawn:
+        handles, labels = axes.get_legend_handles_labels()
+        if not plot.legend or labels in said or len(labels) > MOST_ENTRIES:
+            continue
+        said.append(labels)
+        if sheet.legend == "below":
+            title = sheet.legend_title
+            figure.legend(handles, labels, loc="outside lower center", ncols=2 if title is None else 6,
+                          frameon=False, fontsize=9, title=title, title_fontsize=9)  # fmt: skip
+            return
+        if sheet.legend == "above":
+            legend = axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_ENTRIES,
+                                 fontsize=8, frameon=False)  # fmt: skip
+            for handle in legend.get_lines():
+                handle.set_linewidth(2)
+        else:
+            axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
+
+
+def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    drawn: Any = getattr(axes, f"{which}axis")
+    set_ends: Any = getattr(axes, f"set_{which}lim")
+    drawn.set_label_text(axis.title)
+    if axis.logarithmic:
+        getattr(axes, f"set_{which}scale")("log")
+        if axis.plain:
+            # 1, 2, 5 times powers of ten: few sizes are worth a 10 to the power.
+            drawn.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+            drawn.set_minor_formatter(NullFormatter())
+    elif axis.names is not None:
+        names = [style.printed_name(name) for name in axis.names]
+        drawn.set_ticks(range(len(names)), names, fontsize=8.5)
+    else:
+        # Few ticks, and a common offset where the range is narrow, so that labels never collide.
+        drawn.set_major_locator(
+            MaxNLocator(6, steps=[1, 2, 5, 10], integer=axis.whole, min_n_ticks=1)
+        )
+    if axis.ends is not None:
+        set_ends(*axis.ends)
+    elif axis.from_zero:
+        set_ends(0, None)
+
+
+def _draw_mark(axes: Axes, mark: Mark) -> None:
+    if isinstance(mark, Line):
+        _draw_line(axes, mark)
+    elif isinstance(mark, Points):
+        _draw_points(axes, mark)
+    elif isinstance(mark, Band):
+        low = 0 if mark.low is None else mark.low
+        colour = style.PRINT_COLOURS[mark.colour]
+        axes.fill_between(
+            mark.x, low, mark.high, color=colour, alpha=mark.opacity, linewidth=0, label=mark.label
+        )
+    elif isinstance(mark, HeatMap):
+        from matplotlib.colors import LinearSegmentedColormap
+
+        shades = LinearSegmentedColormap.from_list("heat", SHADES)
+        axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
+    elif isinstance(mark, Regions):
+        _draw_regions(axes, mark)
+    elif isinstance(mark, Rule):
+        across: Any = axes.axhline if mark.x is None else axes.axvline
+        look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
+        across(mark.y if mark.x is None else mark.x, linestyle=DASHES[mark.dash], **look)
+    elif isinstance(mark, Span):
+        axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
+    else:
+        _draw_note(axes, mark)
+
+
+def _draw_line(axes: Axes, mark: Line) -> None:
+    axes.plot(
+        mark.x,
+        mark.y,
+        color=style.PRINT_COLOURS[mark.colour],
+        linewidth=mark.width,
+        linestyle=DASHES[mark.dash],
+        alpha=mark.opacity,
+        drawstyle="default" if mark.step is None else f"steps-{mark.step}",
+        marker="" if mark.marker is None else SYMBOLS[mark.marker],
+        markersize=3.5,
+        label=mark.label if mark.listed else None,
+    )
+
+
+def _draw_points(axes: Axes, mark: Points) -> None:
+    colour = style.PRINT_COLOURS[mark.colour]
+    x, y = np.atleast_1d(np.asarray(mark.x, float)), np.atleast_1d(np.asarray(mark.y, float))
+    for bars, place, ends in ((axes.hlines, y, mark.x_ends), (axes.vlines, x, mark.y_ends)):
+        if ends is not None:
+            bars(place, *ends, color=colour, linewidth=mark.bar, zorder=4)
+    hollow = np.broadcast_to(mark.hollow, x.shape)
+    for which, face in ((~hollow, colour), (hollow, "none")):
+        if not which.any():
+            continue
+        axes.plot(
+            x[which],
+            y[which],
+            SYMBOLS[mark.symbol],
+            color=colour,
+            markersize=mark.size,
+            markerfacecolor=face,
+            markeredgecolor="white" if mark.rim else colour,
+            markeredgewidth=mark.rim or 1.6 * (mark.symbol == "end") or float(face == "none"),
+            alpha=mark.opacity,
+            clip_on=False,
+            zorder=5,
+            label=mark.label,
+        )
+
+
+def _draw_regions(axes: Axes, mark: Regions) -> None:
+    density = np.asarray(mark.z)
+    falling = np.sort(density.ravel())[::-1]
+    held = np.cumsum(falling) / falling.sum()
+    cuts = [falling[min(int(np.searchsorted(held, p)), len(held) - 1)] for p in mark.levels]
+    levels = np.unique([*cuts, float(falling[0]) * 1.0001])  # the peak itself is inside
+    shades = list(REGION_SHADES[: len(levels) - 1])[::-1]
+    where = (mark.x, mark.y, density.T)
+    axes.contourf(*where, levels=levels, colors=shades)
+    axes.contour(*where, levels=levels[:-1], colors="white", linewidths=0.5)
+    for probability, shade in zip(mark.levels, reversed(shades), strict=False):
+        axes.fill_between([], [], [], color=shade, label=f"{100 * probability:g} %")
+
+
+def _draw_note(axes: Axes, mark: Note) -> None:
+    look: dict[str, Any] = {"fontsize": 8.5, "color": style.GREY}
+    if mark.x is None:
+        place = (1.01, mark.y)
+        axes.annotate(mark.text, place, xycoords=("axes fraction", "data"), va="center", **look)
+    else:
+        look |= {"xytext": (0, 3), "textcoords": "offset points"}
+        axes.annotate(mark.text, (mark.x, mark.y), ha="right", **look)

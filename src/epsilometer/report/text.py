@@ -1,0 +1,67 @@
+"""Text for a terminal of 80 columns, and values for JSON: what every view shares."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+WIDTH = 80
+"""Columns of a terminal that nobody has widened."""
+
+
+def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
+    """Lines of a paragraph; ``first`` and ``rest`` begin them."""
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Each text as a paragraph, one below the other."""
+    return "".join(f"{line}\n" for text in texts for line in wrapped(text))
+
+
+def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0) -> list[str]:
+    """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths[0] = max(widths[0], least)
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def shortened(label: str, longest: int) -> str:
+    """A label that fits a column of its table."""
+    return label if len(label) <= longest else f"{label[: longest - 3]}..."
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 challenge base``, ``20 challenge bases``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(value: Any) -> Any:
+    """The same value in types JSON knows; a number that is not finite becomes null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if hasattr(value, "item"):
+        return plain(value.item())
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def probability_text(value: float) -> str:
+    """A probability that is never rounded to certainty, which four decimals would do at 1e-4."""
+    if value < 1e-4:
+        return f"{value:.1e}" if value > 0 else "0 (to machine precision)"
+    if value > 1 - 1e-4:
+        return "above 0.9999"
+    return f"{value:.4f}"

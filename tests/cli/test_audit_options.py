@@ -1,0 +1,166 @@
+"""Options on the estimate go before the configuration's, and mean what they mean in `estimate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+
+AUDIT = """
+[population]
+source = "directions"
+[audit]
+challenge_bases = 3
+replicates = 20
+dataset_size = 49
+seed = 1
+[algorithm]
+object = "clipped-mean"
+options = { noise = 0.02, records = 50 }
+[attack]
+target_alpha = 0.1
+[estimate]
+likelihood = "binomial"
+delta = 0.1
+"""
+ALGORITHM = em.ClippedMean(noise=0.02, records=50)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration whose models are trained, so that each test only estimates."""
+    path = tmp_path_factory.mktemp("audit") / "audit.toml"
+    path.write_text(AUDIT)
+    assert run(["audit", str(path), "--output", str(path.parent / "first")]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def counts(config: Path) -> em.AttackCounts:
+    return em.AttackCounts.read(config.parent / "first" / "counts.csv")
+
+
+def audited(config: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["audit", str(config), *options, "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_without_options_the_configuration_decides(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = audited(config, capsys)
+    assert (found["delta"], found["epsilon"]["level"], found["engine"]) == (0.1, 0.9, "exact")
+    assert found["claim"]["source"] == "algorithm"
+    assert not {"over_delta", "model_comparison"} & set(found)
+
+
+def test_every_option_on_the_model_is_heard(
+    config: Path, counts: em.AttackCounts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--delta", "0.05", "--strength", "0.5", "--epsilon-prior-scale", "2"]
+    found = audited(config, capsys, *options, "--level", "0.8", "--claim", "2.5")
+    model = em.AuditModel(
+        delta=0.05, epsilon=em.HalfNormal(scale=2.0), strength=em.Fixed(value=0.5)
+    )
+    expected = em.estimate(counts, model)
+    assert found["epsilon"]["median"] == expected.median("epsilon")
+    assert found["epsilon"]["interval"] == list(expected.credible_interval("epsilon", 0.8))
+    assert (found["claim"]["epsilon"], found["claim"]["source"]) == (2.5, "option")
+    assert found["claim"]["probability_above"] == expected.probability_above("epsilon", 2.5)
+    correlated = audited(config, capsys, "--likelihood", "correlated")
+    assert correlated["assumptions"]["likelihood"]["name"] == "CorrelatedNormal"
+
+
+def test_the_algorithms_promise_is_that_at_the_delta_of_the_option(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = audited(config, capsys, "--delta", "0.05")["claim"]
+    assert (claim["epsilon"], claim["source"]) == (ALGORITHM.epsilon(delta=0.05), "algorithm")
+
+
+def test_several_deltas_make_a_curve_beside_the_result(
+    config: Path, counts: em.AttackCounts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, folder = tmp_path / "page.html", tmp_path / "result"
+    options = ["--delta", "0.1,0.01", "--output", str(folder), "--report", str(page)]
+    found = audited(config, capsys, *options)
+    assert found["delta"] == 0.1
+    curve = em.estimate_curve(counts, em.AuditModel(delta=0.1), [0.1, 0.01])
+    rows = found["over_delta"]["curve"]
+    assert [row["median"] for row in rows] == pytest.approx(curve.median.tolist(), rel=1e-12)
+    # At each delta the algorithm promises something else.
+    promised = [ALGORITHM.epsilon(delta=delta) for delta in (0.01, 0.1)]
+    assert [row["claim"] for row in rows] == promised
+    assert found["claim"]["epsilon"] == promised[1]
+    for name in (
+        "curve.csv",
+        "curve.json",
+        "curve.png",
+        "posterior.nc",
+        "losses.csv",
+        "curves.csv",
+    ):
+        assert (folder / name).is_file()
+    assert "The rest of this page is about delta = 0.1" in page.read_text(encoding="utf-8")
+    assert run(["audit", str(config), "--delta", "0.1,0.01"]) == 0
+    text = capsys.readouterr().out
+    assert "epsilon over delta from 3 challenge bases" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("claim", "code"), [("0.01", 3), ("30", 0)])
+def test_a_claimed_curve_is_judged(
+    config: Path, tmp_path: Path, claim: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "claims.csv"
+    claims.write_text(f"delta,epsilon\n0.01,{claim}\n")
+    options = ["--delta", "0.1,0.01", "--claim-curve", str(claims), "--fail-on", "fail", "--json"]
+    assert run(["audit", str(config), *options]) == code
+    found = json.loads(capsys.readouterr().out)
+    assert found["over_delta"]["verdict"]["outcome"] == ("FAIL" if code else "PASS")
+    assert (found["claim"]["epsilon"], found["claim"]["source"]) == (float(claim), "option")
+
+
+def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = audited(config, capsys, "--check-model")
+    assert found["model_comparison"]["assumptions"][0]["used"]
+    assert run(["report", str(config.parent / "first"), "--check-model"]) == 0
+    assert "Other assumptions:" in capsys.readouterr().out
+
+
+def test_chains_instead_of_quadrature(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--engine", "mcmc", "--num-iterations", "300", "--num-chains", "2", "--seed", "3"]
+    found = audited(config, capsys, *options, "--allow-unconverged")
+    assert (found["engine"], found["seed"]) == ("mcmc", 3)
+    assert set(found["diagnostics"]["parameters"]) == {"epsilon", "strength"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--delta", "2"], "0 <= delta < 1"),
+        (["--seed", "1"], "--seed is for --engine mcmc"),
+        (["--engine", "mcmc", "--delta", "0.1,0.2"], "--engine mcmc needs one delta, got 2"),
+        (["--claim-curve", "claims.csv"], "--claim-curve needs several deltas, got 0"),
+        (["--claim", "-1"], "claim >= 0"),
+        (["--level", "1"], "0 < level < 1"),
+        (["--strength", "2"], "[estimate] strength: expected"),
+        (["--likelihood", "poisson"], "[estimate] likelihood: expected"),
+    ],
+)
+def test_options_that_make_no_sense_are_known_before_training(
+    tmp_path: Path, options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "audit.toml").write_text(AUDIT)
+    assert run(["audit", str(tmp_path / "audit.toml"), *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "audit.db").exists()

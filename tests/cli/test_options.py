@@ -1,0 +1,84 @@
+"""Options are declared once: where several commands have one, it is the same one."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+from epsilometer.cli import results
+from epsilometer.cli.main import app
+from epsilometer.cli.options import flat, option
+
+GROUPS = {"--dependence", "--scatter", "--spread", "--spread-prior-scale"}
+"""Counts of an audit have no groups, so it has no options on them."""
+
+
+def options_of(name: str) -> dict[str, Any]:
+    root: Any = typer.main.get_command(app)
+    return {
+        parameter.opts[0]: parameter
+        for parameter in root.commands[name].params
+        if parameter.opts[0].startswith("--")
+    }
+
+
+@pytest.mark.parametrize("other", ["audit", "report", "compare"])
+def test_what_two_commands_share_is_the_same(other: str) -> None:
+    first, second = options_of("estimate"), options_of(other)
+    # In `report` the output is the page; `compare` is about one delta.
+    shared = set(first) & set(second) - ({"--output"} if other == "report" else {"--delta"})
+    assert len(shared) >= 8 - 2 * (other == "compare")
+    for name in shared:
+        for part in ("help", "metavar", "default", "is_flag"):
+            assert getattr(first[name], part) == getattr(second[name], part), (name, part)
+
+
+def test_an_audit_can_be_asked_what_an_estimate_can() -> None:
+    assert set(options_of("estimate")) - GROUPS <= set(options_of("audit"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A group of two."""
+
+    left: Annotated[int, option("N", "The left one.")] = 1
+    right: Annotated[int | None, option("N", "The right one.")] = None
+
+
+def test_a_group_reaches_the_command_whole() -> None:
+    seen: list[Any] = []
+
+    @flat
+    def command(name: str, *, pair: Pair, loud: bool = False) -> int:
+        seen.append((name, pair, loud))
+        return 7
+
+    single = typer.Typer(add_completion=False)
+    single.command()(command)
+    assert single(["x", "--right", "5", "--loud"], standalone_mode=False) == 7
+    assert single(["y", "--left", "2"], standalone_mode=False) == 7
+    assert seen == [("x", Pair(left=1, right=5), True), ("y", Pair(left=2, right=None), False)]
+
+
+def test_one_display_at_a_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What estimates inside of something that is shown already goes on in the same display."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    told: list[str] = []
+    with results.progress("outer") as (report, advance):
+        assert report is not None
+        assert advance is not None
+        with results.progress("inner") as (same, none):
+            assert same is report
+            assert none is None
+        results._open.append(told.append)
+        results.tell("seen")
+        results._open.pop()
+    assert told == ["seen"]
+    assert results._open == []
+    results.tell("nobody is there to hear it")

@@ -1,0 +1,212 @@
+"""A likelihood joins the exact engine by its own module and one registration: shown with a toy.
+
+The toy is over-dispersed: counts are beta-binomial around the error rates, with a concentration that is
+known.  Everything that adding it takes is in this file; nothing of the package is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln, gammaln
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.inference.exact import treatments
+from epsilometer.inference.exact.kernels import Kernel
+from epsilometer.inference.exact.nuisance import NoNuisance
+from epsilometer.model import region
+from epsilometer.model.count_tables import COLUMNS
+from epsilometer.model.counts import AttackCounts
+
+FloatArray = NDArray[np.float64]
+
+
+def log_beta_binomial(k: ArrayLike, n: ArrayLike, rate: FloatArray, weight: float) -> FloatArray:
+    """Log probability of k of n, where the rate varies like a Beta of the given weight."""
+    k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
+    a = np.maximum(weight * rate, 1e-12)
+    b = np.maximum(weight * (1 - rate), 1e-12)
+    choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.asarray(choose + betaln(k + a, n - k + b) - betaln(a, b))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverDispersed:
+    """X ~ BetaBinomial(N0, alpha) and Y ~ BetaBinomial(N1, beta), independent."""
+
+    weight: float = 200.0
+    name: str = "over-dispersed"
+    parameters: tuple[str, ...] = ()
+    words: tuple[str, ...] = ("Counts vary more than binomial ones.",)
+    bounded: bool = True
+
+    def check(self, counts: AttackCounts) -> None: ...
+
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        return 0.0
+
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        return ()
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        x = log_beta_binomial(
+            counts.false_positives, counts.trials_h0, np.asarray(alpha), self.weight
+        )
+        return x + log_beta_binomial(
+            counts.false_negatives, counts.trials_h1, np.asarray(beta), self.weight
+        )
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        raise AssertionError("it has no parameters")
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
+        return np.zeros(())
+
+    def sample_nuisance(
+        self, counts: AttackCounts, *, rng: np.random.Generator
+    ) -> dict[str, float]:
+        return {}
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: np.random.Generator,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        found = []
+        for rate, trials in ((alpha, counts.trials_h0), (beta, counts.trials_h1)):
+            own = np.clip(rate, 1e-9, 1 - 1e-9)
+            drawn = rng.beta(self.weight * own, self.weight * (1 - own))
+            found.append(rng.binomial(trials, drawn))
+        return found[0], found[1]
+
+    def count_moments(
+        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        return np.ones(1), np.zeros(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverDispersedKernel:
+    """What plane quadrature asks of a likelihood; fluxes would ask for more."""
+
+    x: FloatArray
+    n0: FloatArray
+    y: FloatArray
+    n1: FloatArray
+    weight: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, index: NDArray[np.intp]) -> OverDispersedKernel:
+        return OverDispersedKernel(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        # Trials that a binomial of the same variance would have.
+        worth = [n * (self.weight + 1) / (self.weight + n) for n in (self.n0, self.n1)]
+        return self.x / self.n0, worth[0], self.y / self.n1, worth[1]
+
+    def log_largest(self) -> FloatArray:
+        return np.zeros(len(self))
+
+    def log_angle_density(
+        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        sides = []
+        for k, n, angle in ((self.x, self.n0, theta), (self.y, self.n1, phi)):
+            rate = np.sin(angle) ** 2
+            jacobian = np.log(np.maximum(np.sin(2 * angle), 1e-300))
+            logs = [
+                log_beta_binomial(k[entry], n[entry], rate, float(self.weight[entry])) + jacobian
+                for entry in entries
+            ]
+            sides.append(np.stack(logs))
+        return np.asarray(sides[0][:, :, None] + sides[1][:, None, :])
+
+
+def make_kernel(likelihood: OverDispersed, counts: AttackCounts, grid: Any) -> Kernel:
+    columns = [getattr(counts, name).astype(float) for name in COLUMNS]
+    weight = np.full(len(counts), likelihood.weight)
+    return OverDispersedKernel(  # type: ignore[return-value]
+        x=columns[0], n0=columns[1], y=columns[2], n1=columns[3], weight=weight
+    )
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one registration, taken back afterwards."""
+    monkeypatch.setattr(treatments, "_TREATMENTS", dict(treatments._TREATMENTS))
+    treatments.register(
+        OverDispersed().name,
+        treatments.Treatment(
+            grid=lambda likelihood, counts, size: NoNuisance(), kernel=make_kernel, planar=True
+        ),
+    )
+
+
+COUNTS = em.AttackCounts(
+    false_positives=[10, 22], trials_h0=100, false_negatives=[20, 15], trials_h1=80
+)
+PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
+    """Quantiles of epsilon from sums over points of the unit square, by their critical levels."""
+    angle = (np.arange(700) + 0.5) / 700 * np.pi / 2
+    rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
+    alpha, beta = rate[:, None, None], rate[None, :, None]
+    masses = np.exp(likelihood.log_density(COUNTS, alpha, beta)) * (step[:, None] * step)[..., None]
+    epsilon = (np.arange(400) + 0.5) * 0.03
+    post = np.zeros(len(epsilon))
+    for s in (np.arange(40) + 0.5) / 40:
+        total = np.ones(len(epsilon))
+        area = np.exp(region.log_ring_area(epsilon, delta, s))
+        for base in range(len(COUNTS)):
+            inside = []
+            for level_delta, level in ((delta, epsilon), (s * delta, s * epsilon)):
+                critical = region.critical_epsilon(alpha[..., 0], beta[..., 0], level_delta).ravel()
+                order = np.argsort(critical)
+                sums = np.append(0.0, np.cumsum(masses[..., base].ravel()[order]))
+                inside.append(sums[np.searchsorted(critical[order], level, side="right")])
+            total *= (inside[0] - inside[1]) / area
+        post += total
+    post *= np.exp(-0.5 * epsilon**2 / 10)
+    return np.asarray(np.interp(PROBED, np.cumsum(post) / post.sum(), epsilon + 0.015))
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_toy_is_estimated_like_the_others() -> None:
+    model = em.AuditModel(delta=0.02, likelihood=OverDispersed(weight=60.0))
+    posterior = em.estimate(COUNTS, model)
+    assert posterior.trustworthy
+    expected = brute_force(OverDispersed(weight=60.0), 0.02)
+    # Points of the twin's grid fall in or out as wholes: about 0.02 in epsilon.
+    np.testing.assert_allclose(
+        posterior.quantile("epsilon", PROBED), expected, atol=0.03, rtol=0.01
+    )
+    # Control: binomial counts say more.
+    binomial = em.estimate(COUNTS, em.AuditModel(delta=0.02))
+    gap = np.abs(binomial.quantile("epsilon", PROBED) - expected)
+    assert gap.max() > 0.1
+    assert len(em.prior_sensitivity(posterior)) == 2
+    assert em.leave_one_out(posterior).reliable.all()
+    check = em.check_predictions(posterior, rng=np.random.default_rng(1))
+    assert min(item.p_value for item in check.statistics) > 0.01
+
+
+def test_what_is_not_registered_is_refused() -> None:
+    model = em.AuditModel(delta=0.02, likelihood=OverDispersed())
+    with pytest.raises(InputError, match="knows the likelihoods binomial, correlated"):
+        em.estimate(COUNTS, model)

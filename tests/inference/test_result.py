@@ -1,0 +1,108 @@
+"""A result is judged once, each of its checks is worked out once, and every view says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.inference import result as results
+from epsilometer.inference.result import OtherModels, Question, Result
+from epsilometer.report.page import render
+from epsilometer.report.summary import result_data, result_text, summary_data
+
+COUNTS = em.AttackCounts(
+    false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=100
+)
+PERFECT = em.AttackCounts(
+    false_positives=[5, 4, 6, 5], trials_h0=50, false_negatives=[0, 0, 0, 0], trials_h1=50
+)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often each check was worked out."""
+    times: dict[str, int] = {}
+
+    def watch(name: str) -> Callable[..., Any]:
+        real = getattr(results, name)
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            times[name] = times.get(name, 0) + 1
+            return real(*arguments, **options)
+
+        return called
+
+    for name in ("judge", "counts_at_their_ends", "check_predictions", "leave_one_out",
+                 "compare_models", "look_ahead"):  # fmt: skip
+        monkeypatch.setattr(results, name, watch(name))
+    return times
+
+
+def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) -> None:
+    posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
+    result = Result(posterior=posterior, asked=Question(claim=posterior.median("epsilon")))
+    assert counted == {}  # nothing before somebody asks
+    render(result)
+    for _ in range(2):
+        result_data(result)
+        result_text(result)
+        assert result.warnings == result.doubts
+    assert set(counted.values()) == {1}
+    assert len(counted) == 6
+
+
+def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> None:
+    result = Result(posterior=em.estimate(COUNTS, em.AuditModel(delta=0.01)))
+    assert "claim" not in summary_data(result)
+    result_text(result)
+    assert counted == {"counts_at_their_ends": 1}
+
+
+def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
+    model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
+    told: list[str] = []
+    result = Result(
+        posterior=em.estimate(PERFECT, model), asked=Question(level=0.8), report=told.append
+    )
+    beside = summary_data(result)["independent_counts"]
+    binomial = em.estimate(PERFECT, em.AuditModel(delta=1e-3))
+    assert beside["interval"] == list(binomial.credible_interval("epsilon", 0.8))
+    assert (beside["bases"], beside["of"]) == (4, 4)
+    assert any("4 of 4 bases" in sentence for sentence in result.doubts)
+    assert set(result.doubts) <= set(result.warnings)
+    assert counted["counts_at_their_ends"] == 1
+    assert sum("independent counts" in line for line in told) == 1
+    # Where it is not to be doubted there is nothing beside it.
+    plain = Result(posterior=binomial)
+    assert "independent_counts" not in summary_data(plain)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"), [(OtherModels.NONE, 0), (OtherModels.QUICK, 6), (OtherModels.FULL, 6)]
+)
+def test_other_models_as_far_as_asked(asked: OtherModels, found: int) -> None:
+    posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
+    result = Result(posterior=posterior, asked=Question(other_models=asked))
+    assert (len(result.models.assumptions) if result.models else 0) == found
+    assert ("model_comparison" in result_data(result)) is (asked is OtherModels.FULL)
+
+
+def test_views_agree_with_the_verdict() -> None:
+    posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
+    asked = Question(claim=0.01, claim_source="algorithm", thresholds=em.Thresholds())
+    result = Result(posterior=posterior, asked=asked)
+    assert result.verdict == em.judge(posterior, claim=0.01)
+    data = result_data(result)
+    assert data["verdict"]["outcome"] == "FAIL"
+    assert data["claim"]["source"] == "algorithm"
+    assert result_text(result).startswith("FAIL: ")
+    assert '<p class="badge">FAIL</p>' in render(result)
+
+
+@pytest.mark.parametrize("wrong", [{"level": 1.0}, {"level": 0.0}, {"claim": -1.0}])
+def test_questions_that_cannot_be_asked(wrong: dict[str, float]) -> None:
+    with pytest.raises(em.InputError):
+        Question(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+"""What keeps the house simple: no import cycles, no questions about classes, no endless functions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from epsilometer.model import dependence, likelihoods, priors
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "epsilometer"
+MODULES = {
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+
+MODEL_CLASSES = {
+    name
+    for module in (priors, likelihoods, dependence)
+    for name, kind in inspect.getmembers(module, inspect.isclass)
+    if kind.__module__ == module.__name__ and not name.startswith("_")
+}
+"""Priors, likelihoods, dependences and scatters: they say of themselves what others need to know."""
+
+LONGEST, MOST_PARAMETERS = 80, 10
+
+FLAT = {"planning/plan.py:plan_audit"}
+"""Public calls whose settings are flat keywords, each with a default."""
+
+
+def _imported(path: Path) -> set[str]:
+    """Modules of the package that are imported when this one runs, at the top or in a function."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue
+            if isinstance(child, ast.ImportFrom) and child.module:
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    found.add(whole if whole in MODULES else child.module)
+            elif isinstance(child, ast.Import):
+                found.update(alias.name for alias in child.names)
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found & set(MODULES)
+
+
+def _cycles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules that reach each other, by taking away what imports nothing that is left."""
+    left = {name: others - {name} for name, others in graph.items()}
+    while True:
+        free = {name for name, others in left.items() if not others & set(left)}
+        used = {other for others in left.values() for other in others}
+        free |= set(left) - used
+        if not free:
+            return [set(left)] if left else []
+        left = {name: others - free for name, others in left.items() if name not in free}
+
+
+def test_no_import_cycles() -> None:
+    assert _cycles({name: _imported(path) for name, path in MODULES.items()}) == []
+
+
+def test_cycles_are_seen() -> None:
+    """Control: also one of several modules with others hanging on it."""
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}
+    assert _cycles(graph) == [{"a", "b", "c"}]
+
+
+def _class_questions(path: Path) -> Iterator[str]:
+    """Calls of isinstance with a class of the model."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "isinstance" and len(node.args) == 2:
+                names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                names |= {n.attr for n in ast.walk(node.args[1]) if isinstance(n, ast.Attribute)}
+                for name in sorted(names & MODEL_CLASSES):
+                    yield f"{path.relative_to(SOURCE)}:{node.lineno} {name}"
+
+
+def test_nobody_asks_for_classes_of_the_model() -> None:
+    asked = [
+        question
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.parent.name != "model"
+        for question in _class_questions(path)
+    ]
+    assert asked == []
+
+
+def test_such_questions_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control."""
+    monkeypatch.setattr("tests.test_house.SOURCE", tmp_path)
+    path = tmp_path / "asks.py"
+    path.write_text("isinstance(a, Fixed)\nisinstance(b, priors.Beta | int)\nisinstance(c, str)\n")
+    assert list(_class_questions(path)) == ["asks.py:1 Fixed", "asks.py:2 Beta"]
+
+
+def _functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{path.relative_to(SOURCE).as_posix()}:{node.name}", node
+
+
+def _compiled(node: ast.FunctionDef) -> bool:
+    return any(
+        "njit" in ast.dump(each) or "compiled" in ast.dump(each) for each in node.decorator_list
+    )
+
+
+def _command(node: ast.FunctionDef) -> bool:
+    """A command of the shell: typer wants its options as flat parameters."""
+    return any("command" in ast.dump(each) for each in node.decorator_list)
+
+
+def _code_lines(node: ast.FunctionDef) -> int:
+    """Lines of a function without its docstring and its signature."""
+    body = node.body[1:] if ast.get_docstring(node) else node.body
+    return (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_no_endless_functions() -> None:
+    long = [
+        f"{name} has {_code_lines(node)} lines"
+        for name, node in _functions()
+        if _code_lines(node) > LONGEST and not _compiled(node)
+    ]
+    assert long == []
+
+
+def test_no_endless_signatures() -> None:
+    wide = []
+    for name, node in _functions():
+        arguments = node.args
+        count = len(arguments.posonlyargs + arguments.args + arguments.kwonlyargs)
+        count -= bool(arguments.args and arguments.args[0].arg in ("self", "cls"))
+        exempt = _compiled(node) or _command(node) or name in FLAT
+        if count > MOST_PARAMETERS and not exempt:
+            wide.append(f"{name} has {count} parameters")
+    assert wide == []
