@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import FloatArray
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Include
 from epsilometer.measurement.designs import MeasureMIAFast

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks import loss_tables
 from epsilometer.attacks.loss_tables import LARGEST_REPLICATE
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

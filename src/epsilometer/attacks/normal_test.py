@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import FloatArray
 
 
 def p_value(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer.attacks.losses import FloatArray, IntArray, Losses
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts

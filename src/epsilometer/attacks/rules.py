@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import FloatArray
 from epsilometer.attacks.normal_test import p_value
 from epsilometer.attacks.shadows import ShadowScores
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.attacks.result import AttackResult, target_rate
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
@@ -100,7 +100,7 @@ def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
     )
 
 
-def _dealt(p_values: NDArray[np.float64], number: int, rules: int) -> NDArray[np.float64]:
+def _dealt(p_values: FloatArray, number: int, rules: int) -> FloatArray:
     """The challenges of one rule; those without a p-value were never made.
 
     By position, so that a challenge that one statistic has no value for does not move the others.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import BoolArray, FloatArray
 
 LOST = 1e-6
 """A leave-one-out variance below this share of the whole is computed anew: digits were lost."""
@@ -37,7 +37,7 @@ class _Standard:
     power of two, so that no digit is lost and no square underflows or overflows.
     """
 
-    present: np.typing.NDArray[np.bool_]
+    present: BoolArray
     anchor: FloatArray
     scale: FloatArray
     values: FloatArray

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
 ROUNDING = -1e-6

@@ -7,13 +7,11 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
 
 
 class Kind(StrEnum):

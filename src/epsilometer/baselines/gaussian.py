@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from epsilometer._arrays import FloatArray
 from epsilometer.baselines import rates
 from epsilometer.baselines.estimator import FromRateLimits, Kind, check_positive_delta
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-FloatArray = NDArray[np.float64]
 
 
 def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:

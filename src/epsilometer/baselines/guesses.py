@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.baselines.one_run import epsilon_one_run, fair_coin
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntArray, IntArray]:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.baselines import rates
 from epsilometer.baselines.estimator import FromRateLimits, Kind
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
 
-FloatArray = NDArray[np.float64]
 Limit = Callable[[ArrayLike, ArrayLike, float], FloatArray]
 
 

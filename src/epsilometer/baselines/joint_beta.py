@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtri, xlog1py, xlogy
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import Kind, check_significance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
-
-FloatArray = NDArray[np.float64]
 
 # Tails of a rate's distribution that are left out; far below the accuracy of the quantiles.
 _NEGLIGIBLE = 1e-17
@@ -48,7 +46,7 @@ class _Rate(NamedTuple):
         """Of one minus the rate."""
         return _Rate.after(self.rest - 0.5, self.events + self.rest - 1)
 
-    def rows(self, chosen: NDArray[np.bool_]) -> _Rate:
+    def rows(self, chosen: BoolArray) -> _Rate:
         return _Rate(*(column[chosen] for column in self))
 
 
@@ -130,7 +128,7 @@ class _Posterior:
         sides = ((alpha, beta), (alpha.reflected(), beta.reflected()))
         return cls(sides, _validate.delta(delta))
 
-    def rows(self, chosen: NDArray[np.bool_]) -> _Posterior:
+    def rows(self, chosen: BoolArray) -> _Posterior:
         sides = tuple((alpha.rows(chosen), beta.rows(chosen)) for alpha, beta in self._sides)
         return _Posterior(sides, self._delta)
 

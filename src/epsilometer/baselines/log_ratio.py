@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
 
 
 class _LogRatio(LowerEndOnly):

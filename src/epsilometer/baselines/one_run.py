@@ -8,15 +8,14 @@ q = 1 / (1 + e^-epsilon), which gives a p-value and, inverted, a lower bound of 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
 from scipy.special import betainc, expit, logit
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import check_significance
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 """Of epsilon, absolute: far below what anybody reports."""
@@ -53,7 +52,7 @@ def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> None:
         )
 
 
-def fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> NDArray[np.bool_]:
+def fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> BoolArray:
     """Whether so many in and out may be the work of a fair coin."""
     members, others = np.asarray(num_in, dtype=float), np.asarray(num_out, dtype=float)
     fewer = np.minimum(members, others)

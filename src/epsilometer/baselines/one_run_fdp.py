@@ -23,16 +23,15 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
 from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.baselines.estimator import check_positive_delta, check_significance
 from epsilometer.baselines.one_run import check_guesses
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-FloatArray = NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 """Of the parameter, absolute: far below what anybody reports."""

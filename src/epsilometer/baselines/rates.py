@@ -6,10 +6,10 @@ Only limits of a rate; what two of them say about epsilon is in the estimators.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
-FloatArray = NDArray[np.float64]
+from epsilometer._arrays import FloatArray
 
 
 def clopper_pearson_upper(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatArray:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.baselines import thresholds
 from epsilometer.baselines.estimator import CountEstimator, check_significance
 from epsilometer.baselines.gaussian import GaussianRates
@@ -30,8 +31,6 @@ from epsilometer.baselines.thresholds import (
 )
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
 
 # A bound of epsilon at each of several cuts, each erring with the given probability.
 CutBound = Callable[["CanaryScoreAuditor", Cuts, float], FloatArray]
@@ -320,7 +319,7 @@ class CanaryScoreAuditor:
 
 def _guesses(
     auditor: CanaryScoreAuditor, cuts: Cuts, *, one_sided: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[IntArray, IntArray]:
     """How many canaries are guessed at each cut, and how many of these rightly."""
     right = auditor.num_in - cuts.false_negatives
     guesses = right + cuts.false_positives

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.calibration.mechanisms import Mechanism
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-FloatArray = NDArray[np.float64]
 
 
 class Mechanism(Protocol):
@@ -35,7 +34,7 @@ class Mechanism(Protocol):
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
         """Least false-negative rate of an attack with false-positive rate ``alpha``."""
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
 
 
@@ -57,7 +56,7 @@ class Null:
         """1 - alpha."""
         return np.asarray(1 - np.asarray(alpha, dtype=float))
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Normal, whoever is in."""
         return rng.standard_normal(member.shape)
 
@@ -90,7 +89,7 @@ class Laplace:
         below = np.where(alpha < shrink / 2, steep, middle)
         return np.asarray(np.where(alpha > 0.5, shrink * (1 - alpha), below))
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """The released value."""
         return rng.laplace(size=member.shape) + self.pure_epsilon * member
 
@@ -117,7 +116,7 @@ class Gaussian:
         """Phi(-Phi^-1(alpha) - mu)."""
         return np.asarray(ndtr(-ndtri(np.asarray(alpha, dtype=float)) - self.mu))
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """The released value."""
         return rng.standard_normal(member.shape) + self.mu * member
 
@@ -147,7 +146,7 @@ class RandomisedResponse:
         grow = math.exp(self.pure_epsilon)
         return np.maximum(1 - grow * alpha, (1 - alpha) / grow)
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """The bit that was told."""
         lie = rng.random(member.shape) < 1 / (1 + math.exp(self.pure_epsilon))
         return (member ^ lie).astype(float)
@@ -211,7 +210,7 @@ class SubsampledGaussian:
         used = ndtr(-ndtri(alpha) - self.mu)
         return np.asarray(self.rate * used + (1 - self.rate) * (1 - alpha))
 
-    def scores(self, member: NDArray[np.bool_], rng: np.random.Generator) -> FloatArray:
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """The released value."""
         used = member & (rng.random(member.shape) < self.rate)
         return rng.standard_normal(member.shape) + self.mu * used

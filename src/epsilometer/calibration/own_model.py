@@ -7,8 +7,8 @@ agree (Cook, Gelman and Rubin 2006; Talts et al. 2018), so intervals of any leve
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.calibration.plan import ModelCell
 from epsilometer.errors import InputError
 from epsilometer.model import region
@@ -112,8 +112,8 @@ def draw_groups(
 
 
 def _normal_members(
-    rate: NDArray[np.float64], spread: float, members: int, trials: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+    rate: FloatArray, spread: float, members: int, trials: int, rng: np.random.Generator
+) -> IntArray:
     """Counts whose sums are normal with the moments of :class:`PooledGroups`, dealt out evenly."""
     number = members * trials
     variance = number * rate * (1 - rate) + spread**2 * members * trials * (trials - 1)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
@@ -21,7 +21,6 @@ from epsilometer.calibration.table import keeps
 from epsilometer.calibration.tally import ROUNDING
 from epsilometer.errors import InputError
 
-FloatArray = NDArray[np.float64]
 Pipeline = Callable[[FloatArray, FloatArray], float]
 """Scores of members and of others in, a lower bound of epsilon out."""
 

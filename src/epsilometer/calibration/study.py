@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _files, _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import CountEstimator
@@ -42,7 +42,6 @@ from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
-FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 """Told how many jobs are done, of how many."""
 
@@ -217,9 +216,7 @@ def _truth(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
     return cell.mechanism.epsilon(cell.delta)
 
 
-def _drawn(
-    cell: CountsCell, runs: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _drawn(cell: CountsCell, runs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     return draw_counts(
         cell.mechanism,
         cell.rates,

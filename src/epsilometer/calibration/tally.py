@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 ROUNDING = 1e-9
 """A bound above the truth by no more than this is not above it."""

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_curve import DeltaCurve, Rise
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, verdict_of
-
-FloatArray = NDArray[np.float64]
 
 COLUMNS = ("delta", "epsilon")
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
 from epsilometer.inference.exact.engine import ExactSettings
@@ -24,7 +25,6 @@ from epsilometer.model.joint import AuditModel
 if TYPE_CHECKING:
     from epsilometer.inference.mcmc.driver import McmcSettings
 
-FloatArray = NDArray[np.float64]
 
 WATCHED = (0.05, 0.5, 0.95)
 """Quantiles of which :attr:`DeltaCurve.rises` says where they rise."""
@@ -108,12 +108,12 @@ class DeltaCurve:
         return np.array([point.error for point in self.points])
 
     @property
-    def solved(self) -> NDArray[np.bool_]:
+    def solved(self) -> BoolArray:
         """Whether a delta was solved itself; the others are interpolated between these."""
         return np.array([point.solved for point in self.points])
 
     @property
-    def met(self) -> NDArray[np.bool_]:
+    def met(self) -> BoolArray:
         """Whether the tolerance was met, at each delta."""
         return np.asarray(self.errors <= self.tolerance)
 
@@ -187,7 +187,7 @@ class DeltaCurve:
         return tuple(found)
 
     @property
-    def rising(self) -> NDArray[np.bool_]:
+    def rising(self) -> BoolArray:
         """The deltas at which a watched quantile is above what it was at some smaller delta."""
         return np.asarray(np.any([self._risen(v) for v in self.quantile(WATCHED)], axis=0))
 
@@ -202,13 +202,13 @@ class DeltaCurve:
         low, high = self.credible_interval(level)
         return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
 
-    def _risen(self, values: FloatArray) -> NDArray[np.bool_]:
+    def _risen(self, values: FloatArray) -> BoolArray:
         lowest = _lowest_before(values)
         error = np.maximum(self.tolerance, self.errors + self.errors[lowest])
         return np.asarray(values - values[lowest] > error * np.maximum(1.0, values))
 
 
-def _lowest_before(values: FloatArray) -> NDArray[np.intp]:
+def _lowest_before(values: FloatArray) -> IndexArray:
     """The index of the least value up to each index."""
     least = np.minimum.accumulate(values)
     new = np.append(True, values[1:] < least[:-1])

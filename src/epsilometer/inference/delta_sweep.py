@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.exact.engine import PROBED, ExactSettings, distance, make_surface
 from epsilometer.inference.exact.integrate import Panels, Solution, first_end, integrate
 from epsilometer.inference.exact.panels import PanelDensity, remainder
@@ -23,8 +23,6 @@ from epsilometer.inference.exact.rings import lagrange
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-FloatArray = NDArray[np.float64]
 
 FIRST_ANCHORS = 3
 """Deltas that are solved at rising levels before anything is interpolated."""

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference import trees
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.cells import Cells
@@ -26,8 +27,6 @@ from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
     import xarray
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

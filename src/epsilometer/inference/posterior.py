@@ -9,9 +9,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
 from epsilometer.inference.exact.panels import PanelDensity
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from epsilometer.inference.sample_posterior import SamplePosterior
 
-FloatArray = NDArray[np.float64]
 
 PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 

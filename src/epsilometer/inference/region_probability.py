@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.region import critical_epsilon
-
-FloatArray = NDArray[np.float64]
 
 
 def region_probability(posterior: Posterior, alpha: FloatArray, beta: FloatArray) -> FloatArray:

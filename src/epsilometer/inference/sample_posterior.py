@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.mcmc.diagnostics import Diagnostics
 from epsilometer.inference.posterior import Posterior, check_probability
@@ -17,8 +18,6 @@ from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
     import xarray
-
-FloatArray = NDArray[np.float64]
 
 
 class SamplePosterior(Posterior):

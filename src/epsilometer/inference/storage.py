@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import EpsilometerError, InputError
 from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.engine import ExactSettings
@@ -150,7 +151,7 @@ class _Reader:
             raise InputError(f"expected {name} with {ndim} dimensions.")
         return array
 
-    def floats(self, name: str, *, ndim: int) -> NDArray[np.float64]:
+    def floats(self, name: str, *, ndim: int) -> FloatArray:
         array = self.get(name, ndim=ndim)
         if array.dtype != np.float64 or not np.all(np.isfinite(array)):
             raise InputError(f"expected finite numbers in {name}.")

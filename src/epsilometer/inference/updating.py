@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.panels import PanelDensity
@@ -25,7 +25,6 @@ from epsilometer.model.joint import AuditModel
 if TYPE_CHECKING:
     from epsilometer.inference.posterior import Posterior
 
-FloatArray = NDArray[np.float64]
 
 LEVEL = 0.9
 """Probability of the intervals that batches remember."""

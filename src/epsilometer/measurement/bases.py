@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer.attacks.losses import IntArray
+from epsilometer._arrays import IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Dataset, Population
 

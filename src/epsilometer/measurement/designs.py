@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
-from epsilometer.attacks.losses import FloatArray, Losses
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult, finish, scores_of
 from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
@@ -192,7 +192,7 @@ class MeasureMIA:
             dropped=_dropped(losses, self._used(losses, 0) | self._used(losses, 1), scored),
         )
 
-    def _used(self, losses: Losses, hypothesis: int) -> NDArray[np.bool_]:
+    def _used(self, losses: Losses, hypothesis: int) -> BoolArray:
         within = losses.replicate < self.models(hypothesis)
         return np.asarray((losses.hypothesis == hypothesis) & within)
 
@@ -205,9 +205,7 @@ class MeasureMIA:
         return table
 
 
-def _dropped(
-    losses: Losses, used: NDArray[np.bool_], scores: tuple[FloatArray, FloatArray]
-) -> list[int]:
+def _dropped(losses: Losses, used: BoolArray, scores: tuple[FloatArray, FloatArray]) -> list[int]:
     """For each base how many of the losses that are used have no finite score."""
     given = np.bincount(losses.base[used], minlength=len(losses.names))
     scored = sum(np.sum(~np.isnan(part), axis=1) for part in scores)

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from os import PathLike
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
 from epsilometer.model.count_tables import COLUMNS, check_base
-
-IntArray = NDArray[np.int64]
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -213,12 +212,12 @@ class AttackCounts:
         )
 
     @property
-    def false_positive_rates(self) -> NDArray[np.float64]:
+    def false_positive_rates(self) -> FloatArray:
         """X / N0."""
         return np.asarray(self.false_positives / self.trials_h0)
 
     @property
-    def false_negative_rates(self) -> NDArray[np.float64]:
+    def false_negative_rates(self) -> FloatArray:
         """Y / N1."""
         return np.asarray(self.false_negatives / self.trials_h1)
 

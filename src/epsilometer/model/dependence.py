@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.priors import HalfNormal, Prior
-
-FloatArray = NDArray[np.float64]
 
 DEFAULT_SPREAD_SCALE = 0.05
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.optimize.elementwise import find_root
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
 
@@ -69,7 +70,7 @@ _FAR = 1e50
 """Separations beyond this, infinity among them, are taken for no privacy at all."""
 
 
-def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> NDArray[np.float64]:
+def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:
     """`gaussian_epsilon` for many separations mu = sensitivity / noise at once.
 
     Parameters
@@ -91,7 +92,7 @@ def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> NDArray[np.float
     if delta == 0:
         return np.where(mu > 0, np.inf, 0.0)
 
-    def excess(epsilon: NDArray[np.float64], mu: NDArray[np.float64]) -> NDArray[np.float64]:
+    def excess(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
         lost = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
         return np.asarray(ndtr(mu / 2 - epsilon / mu) - lost - delta)
 

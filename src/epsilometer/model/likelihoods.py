@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @runtime_checkable
@@ -383,9 +381,7 @@ class CorrelatedNormal:
         return np.where((var_x > 0) & (var_y > 0), logs, -np.inf)
 
 
-def _correlation_unit(
-    trials_h0: NDArray[np.int64], trials_h1: NDArray[np.int64], tau: FloatArray
-) -> FloatArray:
+def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
     """The rho at which the counts of a base of this size would be perfectly correlated."""
     return np.sqrt(
         np.maximum(1 + (trials_h0 - 1) * tau, 0.0)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
 

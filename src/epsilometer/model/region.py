@@ -13,12 +13,11 @@ R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like Num
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 
 def _nonnegative_epsilon(epsilon: ArrayLike) -> FloatArray:
@@ -197,9 +196,7 @@ def beta_limits(
     return least(alpha), 1 - least(1 - alpha)
 
 
-def contains(
-    alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float
-) -> NDArray[np.bool_]:
+def contains(alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float) -> BoolArray:
     """Return whether (alpha, beta) lies in R(epsilon, delta), boundary included.
 
     Examples
@@ -212,7 +209,7 @@ def contains(
 
 def ring_contains(
     alpha: ArrayLike, beta: ArrayLike, epsilon: ArrayLike, delta: float, strength: ArrayLike
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return whether (alpha, beta) lies in R_s(epsilon, delta): in the region, not in its core.
 
     The core R(s epsilon, s delta) is closed, so its boundary does not belong to the ring; at s = 0

@@ -9,12 +9,11 @@ two triangles.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 
 def sample_rings(

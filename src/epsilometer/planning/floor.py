@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.region import critical_epsilon, log_ring_area
-
-FloatArray = NDArray[np.float64]
 
 EPSILON_NODES, STRENGTH_NODES = 400, 80
 """Quantiles are then good to 1e-3 of the width, which a test holds them to."""

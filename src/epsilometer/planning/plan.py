@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
@@ -30,8 +30,6 @@ from epsilometer.planning.surroundings import (
     look_around,
     stronger_attack,
 )
-
-FloatArray = NDArray[np.float64]
 
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes are these times a power of ten."""

@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.planning.goals import Answer, Goal, Width
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import Design, Job, Run
-
-FloatArray = NDArray[np.float64]
 
 EXPLORING = 3
 """Simulations of each design that is only tried to fit the surface."""

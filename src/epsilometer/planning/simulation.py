@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
 from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.counts import AttackCounts
@@ -23,9 +23,6 @@ from epsilometer.model.ring_sampling import sample_rings
 from epsilometer.planning.floor import known_rates_interval
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.scenarios import Truth
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 RATES, COUNTS, TRUTHS = 0, 1, 2
 """Which stream of a simulation; truths belong to all of them."""

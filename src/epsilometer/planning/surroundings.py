@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.planning.goals import Goal, Width
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.search import Search, Surface
 from epsilometer.planning.simulation import Design, Job
-
-FloatArray = NDArray[np.float64]
 
 STRONG = 0.9
 """The strength that is set beside the scenario's own."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer.attacks.losses import FloatArray
+from epsilometer._arrays import FloatArray
 from epsilometer.measurement.bases import Adjacency, Include
 from epsilometer.measurement.population import Array, Dataset, Point
 from epsilometer.model.gaussian_mechanism import gaussian_epsilon

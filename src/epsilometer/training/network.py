@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
@@ -214,7 +215,7 @@ class Network:
             rows.T @ hidden_errors, hidden_errors.sum(axis=0), errors.T @ units, errors.sum(axis=0)
         )
 
-    def _labels(self, dataset: Dataset) -> NDArray[np.int64]:
+    def _labels(self, dataset: Dataset) -> IntArray:
         labels = dataset.labels
         if labels is None or labels.dtype.kind not in "iu":
             raise InputError("a network needs whole numbers as labels; this population has none.")

@@ -17,8 +17,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from epsilometer._arrays import IntArray
+
 Floats = NDArray[np.float32]
-Whole = NDArray[np.int64]
+Whole = IntArray
 Places = NDArray[np.uint32]  # unsigned: an index below 0 need not be looked for
 
 

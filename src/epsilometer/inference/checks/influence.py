@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.engine import (
@@ -29,9 +29,6 @@ from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 MOST_AGAIN = 25
 """Times the exact engine may run anew for bases whose answer is in doubt."""
@@ -161,7 +158,7 @@ def leave_one_out(
     quantiles = np.tile(with_all, (len(counts), 1))
     reliable = np.zeros(len(counts), dtype=bool)
     left_out = _Division(exact)
-    doubtful: list[tuple[float, NDArray[np.intp]]] = []
+    doubtful: list[tuple[float, IndexArray]] = []
     for rows, logs in left_out.each():
         density, doubt = left_out.without(logs)
         if _sets_prior(exact, rows):
@@ -206,7 +203,7 @@ def _without(counts: AttackCounts, base: int) -> AttackCounts:
     return counts.take(np.flatnonzero(np.arange(len(counts)) != base))
 
 
-def _sets_prior(posterior: GridPosterior, rows: NDArray[np.intp]) -> bool:
+def _sets_prior(posterior: GridPosterior, rows: IndexArray) -> bool:
     """Whether one base alone sets the prior of nuisance parameters, or where epsilon begins."""
     likelihood, counts = posterior.model.likelihood, posterior.counts
     if len(rows) > 1 or not likelihood.parameters or posterior.model.scatters(counts):
@@ -215,9 +212,7 @@ def _sets_prior(posterior: GridPosterior, rows: NDArray[np.intp]) -> bool:
     return likelihood.prior_size(counts) != likelihood.prior_size(rest)
 
 
-def _worst(
-    doubtful: list[tuple[float, NDArray[np.intp]]], *, groups: bool
-) -> list[NDArray[np.intp]]:
+def _worst(doubtful: list[tuple[float, IndexArray]], *, groups: bool) -> list[IndexArray]:
     """Those in doubt, the worst first, as many as may be estimated anew; groups take too long."""
     affordable = 0 if groups else min(MOST_AGAIN, max(1, MOST_BASES_AGAIN // len(doubtful)))
     ordered = sorted(doubtful, key=lambda pair: -pair[0])
@@ -244,7 +239,7 @@ class _Division:
         self._depth = min(self.surface.depth, PLANAR_DEPTH) if self.surface.planar else np.inf
         self._at_cuts = grid.nodes_at_cuts(posterior.model)
 
-    def each(self) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+    def each(self) -> Iterator[tuple[IndexArray, FloatArray]]:
         """What can be left out: its rows of the counts, and its log likelihood (cell, nuisance)."""
         cells = self._posterior.cells
         strength, epsilon = cells.strength, cells.epsilon[cells.row]

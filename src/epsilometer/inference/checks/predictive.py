@@ -12,16 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import NormalScatter, sample_members
 from epsilometer.model.ring_sampling import sample_rings
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SURPRISING = 0.01
 """A p-value below this is worth a warning.  With seven statistics, uniform p-values would flag at

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from epsilometer._arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +16,7 @@ class Cells:
     """
 
     epsilon: FloatArray
-    row: NDArray[np.int64]
+    row: IntArray
     strength: FloatArray
     mass: FloatArray
     log_nuisance: FloatArray

@@ -12,17 +12,14 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.nuisance import NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity, invert, table
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 POOLED_POINTS = 4000
 """Strengths at which the rows' distribution functions are added up."""

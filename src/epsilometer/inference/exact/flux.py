@@ -24,12 +24,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.kernels import Kernel
-
-FloatArray = NDArray[np.float64]
 
 CHUNK_LINES = 1024
 """Positions integrated together: few enough for the arrays to stay in a core's cache."""
@@ -82,7 +80,7 @@ def rounding(kernel: Kernel) -> float:
 
 def log_flux(
     kernel: Kernel,
-    entry: NDArray[np.intp],
+    entry: IndexArray,
     t: FloatArray,
     d: FloatArray,
     t_speed: FloatArray,
@@ -128,7 +126,7 @@ class _Edge:
         root = np.exp(-t / 2)
         self.start = root / (1 + np.sqrt(1 + root * root))
 
-    def take(self, index: NDArray[np.intp]) -> _Edge:
+    def take(self, index: IndexArray) -> _Edge:
         return _Edge(
             self.kernel.take(index),
             self.t[index],
@@ -212,7 +210,7 @@ class _Edge:
                 m[lost] = self.take(lost).bracketed_peak()
         return m
 
-    def newton(self, m: FloatArray, *, steps: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def newton(self, m: FloatArray, *, steps: int) -> tuple[FloatArray, BoolArray]:
         """Guarded Newton steps towards the maximum, and where they have come near enough.
 
         The slope is smooth on the scale of the whole edge even when the peak is narrow, so a few

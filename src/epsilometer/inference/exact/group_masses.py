@@ -18,14 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.inference.exact.planar import cumulative_sums
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Scatter
-
-FloatArray = NDArray[np.float64]
 
 SMALLEST_SPREAD = 0.6
 """In cells of a member's grid, which could not follow a smaller one.  Below it the log likelihood is
@@ -265,7 +263,7 @@ class ScatteredGroup:
             self._still[number] = np.maximum(logs, -1e4)
         return self._still[number]
 
-    def _far_outside(self, epsilon: float, delta: float) -> NDArray[np.bool_]:
+    def _far_outside(self, epsilon: float, delta: float) -> BoolArray:
         """Averages beyond R(epsilon, delta) and not next to its edge, where polynomials need them.
 
         Both integrals vanish out there, and their quotient is not known.
@@ -326,7 +324,7 @@ def _rounded_up(value: float) -> float:
     return float(2.0 ** (np.ceil(2 * np.log2(value)) / 2))
 
 
-def _continued(values: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
+def _continued(values: FloatArray, known: BoolArray) -> FloatArray:
     """Values along the last axis, beyond the outermost known ones as they are there."""
     count = values.shape[-1]
     first = np.argmax(known, axis=-1)
@@ -456,7 +454,7 @@ def _normal_windows(rate: float, trials: float, extra: FloatArray, reach: float)
     return np.stack([np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))], axis=1)
 
 
-def _distinct(counts: AttackCounts) -> tuple[NDArray[np.int64], FloatArray]:
+def _distinct(counts: AttackCounts) -> tuple[IntArray, FloatArray]:
     """The members of a group that differ, and how often each occurs."""
     table = np.stack(
         [counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1], axis=1

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.inference.exact.flux import thread_pool
 from epsilometer.inference.exact.group_masses import (
     Density,
@@ -30,8 +30,6 @@ from epsilometer.inference.exact.surface import AttackSurface
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-FloatArray = NDArray[np.float64]
 
 STRONGEST = 1 - 1e-6
 """A fixed strength of 1 is the limit of thin rings; this one is thin enough."""
@@ -168,7 +166,7 @@ class GroupSurface:
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
-    ) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+    ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each group by itself: its rows of the counts, and its log likelihood (point, spread).
 
         ``strength`` goes along with ``epsilon``, point by point.

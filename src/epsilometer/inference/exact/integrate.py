@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.nuisance import NuisanceGrid
@@ -26,7 +26,6 @@ from epsilometer.inference.exact.surface import Surface
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Prior
 
-FloatArray = NDArray[np.float64]
 S = TypeVar("S", bound=Surface)
 
 LARGEST_EPSILON = 600.0

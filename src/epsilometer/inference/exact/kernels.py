@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from epsilometer._arrays import FloatArray, IndexArray
 
 
 class Kernel(Protocol):
@@ -28,11 +27,11 @@ class Kernel(Protocol):
         """A bound of each entry's log likelihood, inf if there is none."""
 
     def log_angle_density(
-        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
     ) -> FloatArray:
         """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
 
-    def take(self, index: NDArray[np.intp]) -> Self:
+    def take(self, index: IndexArray) -> Self:
         """The attacks at the given positions."""
 
     def four_ways(self) -> Self:
@@ -96,7 +95,7 @@ class _Columns:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def take(self, index: NDArray[np.intp]) -> Self:
+    def take(self, index: IndexArray) -> Self:
         return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def exchanged(self) -> Self:
@@ -137,7 +136,7 @@ class BinomialKernel(_Columns):
         )
 
     def log_angle_density(
-        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
     ) -> FloatArray:
         alpha, beta = np.sin(theta)[:, None, None] ** 2, np.sin(phi)[:, None] ** 2
         # The weight holds half of the Jacobian 4 sqrt(alpha (1 - alpha) beta (1 - beta)) already.
@@ -235,7 +234,7 @@ class NormalKernel(_Columns):
         return np.full(len(self), np.inf)
 
     def log_angle_density(
-        self, entries: NDArray[np.intp], theta: FloatArray, phi: FloatArray
+        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
     ) -> FloatArray:
         # The density's own inverse square roots cancel against the Jacobian, but for a factor of 4.
         first = entries[0]
@@ -381,6 +380,6 @@ class Guess:
         passes = delta > 1 - self.large - self.small - 6 * self.strip_width
         return np.asarray(lowered + np.where(passes, delta / self.strip_width, 0.0))
 
-    def take(self, index: NDArray[np.intp]) -> Guess:
+    def take(self, index: IndexArray) -> Guess:
         """That of some entries."""
         return Guess(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

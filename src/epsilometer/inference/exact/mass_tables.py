@@ -15,15 +15,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import NotConvergedError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.flux import EdgeAccuracy, log_flux, rounding
 from epsilometer.inference.exact.kernels import Guess, Kernel
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])
 """First breaks of a path, in widths around the guessed peak of its flux."""
@@ -79,7 +76,7 @@ def delta_nodes(delta: float, count: int) -> FloatArray:
 class Paths:
     """Straight paths t(u) = t_start + t_rate u, d(u) = d_start + d_rate u for u in [0, length]."""
 
-    entry: IntArray
+    entry: IndexArray
     t_start: FloatArray
     d_start: FloatArray
     t_rate: FloatArray
@@ -214,7 +211,7 @@ class FluxTable:
     def _tabulate(
         self,
         count: int,
-        path: IntArray,
+        path: IndexArray,
         low: FloatArray,
         high: FloatArray,
         values: FloatArray,
@@ -275,7 +272,7 @@ class FluxTable:
         self._key = self._low + np.repeat(path, PARTS) * self._stride
 
     def log_masses(
-        self, path: IntArray, position: FloatArray, *, drop: int = 0
+        self, path: IndexArray, position: FloatArray, *, drop: int = 0
     ) -> tuple[FloatArray, FloatArray]:
         """Log masses before and beyond ``position`` on each ``path`` (equal shapes).
 
@@ -295,7 +292,9 @@ class FluxTable:
         return found[..., 0] + offset, found[..., 1]
 
 
-def _log_tail(low: FloatArray, high: FloatArray, values: FloatArray, last: IntArray) -> FloatArray:
+def _log_tail(
+    low: FloatArray, high: FloatArray, values: FloatArray, last: IndexArray
+) -> FloatArray:
     """Log mass beyond the end of each path, where the flux goes on falling as at its end."""
     points, _ = panels.gauss_legendre(values.shape[1])
     half = 0.5 * (high - low)[last]
@@ -305,7 +304,7 @@ def _log_tail(low: FloatArray, high: FloatArray, values: FloatArray, last: IntAr
     return np.asarray(at_end - np.log(np.maximum(slope, 0.1)))
 
 
-def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
     length = paths.length[:, None]
     breaks = np.sort(
         np.concatenate([np.zeros_like(length), length, np.clip(seeds, 0.0, length)], axis=1), axis=1
@@ -324,7 +323,7 @@ def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IntArray, FloatArray
 def _sample(
     kernel: Kernel,
     paths: Paths,
-    path: IntArray,
+    path: IndexArray,
     low: FloatArray,
     high: FloatArray,
     accuracy: TableAccuracy,
@@ -347,13 +346,13 @@ def _sample(
 
 def _to_split(
     count: int,
-    path: IntArray,
+    path: IndexArray,
     low: FloatArray,
     high: FloatArray,
     values: FloatArray,
     accuracy: TableAccuracy,
     noise: float,
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Panels on which the log flux is not yet a polynomial, as deep as that is asked for."""
     peak = values.max(axis=1)
     top = np.full(count, -np.inf)
@@ -368,14 +367,14 @@ def _to_split(
     return np.asarray(split & (high - low > 1e-13 * (1 + high)))
 
 
-def _unresolved(values: FloatArray, allowed: FloatArray | float, noise: float) -> NDArray[np.bool_]:
+def _unresolved(values: FloatArray, allowed: FloatArray | float, noise: float) -> BoolArray:
     """Panels on which log fluxes (panel, node) are no polynomial, or change by too much."""
     remainder = panels.tail(values @ panels.analysis_matrix(values.shape[1]).T)
     steep = np.ptp(values, axis=1) > WIDEST_RANGE
     return np.asarray((remainder > np.maximum(allowed, noise)) | steep)
 
 
-def _with_ends(path: IntArray, values: FloatArray) -> FloatArray:
+def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
     """Log fluxes at the start of each panel, at its nodes and at its end; neighbours know the ends.
 
     Of two polynomials that meet the flatter is believed; at the ends of a path there is one.

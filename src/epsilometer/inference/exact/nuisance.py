@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.cells import Cells
@@ -23,8 +23,6 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Marginals = Mapping[str, PanelDensity]
 Arrays = dict[str, tuple[tuple[str, ...], FloatArray]]
 
@@ -74,7 +72,7 @@ class NuisanceGrid(Protocol):
     def stored(self) -> Arrays:
         """What a file keeps of it, as names with dimensions and values."""
 
-    def nodes_at_cuts(self, model: AuditModel) -> NDArray[np.bool_]:
+    def nodes_at_cuts(self, model: AuditModel) -> BoolArray:
         """Nodes beside which others were given up because the posterior had nothing there."""
 
 
@@ -112,7 +110,7 @@ class NoNuisance:
     def stored(self) -> Arrays:
         return {}
 
-    def nodes_at_cuts(self, model: AuditModel) -> NDArray[np.bool_]:
+    def nodes_at_cuts(self, model: AuditModel) -> BoolArray:
         return np.zeros(1, dtype=bool)
 
 
@@ -189,7 +187,7 @@ class CorrelationGrid:
             ),
         }
 
-    def nodes_at_cuts(self, model: AuditModel) -> NDArray[np.bool_]:
+    def nodes_at_cuts(self, model: AuditModel) -> BoolArray:
         return np.zeros(len(self), dtype=bool)
 
     @classmethod
@@ -338,7 +336,7 @@ def _panel_nodes(breaks: FloatArray, count: int = 8) -> tuple[FloatArray, FloatA
 
 
 def _rows_interpolated(
-    values: FloatArray, breaks: FloatArray, x: FloatArray, inside: NDArray[np.bool_]
+    values: FloatArray, breaks: FloatArray, x: FloatArray, inside: BoolArray
 ) -> FloatArray:
     """values[k] is a function on panels; evaluate function k at x[:, k], 0 where not inside."""
     count = values.shape[1] // (len(breaks) - 1)

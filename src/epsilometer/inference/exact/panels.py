@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 
 
 @lru_cache(maxsize=32)
@@ -133,7 +133,7 @@ class PanelDensity:
     def _masses(self) -> FloatArray:
         return np.asarray(self._half_widths * (self.values @ self._weights))
 
-    def _locate(self, x: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+    def _locate(self, x: FloatArray) -> tuple[IndexArray, FloatArray]:
         inside = np.clip(x, self.breaks[0], self.breaks[-1])
         panel = np.clip(
             np.searchsorted(self.breaks, inside, side="right") - 1, 0, len(self.values) - 1
@@ -230,7 +230,7 @@ def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
     return np.asarray(breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points))
 
 
-def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> NDArray[np.bool_]:
+def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> BoolArray:
     """Panels on which a density (panel, node) is not yet a polynomial to the given tolerance."""
     half = 0.5 * np.diff(breaks)
     _, weights = gauss_legendre(values.shape[1])
@@ -240,7 +240,7 @@ def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> NDAr
     return np.asarray((left > tolerance * mass) & wide)
 
 
-def split_panels(breaks: FloatArray, which: NDArray[np.bool_]) -> FloatArray:
+def split_panels(breaks: FloatArray, which: BoolArray) -> FloatArray:
     """The breaks with the chosen panels halved."""
     middles = 0.5 * (breaks[:-1] + breaks[1:])[which]
     return np.sort(np.concatenate([breaks, middles]))

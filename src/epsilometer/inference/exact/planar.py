@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.exact.flux import thread_pool
 from epsilometer.inference.exact.kernels import Guess, Kernel
 from epsilometer.model import region
@@ -25,8 +25,6 @@ from epsilometer.model import region
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 ROUNDING = 1e-16
 """Masses are differences of cumulative sums; what is smaller than this fraction is rounding."""

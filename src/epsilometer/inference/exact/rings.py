@@ -7,13 +7,10 @@ side where little cancels.  The inner edge lies at d = s delta, between the node
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.model import region
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 NEAR = 25.0
 """Nats below the mass of the whole region from which a core's mass matters to that of the ring."""
@@ -97,7 +94,7 @@ class Rings:
         nodes: FloatArray,
         log_in: FloatArray,
         weights: FloatArray,
-        where: NDArray[np.bool_],
+        where: BoolArray,
         in_core: FloatArray,
     ) -> None:
         """Interpolate logarithms where masses inside vary by many nats with d: far out in a tail.
@@ -117,9 +114,7 @@ class Rings:
         d = self._d[row, column]
         in_core[attack, row, column, node] = logs + _log_area_at(self._positions[at], d)
 
-    def _deep(
-        self, nodes: FloatArray, log_in: FloatArray, largest: FloatArray
-    ) -> NDArray[np.bool_]:
+    def _deep(self, nodes: FloatArray, log_in: FloatArray, largest: FloatArray) -> BoolArray:
         """Where the mean density inside is far below the peak: (attack, row, strength, nuisance)."""
         area = region.log_area(self._positions, float(nodes[-1]))[:, None]
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
@@ -134,7 +129,7 @@ def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
         return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
 
 
-def _interpolated(values: FloatArray, weights: FloatArray, where: IntArray) -> FloatArray:
+def _interpolated(values: FloatArray, weights: FloatArray, where: IndexArray) -> FloatArray:
     """Sum over the nodes of d: values (attack, d, position, nuisance), weights (d, row, strength)."""
     total = values[:, 0][:, where] * weights[0][..., None]
     for k in range(1, len(weights)):
@@ -155,7 +150,7 @@ def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
     return np.stack(weights)
 
 
-def merged(values: FloatArray) -> tuple[FloatArray, IntArray]:
+def merged(values: FloatArray) -> tuple[FloatArray, IndexArray]:
     """The different ones among values that agree up to rounding, and where each has gone."""
     order = np.argsort(values)
     ordered = values[order]

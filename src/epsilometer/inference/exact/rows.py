@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.inference.exact.panels import rule
 from epsilometer.model.priors import StrengthPrior
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,7 @@ class StrengthPanels:
     """
 
     breaks: FloatArray
-    used: NDArray[np.intp]
+    used: IndexArray
     nodes: FloatArray
     log_weights: FloatArray
     barycentric: FloatArray
@@ -96,7 +94,7 @@ class Rows:
     quadrature: StrengthPanels
     log_likelihood: FloatArray
 
-    def take(self, index: NDArray[np.intp]) -> Rows:
+    def take(self, index: IndexArray) -> Rows:
         """Some of the rows."""
         columns = {f.name: getattr(self.quadrature, f.name)[index] for f in fields(self.quadrature)}
         return Rows(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.cells import Cells
@@ -16,9 +16,6 @@ from epsilometer.inference.exact.panels import PanelDensity, invert
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD, SpreadPrior
 from epsilometer.model.joint import AuditModel
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
 """Of the prior: where its first panels meet."""
@@ -96,7 +93,7 @@ class SpreadGrid:
             "nuisance_log_weight": (("nuisance",), self.log_weight),
         }
 
-    def nodes_at_cuts(self, model: AuditModel) -> NDArray[np.bool_]:
+    def nodes_at_cuts(self, model: AuditModel) -> BoolArray:
         """Nodes of the spread on an outer panel that is not at an end of the prior."""
         found = np.zeros(len(self), dtype=bool)
         prior = model.dependence.spread

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.flux import log_flux, thread_pool
@@ -29,8 +29,6 @@ from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import Likelihood
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 Used = TypeVar("Used")
 
 CHUNK_ENTRIES = 200_000
@@ -85,7 +83,7 @@ class Surface(Protocol):
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
-    ) -> Iterator[tuple[IntArray, FloatArray]]:
+    ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each part that can be left out: its rows of the counts, its log likelihood by point."""
 
     def without(self, row: int) -> Self:
@@ -135,7 +133,7 @@ class AttackSurface:
     level: int
     end: float = 0.0
     log_offset: float = 0.0
-    tables: dict[float, list[tuple[IntArray, Masses]]] = field(default_factory=dict)
+    tables: dict[float, list[tuple[IndexArray, Masses]]] = field(default_factory=dict)
     levels: dict[int, AttackSurface] = field(default_factory=dict)
 
     @classmethod
@@ -255,7 +253,7 @@ class AttackSurface:
         number = float(self.multiplicity.sum())
         total = np.zeros((*strength.shape, len(self.nuisance)))
 
-        def added(attacks: IntArray, logs: FloatArray) -> FloatArray:
+        def added(attacks: IndexArray, logs: FloatArray) -> FloatArray:
             times = self.multiplicity[attacks]
             if np.all(times == 1):
                 return np.asarray(logs.sum(axis=0))
@@ -268,7 +266,7 @@ class AttackSurface:
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
-    ) -> Iterator[tuple[IntArray, FloatArray]]:
+    ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each kind of base by itself: which rows of the counts it is, and its log likelihood.
 
         ``strength`` goes along with ``epsilon``, point by point; the likelihood is (point, nuisance).
@@ -295,7 +293,7 @@ class AttackSurface:
         epsilon: FloatArray,
         strength: FloatArray,
         delta: float,
-        use: Callable[[IntArray, FloatArray], Used],
+        use: Callable[[IndexArray, FloatArray], Used],
     ) -> Iterator[Used]:
         """What ``use`` makes of attacks and their log ring masses (attack, row, strength, nuisance).
 
@@ -311,7 +309,7 @@ class AttackSurface:
         size = max(1, CHUNK_ENTRIES // (nodes * strength.size * (THIN_NODES if thin else 1)))
         ask = Rings(epsilon, strength, delta)
 
-        def rings(table: Masses | None, chosen: IntArray, part: slice) -> Used:
+        def rings(table: Masses | None, chosen: IndexArray, part: slice) -> Used:
             if table is None:
                 logs = self._by_thin_rings(chosen, epsilon, strength, delta)
             elif self.planar:
@@ -323,7 +321,7 @@ class AttackSurface:
             live = np.isin(chosen, used)
             return use(chosen, logs) if live.all() else use(chosen[live], logs[live])
 
-        jobs: list[tuple[Masses | None, IntArray, slice]] = []
+        jobs: list[tuple[Masses | None, IndexArray, slice]] = []
         everyone = np.arange(attacks)
         for own, table in [(everyone, None)] if thin else self._tables_for(delta):
             for start in range(0, len(own), size):
@@ -334,7 +332,7 @@ class AttackSurface:
         yield from apply(rings, *zip(*jobs, strict=True))
 
     def _by_thin_rings(
-        self, attacks: IntArray, epsilon: FloatArray, strength: FloatArray, delta: float
+        self, attacks: IndexArray, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> FloatArray:
         """Ring masses as integrals of the flux across, at strength 1 the flux itself."""
         nodes, number = len(self.nuisance), len(self.multiplicity)
@@ -358,7 +356,7 @@ class AttackSurface:
 
     # --- tables ---------------------------------------------------------------------------------
 
-    def _tables_for(self, delta: float) -> list[tuple[IntArray, Masses]]:
+    def _tables_for(self, delta: float) -> list[tuple[IndexArray, Masses]]:
         """Attacks and their tables, for the smallest of the deltas that will do.
 
         Attacks that are equally sharp share a table, so that few of them need many nodes in d.
@@ -373,7 +371,7 @@ class AttackSurface:
         made = self.tables[largest]
         return [(own, table.coarse()) for own, table in made] if self.level == 0 else made
 
-    def _table(self, attacks: IntArray, largest: float) -> Masses:
+    def _table(self, attacks: IndexArray, largest: float) -> Masses:
         nodes = len(self.nuisance)
         number = len(self.multiplicity)
         kernel = self.kernel.take((np.arange(nodes)[:, None] * number + attacks).ravel())
@@ -387,7 +385,7 @@ class AttackSurface:
         return FluxMasses(kernel, nodes, d, self.end, self.resolution.table)
 
 
-def _as_it_is(attacks: IntArray, logs: FloatArray) -> tuple[IntArray, FloatArray]:
+def _as_it_is(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:
     return attacks, logs
 
 

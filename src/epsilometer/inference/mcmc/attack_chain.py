@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.mcmc import kernels
-from epsilometer.inference.mcmc.chains import Chain, FloatArray
+from epsilometer.inference.mcmc.chains import Chain
 from epsilometer.inference.mcmc.cheap_moves import State
 from epsilometer.inference.mcmc.densities import (
     LARGEST_START,
@@ -126,7 +126,7 @@ class AttackChain(Chain):
         kernels.refresh_factors(self.problem, self.state.latents)
 
 
-def _cholesky(covariance: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+def _cholesky(covariance: FloatArray, free: BoolArray) -> FloatArray:
     """Lower factor of the covariance among the free parameters, zero elsewhere."""
     factor = np.zeros_like(covariance)
     chosen = np.ix_(free, free)

@@ -11,13 +11,12 @@ from os import cpu_count
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilometer._arrays import FloatArray
 
 if TYPE_CHECKING:
     from epsilometer.inference.mcmc.driver import McmcSettings
 
-
-FloatArray = NDArray[np.float64]
 
 BLOCK = 500
 """Iterations between two reports of progress."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.mcmc.densities import (
     EPSILON,
     NO_AREA,
@@ -18,7 +19,6 @@ from epsilometer.inference.mcmc.densities import (
     RHO,
     STRENGTH,
     TAU,
-    FloatArray,
     Problem,
     Rng,
     Row,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.inference.mcmc.settings import COMPILED_PRIORS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -27,7 +27,6 @@ inlined = njit(nogil=True, cache=True, forceinline=True)
 spliced = njit(inline="always")
 """For the moves: each is one function here, and part of the one loop that is compiled."""
 
-FloatArray = NDArray[np.float64]
 Rng = np.random.Generator
 Row = Any
 """A record: x, n0, y, n1, and what a sampler adds."""
@@ -57,7 +56,7 @@ class Problem(NamedTuple):
     rows: Row
     pairs: FloatArray
     """The distinct pairs of trials."""
-    free: NDArray[np.bool_]
+    free: BoolArray
     """Which parameters are estimated."""
     delta: float
     least_epsilon: float
@@ -150,7 +149,7 @@ def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
 
 
 @compiled
-def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> NDArray[np.bool_]:
+def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> BoolArray:
     """Which points of two tables lie in the ring."""
     found = np.empty(alpha.shape, dtype=np.bool_)
     for i in range(alpha.shape[0]):

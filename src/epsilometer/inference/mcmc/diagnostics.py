@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from epsilometer._arrays import FloatArray
 
 LARGEST_R_HAT = 1.01
 LEAST_EFFECTIVE_SIZE = 400.0

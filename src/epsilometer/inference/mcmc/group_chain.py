@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.mcmc import group_kernels as kernels
-from epsilometer.inference.mcmc.chains import Chain, FloatArray
+from epsilometer.inference.mcmc.chains import Chain
 from epsilometer.inference.mcmc.densities import (
     LARGEST_START,
     PARAMETERS,

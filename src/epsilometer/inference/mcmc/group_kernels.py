@@ -15,15 +15,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.mcmc.densities import (
     EPSILON,
     RHO,
     SPREAD,
     STRENGTH,
     TAU,
-    FloatArray,
     Problem,
     Ring,
     Rng,
@@ -44,8 +43,6 @@ from epsilometer.inference.mcmc.densities import (
 )
 from epsilometer.inference.mcmc.group_shares import least_beta, log_kept, log_scatter
 from epsilometer.model.dependence import LARGEST_SPREAD
-
-IntArray = NDArray[np.int64]
 
 # Steps that are tuned: of the five parameters, of epsilon with its latents, of members, of averages,
 # of the spread with the members' deviations.

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.mcmc.cheap_moves import (
     FARTHEST,
     State,
@@ -35,7 +36,6 @@ from epsilometer.inference.mcmc.densities import (
     RHO,
     STRENGTH,
     TAU,
-    FloatArray,
     Problem,
     Rng,
     Row,

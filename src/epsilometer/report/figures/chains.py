@@ -9,16 +9,14 @@ from itertools import cycle
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Rule, Sheet
 from epsilometer.report.summary import LABELS
-
-FloatArray = NDArray[np.float64]
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
 """More than a plot has dots across, and than a page should hold of each of many chains."""

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Band, Line, Mark, Rule, Sheet
-
-FloatArray = NDArray[np.float64]
 
 MOST_LINES = 40
 """Curves drawn one by one; of more bases so many are picked, and the middle 90 % are shaded."""
@@ -32,7 +30,7 @@ class CurvesChart(Chart):
     targets: FloatArray
     false_positive_rates: FloatArray
     false_negative_rates: FloatArray
-    chosen: NDArray[np.int64]
+    chosen: IntArray
 
     name = "curves"
     title = "Error curves of the attacks, and the rates they aimed at"

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Sheet
-
-FloatArray = NDArray[np.float64]
 
 FARTHEST_CLAIM = 2.5
 """In units of where the band ends: claims beyond that are not shown, they would flatten the band."""
@@ -37,7 +35,7 @@ class DeltaCurveChart(Chart):
     median: FloatArray
     high: FloatArray
     claim: FloatArray
-    rising: NDArray[np.bool_]
+    rising: BoolArray
     level: float
     has_zero: bool
     claims_beyond: int

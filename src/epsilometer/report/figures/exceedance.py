@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
 from epsilometer.report.text import probability_text
-
-FloatArray = NDArray[np.float64]
 
 POINTS = 240
 """Smooth at the width of a plot."""

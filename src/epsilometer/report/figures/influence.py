@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import IntArray
 from epsilometer.inference.checks.influence import Influence
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Plot, Points, Rule, Sheet, Span
-
-FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 30
 """Bases drawn: those that move the interval most."""
@@ -30,7 +28,7 @@ class InfluenceChart(Chart):
     influence: Influence
     interval: tuple[float, float]
     median: float
-    order: NDArray[np.int64]
+    order: IntArray
 
     name = "influence"
     title = "How much rests on single bases"
@@ -56,7 +54,7 @@ class InfluenceChart(Chart):
         )
 
     @property
-    def shown(self) -> NDArray[np.int64]:
+    def shown(self) -> IntArray:
         """The bases that are drawn, the most influential first."""
         return self.order[:MOST_ROWS]
 

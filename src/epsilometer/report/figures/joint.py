@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Plot, Points, Regions, Sheet
-
-FloatArray = NDArray[np.float64]
 
 DRAWS = 250_000
 """Some hundreds in a bin where the density is high: contours without noise."""

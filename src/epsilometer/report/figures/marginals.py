@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
 from epsilometer.report.summary import LABELS
-
-FloatArray = NDArray[np.float64]
 
 POINTS = 500
 """Smooth at the width of a plot; a spike gets points of its own."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.checks.sensitivity import OtherPrior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Plot, Sheet
-
-FloatArray = NDArray[np.float64]
 
 POINTS = 500
 """Smooth at the width of a plot."""

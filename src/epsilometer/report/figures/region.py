@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.checks.predictive import fold
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.region_probability import region_probability
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, HeatMap, Line, Mark, Plot, Sheet
-
-FloatArray = NDArray[np.float64]
 
 PRINT_POINTS, PAGE_POINTS = 401, 101
 CORNER_POINTS, PAGE_CORNER_POINTS = 251, 91
