@@ -88,8 +88,8 @@ def ours(
         dependence=em.ScatteredMembers(scatter=scatter, spread=em.Fixed(value=spread)),
     )
     surface = GroupSurface.of(counts, model, deltas=(delta,), level=2)
-    point = np.array([epsilon]), np.array([[strength]])
-    return float(surface.log_likelihood(*point, delta)[0, 0, 0])
+    point = np.array([epsilon]), np.array([strength])
+    return float(surface.log_likelihood(*point, delta)[0, 0])
 
 
 TWIN_TOLERANCE = 0.03

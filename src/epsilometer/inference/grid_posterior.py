@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference import trees
-from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.draws import draw
 from epsilometer.inference.exact.integrate import Panels, Solution
 from epsilometer.inference.exact.nuisance import NuisanceGrid
-from epsilometer.inference.exact.panels import PanelDensity, panel_nodes
+from epsilometer.inference.exact.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.inference.posterior import Posterior, check_probability
 from epsilometer.inference.provenance import Provenance
@@ -221,24 +220,23 @@ def _strength_density(
     scaled = np.where(weights[kept] > 0, masses[kept], 0.0)
     count = 10
 
-    def evaluate(breaks: FloatArray) -> FloatArray:
-        nodes = panel_nodes(breaks, count)
+    def evaluate(nodes: FloatArray) -> FloatArray:
         flat = nodes.ravel()
         total = np.maximum(rows.interpolate(scaled, flat).sum(axis=0), 0.0)
         return np.asarray((total * np.exp(prior.log_density(flat))).reshape(nodes.shape))
 
-    values = evaluate(breaks)
+    values = evaluate(panel_nodes(breaks, count))
     for _ in range(3):
-        half = 0.5 * np.diff(breaks)
-        _, weights = panels.gauss_legendre(count)
-        mass = float(np.sum(half[:, None] * values * weights))
-        left = panels.tail(values @ panels.analysis_matrix(count).T) * half
         # Finer than this only resolves the joints between the rows' own polynomials.
-        split = (left > 1e-5 * mass) & (half > 1e-9)
+        split = unresolved(breaks, values, 1e-5) & (np.diff(breaks) > 2e-9)
         if not split.any():
             break
-        breaks = np.sort(np.concatenate([breaks, 0.5 * (breaks[:-1] + breaks[1:])[split]]))
-        values = evaluate(breaks)
+        breaks = split_panels(breaks, split)
+        kept = np.repeat(~split, 1 + split)
+        finer = np.empty((len(kept), count))
+        finer[kept] = values[~split]
+        finer[~kept] = evaluate(panel_nodes(breaks, count)[~kept])
+        values = finer
     return PanelDensity(breaks=breaks, values=values)
 
 

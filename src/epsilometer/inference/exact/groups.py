@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -156,31 +155,24 @@ class GroupSurface:
         return 0.0
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
-        """Log likelihood (row, strength, spread)."""
+        """Log likelihood (point, spread)."""
         strength = np.minimum(strength, STRONGEST)
-        row = partial(self._row, epsilon, strength, delta)
-        total = np.stack(list(thread_pool().map(row, range(len(epsilon)))))
+        total = self._by_group(epsilon, strength, delta).sum(axis=0)
         if self.alone is not None:
             total += self.alone.log_likelihood(epsilon, strength, delta)
-        return total
+        return np.asarray(total)
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """Each group by itself: its rows of the counts, and its log likelihood (point, spread).
-
-        ``strength`` goes along with ``epsilon``, point by point.
-        """
-        several = [rows for rows in self.counts.members if len(rows) > 1]
-        found = np.empty((len(several), len(epsilon), len(self.nuisance)))
-        for value in np.unique(epsilon):
-            mine = np.flatnonzero(epsilon == value)
-            for number, logs in enumerate(self.by_group(float(value), strength[mine], delta)):
-                found[number, mine] = logs
-        yield from zip((np.asarray(rows) for rows in several), found, strict=True)
+        """Each group by itself: its rows of the counts, and its log likelihood (point, spread)."""
+        strength = np.minimum(strength, STRONGEST)
+        several = (np.asarray(rows) for rows in self.counts.members if len(rows) > 1)
+        found = self._by_group(epsilon, strength, delta)
+        yield from zip(several, found, strict=True)
         if self.alone is not None:
             single = np.array([int(r[0]) for r in self.counts.members if len(r) == 1], np.intp)
-            for rows, logs in self.alone.each(epsilon, np.minimum(strength, STRONGEST), delta):
+            for rows, logs in self.alone.each(epsilon, strength, delta):
                 yield single[rows], np.broadcast_to(logs, found.shape[1:])
 
     def without(self, row: int) -> GroupSurface:
@@ -193,18 +185,18 @@ class GroupSurface:
         """The same groups at the first level."""
         return self.of(self.counts, self.model, deltas=self.deltas, level=0)
 
-    def _row(
-        self, epsilon: FloatArray, strength: FloatArray, delta: float, number: int
-    ) -> FloatArray:
-        found = self.by_group(float(epsilon[number]), strength[number], delta)
-        return np.asarray(sum(found, np.zeros((strength.shape[1], len(self.nuisance)))))
+    def _by_group(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
+        """Log likelihood (group, point, spread) of each group with more than one member."""
+        found = np.empty((len(self.groups), len(epsilon), len(self.nuisance)))
 
-    def by_group(self, epsilon: float, strength: FloatArray, delta: float) -> Iterator[FloatArray]:
-        """Log likelihood (strength, spread) of each group with more than one member."""
-        strength = np.minimum(strength, STRONGEST)
-        area = region.log_ring_area(epsilon, delta, strength)[:, None]
-        for density in self._densities(epsilon, delta):
-            yield density.log_ring(epsilon, delta, strength) - area
+        def fill(value: float) -> None:
+            mine = np.flatnonzero(epsilon == value)
+            area = region.log_ring_area(value, delta, strength[mine])[:, None]
+            for number, density in enumerate(self._densities(value, delta)):
+                found[number, mine] = density.log_ring(value, delta, strength[mine]) - area
+
+        list(thread_pool().map(fill, np.unique(epsilon).tolist()))
+        return found
 
     def _densities(self, epsilon: float, delta: float) -> list[Density]:
         key = epsilon, delta

@@ -143,9 +143,12 @@ def integrate(
         If the counts have no weight anywhere under the model.
     """
     where = first_panels(surface, model) if start is None else start
+    solution: Solution | None = None
+    evaluated: Surface | None = None
     for number in range(resolution.rounds):
         surface = surface.reaching(float(where.epsilon[-1]))
-        solution = evaluate(surface, model, where, resolution.nodes)
+        known: Rows | None = solution.rows if solution and surface is evaluated else None
+        solution, evaluated = evaluate(surface, model, where, resolution.nodes, known), surface
         if number == resolution.rounds - 1 or len(solution.rows.epsilon) > MOST_ROWS:
             # What was computed belongs to these panels; others would need another round.
             break
@@ -159,11 +162,14 @@ def integrate(
         if refined is None:
             break
         where = refined
+    assert solution is not None
     return solution, surface
 
 
-def evaluate(surface: Surface, model: AuditModel, where: Panels, count: int) -> Solution:
-    """Rows of likelihood at the nodes of given panels."""
+def evaluate(
+    surface: Surface, model: AuditModel, where: Panels, count: int, known: Rows | None = None
+) -> Solution:
+    """Rows of likelihood at the nodes of given panels; panels of ``known`` rows are not asked again."""
     fixed, held = model.epsilon.fixed_value, model.strength.fixed_value
     nodes = panel_nodes(where.epsilon, count) if fixed is None else np.array([[fixed]])
     epsilon = nodes.ravel()
@@ -172,11 +178,14 @@ def evaluate(surface: Surface, model: AuditModel, where: Panels, count: int) -> 
         quadrature = strength_panels(breaks, model.strength, count)
     else:
         quadrature = held_strength(len(epsilon), held)
-    used = np.isfinite(quadrature.log_weights)
-    # Rows with fewer panels than others are filled up with points that do not count.
-    strength = np.where(used, quadrature.nodes, 0.5).reshape(len(epsilon), -1)
-    logs = surface.log_likelihood(epsilon, strength, model.delta)
-    logs = np.where(used[..., None], logs.reshape(*used.shape, -1), -np.inf)
+    asked = np.isfinite(quadrature.log_weights)
+    logs = np.full((*asked.shape, len(surface.nuisance)), -np.inf)
+    if known is not None:
+        mine, theirs = quadrature.shared_panels(epsilon, known)
+        logs[mine] = known.log_likelihood[theirs]
+        asked[mine] = False
+    row = np.nonzero(asked)[0]
+    logs[asked] = surface.log_likelihood(epsilon[row], quadrature.nodes[asked], model.delta)
     rows = Rows(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
     log_prior = model.epsilon.log_density(epsilon)
     log_rows = rows.log_integral() + log_prior[:, None] + surface.nuisance.log_weight
@@ -338,5 +347,5 @@ def _depth_needed(surface: Surface, solution: Solution, model: AuditModel) -> fl
     logs = np.log(np.maximum(solution.node_masses(), 1e-300)) + quadrature.log_weights
     places = np.argwhere(logs > logs.max() - MATTERS)
     row, panel, node = places[:: 1 + len(places) // PROBED_CELLS].T
-    strength = quadrature.nodes[row, panel, node][:, None]
+    strength = quadrature.nodes[row, panel, node]
     return surface.deficit(solution.rows.epsilon[row], strength, model.delta)

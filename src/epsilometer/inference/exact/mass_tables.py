@@ -59,7 +59,7 @@ class Masses(Protocol):
         """The values of d, from 0 to the largest."""
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside, (attack, d node, t, nuisance node), of some attacks."""
+        """Log masses inside and outside, (d node, t, attack, nuisance node), of some attacks."""
 
     def coarse(self) -> Masses:
         """A less accurate look at the same table, where there is one."""
@@ -260,9 +260,10 @@ class FluxTable:
         # Masses go one way along a path, and so do their logarithms between points; only on the first
         # panel, over the position, they need not.
         slack = np.where(np.repeat(from_start, PARTS)[:, None], np.ptp(both, axis=2), 0.0)
-        self._least, self._most = both.min(axis=2) - slack, both.max(axis=2) + slack
-        # What belongs to a part lies together, so that a look-up copies one block.
-        self._coefficients = np.ascontiguousarray(both @ rule.analysis.T)
+        bounds = np.stack([both.min(axis=2) - slack, both.max(axis=2) + slack], axis=2)
+        # What belongs to a part lies together, so that a look-up copies one block: its coefficients,
+        # and what the polynomial may not pass.
+        self._parts = np.concatenate([both @ rule.analysis.T, bounds], axis=2)
         self._low, self._half = part_low.ravel(), np.repeat(half, PARTS)
         self._from_start = np.repeat(from_start, PARTS)
         self._first = first * PARTS
@@ -282,11 +283,11 @@ class FluxTable:
         part = np.searchsorted(self._key, key, side="right") - 1
         part = np.clip(part, self._first[path], self._last[path])
         local = np.clip((position - self._low[part]) / self._half[part] - 1, -1.0, 1.0)
-        basis = legendre_basis(local, self._coefficients.shape[2] - drop)
-        found = np.einsum(
-            "...fc,...c->...f", self._coefficients[part][..., : basis.shape[-1]], basis
-        )
-        found = np.clip(found, self._least[part], self._most[part])
+        looked_up = self._parts.take(part, axis=0)
+        count = looked_up.shape[-1] - 2 - drop
+        found = np.einsum("...fc,...c->...f", looked_up[..., :count], legendre_basis(local, count))
+        np.maximum(found, looked_up[..., -2], out=found)
+        np.minimum(found, looked_up[..., -1], out=found)
         with np.errstate(divide="ignore"):
             offset = np.where(self._from_start[part], np.log(position), 0.0)
         return found[..., 0] + offset, found[..., 1]
@@ -438,7 +439,7 @@ class FluxMasses:
         return other
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (attack, d, t, nuisance)."""
+        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         count = len(self._strip[0])
         attacks = len(self._strip) // self._nuisance
         chosen = np.arange(attacks)[part]
@@ -451,8 +452,11 @@ class FluxMasses:
         )
         strip = self._strip[entries][:, nodes].ravel()[:, None]
         full = (self._nuisance, len(chosen), len(nodes), len(t))
-        inside = np.logaddexp(strip, before).reshape(full)
-        return np.moveaxis(inside, 0, -1), np.moveaxis(beyond.reshape(full), 0, -1)
+        inside, outside = (
+            np.ascontiguousarray(logs.reshape(full).transpose(2, 3, 1, 0))
+            for logs in (np.logaddexp(strip, before), beyond)
+        )
+        return inside, outside
 
 
 def _strip_table(kernel: Kernel, delta: float, guess: Guess, accuracy: TableAccuracy) -> FluxTable:

@@ -113,18 +113,20 @@ class PlanarMasses:
         return _Lines(breaks=breaks, t=t, inside=inside, outside=outside)
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (attack, d, t, nuisance)."""
+        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         chosen = self._lines[part]
         area = log_areas(t, self.delta_nodes)[:, :, None]
-        inside, outside = (np.empty((len(chosen), *area.shape[:2], self._nuisance)) for _ in "io")
+        shape = (*area.shape[:2], len(chosen), self._nuisance)
+        inside, outside = np.empty(shape), np.empty(shape)
         for number, line in enumerate(chosen):
             matrix = _interpolation(line, t, self._accuracy.nodes)
             for found, values in ((inside, line.inside), (outside, line.outside)):
                 logs = (matrix @ values.reshape(len(line.t), -1)).reshape(
                     len(t), -1, self._nuisance
                 )
-                found[number] = logs.transpose(1, 0, 2)
-        return inside + area, outside
+                found[:, :, number] = logs.transpose(1, 0, 2)
+            inside[:, :, number] += area
+        return inside, outside
 
 
 def _interpolation(line: _Lines, t: FloatArray, count: int) -> csr_array:
@@ -182,14 +184,12 @@ def _log_masses(
     steps = (theta[:, 1] - theta[:, 0]) * (phi[:, 1] - phi[:, 0])
     unit = (top + np.log(steps)[:, None]).ravel()
     sums = cumulative_sums(density)
-    # Grid values as columns: (grid, sum or slope, theta, phi) flattened, nodes along the second axis.
-    values = np.stack([sums, density], axis=1).transpose(0, 1, 3, 4, 2).reshape(-1, width)
     whole = sums[..., -1].sum(axis=2).ravel()
     # All regions at once: (t, d) flattened.
     times, d = np.repeat(t, len(nodes))[:, None], np.tile(nodes, len(t))[:, None]
     edges = region.beta_limits(np.sin(theta)[:, None] ** 2, times, d)
-    low, high = (np.arcsin(np.sqrt(np.clip(edge, 0.0, 1.0))) for edge in edges)
-    mass = (_hermite_matrix(low, high, phi) @ values).reshape(grids, len(t), len(nodes), width)
+    mass = _between(np.stack(edges, axis=-1), phi, sums, density)
+    mass = mass.reshape(grids, len(t), len(nodes), width)
     mass = np.moveaxis(mass, 0, 2).reshape(len(t), len(nodes), -1)
     area = log_areas(np.maximum(t, 1e-12), nodes).T[:, :, None]
     # A line has neither mass nor area; just beside it their ratio is the same.
@@ -241,34 +241,41 @@ def cumulative_sums(density: FloatArray) -> FloatArray:
     return np.concatenate([np.zeros_like(density[..., :1]), np.cumsum(cells, axis=-1)], axis=-1)
 
 
-def _hermite_matrix(low: FloatArray, high: FloatArray, phi: FloatArray) -> csr_array:
-    """Sums over theta of integrals between two angles each (grid, region, theta), as a matrix.
+def _between(
+    edges: FloatArray, phi: FloatArray, sums: FloatArray, slopes: FloatArray
+) -> FloatArray:
+    """Sums over theta of the integrals along phi between two edges: (grid, region, node).
 
-    Rows are (grid, region); columns are of each grid the cumulative integrals at its points, then their
-    slopes.
+    ``edges`` are betas (grid, region, theta, lower or upper); ``sums`` and ``slopes`` are the integrals
+    at the grid points and their derivatives, (grid, node, theta, phi).  An edge beyond the grid has a
+    whole column below it, or none.  Only inside a column does a polynomial have to be evaluated.
     """
     from scipy.sparse import csr_array
 
-    grids, regions, columns = low.shape
-    points = phi.shape[1]
-    size = columns * points
-    x = np.stack([high, low], axis=-1)
-    x -= phi[:, 0, None, None, None]
-    x /= (phi[:, 1] - phi[:, 0])[:, None, None, None]
+    grids, regions, columns, _ = edges.shape
+    points, width = phi.shape[1], sums.shape[1]
+    start, end = (np.sin(phi[:, k, None, None, None]) ** 2 for k in (0, -1))
+    full = edges >= end
+    net = full[..., 1].astype(float) - full[..., 0]
+    total = net @ sums[..., -1].transpose(0, 2, 1)
+    inside = np.flatnonzero((edges > start) & ~full)
+    grid, rest = np.divmod(inside, regions * columns * 2)
+    x = np.arcsin(np.sqrt(edges.ravel()[inside])) - phi[grid, 0]
+    x /= (phi[:, 1] - phi[:, 0])[grid]
     np.clip(x, 0.0, points - 1.0, out=x)
     cell = np.minimum(x.astype(np.int32), points - 2)
     x -= cell
-    cell += (np.arange(columns, dtype=np.int32) * points)[:, None]
-    cell += (np.arange(grids, dtype=np.int32) * 2 * size)[:, None, None, None]
+    # Cubic Hermite polynomials: value here and there, slope here and there; the lower edge counts down.
     square = x * x
-    weights = np.empty((*x.shape, 4))
-    rise = weights[..., 1]
-    np.multiply(square, 3 - 2 * x, out=rise)
-    np.subtract(1, rise, out=weights[..., 0])
-    np.multiply(square, x - 1, out=weights[..., 3])
-    np.multiply(x, (1 - x) ** 2, out=weights[..., 2])
-    np.negative(weights[..., 1, :], out=weights[..., 1, :])
-    index = cell[..., None] + np.array([0, 1, size, size + 1], dtype=np.int32)
-    ends = np.arange(0, weights.size + 1, columns * 8, dtype=np.int32)
-    shape = (grids * regions, grids * 2 * size)
-    return csr_array((weights.ravel(), index.ravel(), ends), shape=shape)
+    there = square * (3 - 2 * x)
+    weights = np.stack([1 - there, there, x * (1 - x) ** 2, square * (x - 1)], axis=1)
+    weights *= np.where(inside % 2, 1.0, -1.0)[:, None]
+    # Columns of the matrix are grid points, first of all the sums and then of all the slopes.
+    size = grids * columns * points
+    first = (grid * columns + rest // 2 % columns) * points + cell
+    index = first[:, None] + np.array([0, 1, size, size + 1])
+    rows = np.bincount(inside // (columns * 2), minlength=grids * regions)
+    ends = np.append(0, np.cumsum(4 * rows))
+    matrix = csr_array((weights.ravel(), index.ravel(), ends), shape=(len(rows), 2 * size))
+    values = np.stack([sums, slopes]).transpose(0, 1, 3, 4, 2).reshape(-1, width)
+    return np.asarray(total + (matrix @ values).reshape(total.shape))

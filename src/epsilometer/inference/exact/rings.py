@@ -12,8 +12,9 @@ from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.model import region
 
-NEAR = 25.0
-"""Nats below the mass of the whole region from which a core's mass matters to that of the ring."""
+NEAR = 14.0
+"""Nats below the mass of the whole region down to which a core matters to the mass of the ring: below,
+even a mass of nothing would be wrong by no more than 1e-6."""
 
 DEEP = 12.0
 """Nats below the largest likelihood from which the mean density inside is that of a tail.  A thin region
@@ -21,41 +22,36 @@ that merely runs past the peak has more, however thin it is."""
 
 
 class Rings:
-    """A question for ring masses at many (epsilon, strength), with what all attacks share of it."""
+    """A question for ring masses at points (epsilon, strength), with what all attacks share of it."""
 
     def __init__(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> None:
-        t = np.append((strength * epsilon[:, None]).ravel(), epsilon)
-        # Rows share most of their positions, so a table is asked a fraction of the questions.
-        self._positions, where = merged(t)
-        self._core = where[: strength.size].reshape(strength.shape)
-        self._whole = where[strength.size :]
+        rows, self._row = np.unique(epsilon, return_inverse=True)
+        # Points share most of their positions, so a table is asked a fraction of the questions.
+        self._positions, where = merged(np.append(strength * epsilon, rows))
+        self._core, self._whole = np.split(where, [len(strength)])
         self._d, self._delta = delta * strength, delta
+        self._weights: dict[bytes, FloatArray] = {}
 
     def by_masses(self, table: Masses, part: slice) -> FloatArray:
-        """Log ring masses (attack, row, strength, nuisance) where masses are not known in deep tails.
+        """Log ring masses (point, attack, nuisance) where masses are not known in deep tails.
 
         Masses themselves are interpolated between the nodes of d, which is several times as quick.
         """
-        nodes = table.delta_nodes
-        weights = lagrange(nodes, self._d)
-        outer = lagrange(nodes, np.array(self._delta))
         sides = table.at(self._positions, part)
-        unit = np.maximum(sides[0][:, -1:, -1:], sides[1][:, :1, :1])
+        unit = np.maximum(sides[0][-1, -1], sides[1][0, 0])
         # Between nodes a polynomial may swing up; no mass is more than the whole.
         inside, outside = (np.exp(np.minimum(logs - unit, 0.0)) for logs in sides)
-        core, whole = [], []
-        for values in (inside, outside):
-            core.append(_interpolated(values, weights, self._core))
-            whole.append(np.einsum("d,adrn->arn", outer, values[:, :, self._whole])[:, :, None])
-        beyond = core[1] < core[0]
-        ring = np.subtract(whole[0], core[0], out=core[0])
-        np.subtract(core[1], whole[1], out=ring, where=beyond)
+        core_in, core_out = self._at_cores(table, inside), self._at_cores(table, outside)
+        all_in, all_out = self._at_rows(table, inside), self._at_rows(table, outside)
+        beyond = core_out < core_in
+        ring = np.subtract(all_in[self._row], core_in, out=core_in)
+        np.subtract(core_out, all_out[self._row], out=ring, where=beyond)
         np.log(np.maximum(ring, 1e-300, out=ring), out=ring)
         ring += unit
         return np.asarray(ring)
 
     def by_logarithms(self, table: Masses, part: slice, largest: FloatArray) -> FloatArray:
-        """Log ring masses (attack, row, strength, nuisance) of some attacks, however deep in a tail.
+        """Log ring masses (point, attack, nuisance) of some attacks, however deep in a tail.
 
         ``largest`` are their largest log likelihoods, (attack, nuisance).
 
@@ -64,37 +60,49 @@ class Rings:
         difference is taken on the side where the core's mass is the smaller, so that the mass of a
         ring far from the attack is still accurate relative to itself.
         """
-        nodes = table.delta_nodes
-        weights = lagrange(nodes, self._d)
-        outer = lagrange(nodes, np.array(self._delta))
         log_in, log_out = table.at(self._positions, part)
-        unit = np.maximum(log_in[:, -1], -1e300)
+        unit = np.maximum(log_in[-1], -1e300)
         # Masses inside grow with d; where a tail is not resolved they might not.
-        scaled = np.exp(np.minimum(log_in - unit[:, None], 0.0))
+        scaled = np.exp(np.minimum(log_in - unit, 0.0))
         with np.errstate(divide="ignore"):
-            in_core = np.log(np.maximum(_interpolated(scaled, weights, self._core), 0.0))
-        in_core += unit[:, self._core]
-        in_all = unit[:, self._whole] + np.log(
-            np.maximum(np.einsum("d,adrn->arn", outer, scaled[:, :, self._whole]), 1e-300)
-        )
-        out_core = _interpolated(log_out, weights, self._core)
-        out_all = np.einsum("d,adrn->arn", outer, log_out[:, :, self._whole])
+            in_core = np.log(np.maximum(self._at_cores(table, scaled), 0.0))
+        at_core = unit.take(self._core, axis=0)
+        in_core += at_core
+        in_all = np.log(np.maximum(self._at_rows(table, scaled), 1e-300)) + unit[self._whole]
+        in_all = in_all.take(self._row, axis=0)
+        out_core = self._at_cores(table, log_out)
+        out_all = self._at_rows(table, log_out).take(self._row, axis=0)
         beyond = out_core < in_core
-        if len(nodes) > 1:
-            near = ~beyond & (unit[:, self._core] > in_all[:, :, None] - NEAR)
-            self._follow_tails(
-                nodes, log_in, weights, near & self._deep(nodes, log_in, largest), in_core
-            )
-        high = np.where(beyond, out_core, in_all[:, :, None])
-        low = np.where(beyond, out_all[:, :, None], in_core)
+        if len(table.delta_nodes) > 1:
+            near = ~beyond & (at_core > in_all - NEAR)
+            self._follow_tails(table, log_in, near, largest, in_core)
+        high = np.where(beyond, out_core, in_all)
+        low = np.where(beyond, out_all, in_core)
         return np.asarray(high + np.log(-np.expm1(np.minimum(low - high, -1e-15))))
+
+    def _at_cores(self, table: Masses, values: FloatArray) -> FloatArray:
+        """Values (d, position, attack, nuisance) interpolated to the inner edge of each point."""
+        key = table.delta_nodes.tobytes()
+        if key not in self._weights:
+            self._weights[key] = lagrange(table.delta_nodes, self._d)[..., None, None]
+        weights = self._weights[key]
+        total = values[0].take(self._core, axis=0)
+        total *= weights[0]
+        for more, weight in zip(values[1:], weights[1:], strict=True):
+            total += more.take(self._core, axis=0) * weight
+        return np.asarray(total)
+
+    def _at_rows(self, table: Masses, values: FloatArray) -> FloatArray:
+        """The same at the outer edge of each different epsilon: (row, attack, nuisance)."""
+        weights = lagrange(table.delta_nodes, np.array(self._delta))
+        return np.asarray(np.tensordot(weights, values[:, self._whole], axes=1))
 
     def _follow_tails(
         self,
-        nodes: FloatArray,
+        table: Masses,
         log_in: FloatArray,
-        weights: FloatArray,
-        where: BoolArray,
+        near: BoolArray,
+        largest: FloatArray,
         in_core: FloatArray,
     ) -> None:
         """Interpolate logarithms where masses inside vary by many nats with d: far out in a tail.
@@ -102,24 +110,15 @@ class Rings:
         It is the mean density that varies so; the area goes to 0 with t and d, and its logarithm must
         not be interpolated.
         """
-        attack, row, column, node = np.nonzero(where)
-        if not len(attack):
-            return
-        at = self._core[row, column]
-        logs = sum(
-            weights[k][row, column]
-            * (log_in[attack, k, at, node] - region.log_area(self._positions[at], float(d)))
-            for k, d in enumerate(nodes)
-        )
-        d = self._d[row, column]
-        in_core[attack, row, column, node] = logs + _log_area_at(self._positions[at], d)
-
-    def _deep(self, nodes: FloatArray, log_in: FloatArray, largest: FloatArray) -> BoolArray:
-        """Where the mean density inside is far below the peak: (attack, row, strength, nuisance)."""
-        area = region.log_area(self._positions, float(nodes[-1]))[:, None]
+        areas = [region.log_area(self._positions, float(d)) for d in table.delta_nodes]
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
-        deep = (log_in[:, -1] - area < largest[:, None] - DEEP) & (self._positions > 0)[:, None]
-        return np.asarray(deep[:, self._core])
+        with np.errstate(invalid="ignore"):
+            density = log_in - np.stack(areas)[..., None, None]
+        deep = (density[-1] < largest - DEEP) & (self._positions > 0)[:, None, None]
+        where = near & deep.take(self._core, axis=0)
+        if where.any():
+            area = _log_area_at(self._positions[self._core], self._d)[:, None, None]
+            np.copyto(in_core, self._at_cores(table, density) + area, where=where)
 
 
 def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
@@ -127,14 +126,6 @@ def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
     corner = np.exp(-t) / (1 + np.exp(-t))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
-
-
-def _interpolated(values: FloatArray, weights: FloatArray, where: IndexArray) -> FloatArray:
-    """Sum over the nodes of d: values (attack, d, position, nuisance), weights (d, row, strength)."""
-    total = values[:, 0][:, where] * weights[0][..., None]
-    for k in range(1, len(weights)):
-        total += values[:, k][:, where] * weights[k][..., None]
-    return np.asarray(total)
 
 
 def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:

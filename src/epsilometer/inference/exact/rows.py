@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.inference.exact.panels import rule
 from epsilometer.model.priors import StrengthPrior
+
+Places = tuple[IndexArray, IndexArray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,20 @@ class StrengthPanels:
     nodes: FloatArray
     log_weights: FloatArray
     barycentric: FloatArray
+
+    def _panels(self, epsilon: FloatArray) -> tuple[Places, NDArray[np.void]]:
+        """Row and column of each panel in use, and its epsilon and ends as one value."""
+        row, column = np.nonzero(np.arange(len(self.breaks[0]) - 1) < self.used[:, None])
+        ends = self.breaks[row, column], self.breaks[row, column + 1]
+        keys = np.stack([epsilon[row], *ends], axis=1).view("V24")
+        return (row, column), keys.ravel()
+
+    def shared_panels(self, epsilon: FloatArray, known: Rows) -> tuple[Places, Places]:
+        """Which panels other rows have as well, at the same epsilon: where they are here and there."""
+        here, mine = self._panels(epsilon)
+        there, theirs = known.quadrature._panels(known.epsilon)
+        _, i, j = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+        return (here[0][i], here[1][i]), (there[0][j], there[1][j])
 
 
 def strength_panels(

@@ -96,7 +96,7 @@ class Surface(Protocol):
         """The same surface for epsilon up to ``end``."""
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
-        """Log likelihood (row, strength, nuisance node): ``strength`` is (row, any)."""
+        """Log likelihood (point, nuisance node); ``strength`` goes along with ``epsilon``."""
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
         """How far below its whole mass the ring of some attack is at these points, in nats."""
@@ -251,17 +251,17 @@ class AttackSurface:
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
         number = float(self.multiplicity.sum())
-        total = np.zeros((*strength.shape, len(self.nuisance)))
+        total = np.zeros((len(strength), len(self.nuisance)))
 
         def added(attacks: IndexArray, logs: FloatArray) -> FloatArray:
             times = self.multiplicity[attacks]
             if np.all(times == 1):
-                return np.asarray(logs.sum(axis=0))
-            return np.asarray(np.tensordot(times, logs, axes=1))
+                return np.asarray(logs.sum(axis=1))
+            return np.asarray(np.einsum("a,pan->pn", times, logs))
 
         for part in self._each_part(epsilon, strength, delta, added):
             total += part
-        area = _log_area(epsilon, strength, delta)[..., None]
+        area = _log_area(epsilon, strength, delta)[:, None]
         return np.asarray(total - number * area + self.log_offset)
 
     def each(
@@ -269,14 +269,13 @@ class AttackSurface:
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each kind of base by itself: which rows of the counts it is, and its log likelihood.
 
-        ``strength`` goes along with ``epsilon``, point by point; the likelihood is (point, nuisance).
+        The likelihood is (point, nuisance).
         """
         rows = self.counts.which_distinct()
-        column = strength[:, None]
-        area = _log_area(epsilon, column, delta)[..., None]
-        for attacks, logs in self._each_part(epsilon, column, delta, _as_it_is):
-            for attack, one in zip(attacks, logs, strict=True):
-                yield np.flatnonzero(rows == attack), (one - area)[:, 0]
+        area = _log_area(epsilon, strength, delta)[:, None]
+        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+            for number, attack in enumerate(attacks):
+                yield np.flatnonzero(rows == attack), logs[:, number] - area
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
         worst = 0.0
@@ -285,7 +284,7 @@ class AttackSurface:
             return worst
         whole = _log_whole(self.kernel).reshape(len(self.nuisance), -1).T
         for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
-            worst = max(worst, float((whole[attacks][:, None, None] - logs).max()))
+            worst = max(worst, float((whole[attacks] - logs).max()))
         return worst
 
     def _each_part(
@@ -295,14 +294,14 @@ class AttackSurface:
         delta: float,
         use: Callable[[IndexArray, FloatArray], Used],
     ) -> Iterator[Used]:
-        """What ``use`` makes of attacks and their log ring masses (attack, row, strength, nuisance).
+        """What ``use`` makes of attacks and their log ring masses (point, attack, nuisance).
 
         At strength 1 it is the limit of mass / (1 - s).  No ring has more than the largest likelihood
         times its area: far out, where mass and area are both tiny, noise must not pass for a peak.
         """
         nodes, attacks = len(self.nuisance), len(self.multiplicity)
-        area = _log_area(epsilon, strength, delta)[..., None]
-        bound = self.kernel.log_largest().reshape(nodes, attacks).T[:, None, None, :]
+        area = _log_area(epsilon, strength, delta)[:, None, None]
+        bound = self.kernel.log_largest().reshape(nodes, attacks).T
         bounded = bool(np.isfinite(bound).all())
         thin = bool(np.all(strength >= (THIN if self.planar else 1.0)))
         used = np.flatnonzero(self.multiplicity > 0)
@@ -315,11 +314,11 @@ class AttackSurface:
             elif self.planar:
                 logs = ask.by_masses(table, part)
             else:
-                logs = ask.by_logarithms(table, part, bound[chosen, 0, 0])
+                logs = ask.by_logarithms(table, part, bound[chosen])
             if bounded:
                 np.minimum(logs, bound[chosen] + area, out=logs)
             live = np.isin(chosen, used)
-            return use(chosen, logs) if live.all() else use(chosen[live], logs[live])
+            return use(chosen, logs) if live.all() else use(chosen[live], logs[:, live])
 
         jobs: list[tuple[Masses | None, IndexArray, slice]] = []
         everyone = np.arange(attacks)
@@ -336,11 +335,10 @@ class AttackSurface:
     ) -> FloatArray:
         """Ring masses as integrals of the flux across, at strength 1 the flux itself."""
         nodes, number = len(self.nuisance), len(self.multiplicity)
-        shape = (len(attacks), *strength.shape, nodes)
-        entry = np.arange(nodes) * number + attacks[:, None, None, None]
-        entry = np.broadcast_to(entry, shape).ravel()
+        shape = (len(strength), len(attacks), nodes)
+        entry = np.broadcast_to(np.arange(nodes) * number + attacks[:, None], shape).ravel()
         e = np.broadcast_to(epsilon[:, None, None], shape).ravel()
-        s = np.broadcast_to(strength[..., None], shape).ravel()
+        s = np.broadcast_to(strength[:, None, None], shape).ravel()
         edge, flat = self.resolution.table.edge, np.full(len(e), delta)
         points, weights = panels.gauss_legendre(THIN_NODES)
         if np.all(strength == 1):
@@ -392,8 +390,8 @@ def _as_it_is(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatA
 def _log_area(epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
     """Log areas of rings; at strength 1 that of the limit of area / (1 - s)."""
     if np.all(strength == 1):
-        return np.broadcast_to(region.log_ring_area_rate(epsilon, delta)[:, None], strength.shape)
-    return region.log_ring_area(epsilon[:, None], delta, strength)
+        return region.log_ring_area_rate(epsilon, delta)
+    return region.log_ring_area(epsilon, delta, strength)
 
 
 def _log_whole(kernel: Kernel) -> FloatArray:
