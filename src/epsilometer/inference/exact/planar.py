@@ -235,10 +235,17 @@ def _window(rate: float, precision: float, reach: float) -> tuple[float, float]:
 
 def cumulative_sums(density: FloatArray) -> FloatArray:
     """Integral along the last axis up to each grid point, in units of the step; fourth order."""
-    inner = density[..., 1:] + density[..., :-1]
-    slope = np.gradient(density, axis=-1)
-    cells = np.maximum(0.5 * inner + (slope[..., :-1] - slope[..., 1:]) / 12, 0.0)
-    return np.concatenate([np.zeros_like(density[..., :1]), np.cumsum(cells, axis=-1)], axis=-1)
+    rise = np.diff(density, axis=-1)
+    slope = np.empty_like(density)
+    slope[..., 0], slope[..., -1] = rise[..., 0], rise[..., -1]
+    np.add(rise[..., 1:], rise[..., :-1], out=slope[..., 1:-1])
+    slope[..., 1:-1] *= 0.5
+    cells = 0.5 * (density[..., 1:] + density[..., :-1])
+    cells += (slope[..., :-1] - slope[..., 1:]) / 12
+    sums = slope  # its place is free now
+    sums[..., 0] = 0.0
+    np.cumsum(np.maximum(cells, 0.0, out=cells), axis=-1, out=sums[..., 1:])
+    return sums
 
 
 def _between(
@@ -259,23 +266,27 @@ def _between(
     net = full[..., 1].astype(float) - full[..., 0]
     total = net @ sums[..., -1].transpose(0, 2, 1)
     inside = np.flatnonzero((edges > start) & ~full)
-    grid, rest = np.divmod(inside, regions * columns * 2)
+    column = inside // 2
+    grid = column // (regions * columns)
     x = np.arcsin(np.sqrt(edges.ravel()[inside])) - phi[grid, 0]
     x /= (phi[:, 1] - phi[:, 0])[grid]
     np.clip(x, 0.0, points - 1.0, out=x)
     cell = np.minimum(x.astype(np.int32), points - 2)
     x -= cell
     # Cubic Hermite polynomials: value here and there, slope here and there; the lower edge counts down.
-    square = x * x
-    there = square * (3 - 2 * x)
-    weights = np.stack([1 - there, there, x * (1 - x) ** 2, square * (x - 1)], axis=1)
-    weights *= np.where(inside % 2, 1.0, -1.0)[:, None]
+    sign = np.where(inside % 2, 1.0, -1.0)
+    there = x * x * (3 - 2 * x)
+    bend = sign * x * (1 - x)
+    weights = np.empty((len(x), 4))
+    weights[:, 0], weights[:, 1] = sign * (1 - there), sign * there
+    weights[:, 2], weights[:, 3] = bend * (1 - x), -bend * x
     # Columns of the matrix are grid points, first of all the sums and then of all the slopes.
     size = grids * columns * points
-    first = (grid * columns + rest // 2 % columns) * points + cell
-    index = first[:, None] + np.array([0, 1, size, size + 1])
-    rows = np.bincount(inside // (columns * 2), minlength=grids * regions)
-    ends = np.append(0, np.cumsum(4 * rows))
+    cell += ((grid * columns + column % columns) * points).astype(np.int32)
+    index = cell[:, None] + np.array([0, 1, size, size + 1], dtype=np.int32)
+    rows = np.bincount(column // columns, minlength=grids * regions)
+    ends = np.append(0, np.cumsum(4 * rows)).astype(np.int32)
     matrix = csr_array((weights.ravel(), index.ravel(), ends), shape=(len(rows), 2 * size))
-    values = np.stack([sums, slopes]).transpose(0, 1, 3, 4, 2).reshape(-1, width)
-    return np.asarray(total + (matrix @ values).reshape(total.shape))
+    values = np.empty((2, grids, columns, points, width))
+    values[0], values[1] = sums.transpose(0, 2, 3, 1), slopes.transpose(0, 2, 3, 1)
+    return np.asarray(total + (matrix @ values.reshape(-1, width)).reshape(total.shape))

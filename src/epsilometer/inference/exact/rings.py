@@ -41,11 +41,13 @@ class Rings:
         unit = np.maximum(sides[0][-1, -1], sides[1][0, 0])
         # Between nodes a polynomial may swing up; no mass is more than the whole.
         inside, outside = (np.exp(np.minimum(logs - unit, 0.0)) for logs in sides)
-        core_in, core_out = self._at_cores(table, inside), self._at_cores(table, outside)
-        all_in, all_out = self._at_rows(table, inside), self._at_rows(table, outside)
-        beyond = core_out < core_in
-        ring = np.subtract(all_in[self._row], core_in, out=core_in)
-        np.subtract(core_out, all_out[self._row], out=ring, where=beyond)
+        # The side where little cancels; which it is hardly changes with d.
+        far = outside[-1] < inside[-1]
+        ring = self._at_cores(table, np.where(far, outside, -inside))
+        beyond = far.take(self._core, axis=0)
+        for values, sign, where in ((inside, 1.0, ~beyond), (outside, -1.0, beyond)):
+            whole = sign * self._at_rows(table, values)
+            np.add(ring, whole.take(self._row, axis=0), out=ring, where=where)
         np.log(np.maximum(ring, 1e-300, out=ring), out=ring)
         ring += unit
         return np.asarray(ring)
