@@ -259,17 +259,13 @@ GROUPED = AttackCounts(
 class Tilted(IndependentBinomial):
     """A likelihood of somebody else's."""
 
-    @property
-    def name(self) -> str:
-        return "tilted"
+    name = "tilted"
 
 
 class Narrow(NormalScatter):
     """A scatter of somebody else's."""
 
-    @property
-    def name(self) -> str:
-        return "narrow"
+    name = "narrow"
 
 
 class Shifted(HalfNormal):
