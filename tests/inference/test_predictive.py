@@ -32,7 +32,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Fixed, HalfNormal, Uniform
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from tests.inference.oracles import ring_area
 
 FloatArray = NDArray[np.float64]
