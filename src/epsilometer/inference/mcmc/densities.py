@@ -127,11 +127,23 @@ def region_of(epsilon: float, delta: float) -> Ring:
 
 
 @inlined
-def fold(alpha: float, beta: float) -> tuple[float, float]:
-    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric."""
-    if alpha + beta > 1:
+def fold(alpha: float, beta: float) -> tuple[float, float, bool, bool]:
+    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric.
+
+    Also whether it was reflected and whether the rates changed places.
+    """
+    reflected = alpha + beta > 1
+    if reflected:
         alpha, beta = 1 - alpha, 1 - beta
-    return (alpha, beta) if alpha <= beta else (beta, alpha)
+    swapped = alpha > beta
+    return (beta, alpha, reflected, True) if swapped else (alpha, beta, reflected, False)
+
+
+@inlined
+def unfold(low: float, high: float, reflected: bool, swapped: bool) -> tuple[float, float]:
+    """The inverse of :func:`fold`."""
+    alpha, beta = (high, low) if swapped else (low, high)
+    return (1 - alpha, 1 - beta) if reflected else (alpha, beta)
 
 
 @inlined
@@ -144,7 +156,7 @@ def between(ring: Ring, low: float, high: float) -> bool:
 @inlined
 def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
     """Whether a point lies in R_s(epsilon, delta)."""
-    low, high = fold(alpha, beta)
+    low, high, _, _ = fold(alpha, beta)
     return 0 <= alpha <= 1 and 0 <= beta <= 1 and between(ring, low, high)
 
 
@@ -231,13 +243,18 @@ def cross_bound(tau: float, pairs: FloatArray) -> float:
 
 
 @compiled
-def log_correlation_prior(problem: Problem, tau: float, rho: float) -> float:
-    """Log prior density of tau and rho; -inf where some covariance is not positive."""
+def log_correlation_prior(problem: Problem, tau: float, rho: float, on_line: bool) -> float:
+    """Log prior density of tau and rho, or of where they are on the whole line; -inf if impossible."""
     low, high = problem.tau_bounds
     bound = cross_bound(tau, problem.pairs)
     if not (low < tau < high and abs(rho) < bound):
         return -math.inf
-    return -0.5 * (tau / problem.tau_scale) ** 2 - math.log(bound)
+    log_normal = -0.5 * (tau / problem.tau_scale) ** 2
+    if not on_line:
+        return log_normal - math.log(bound)
+    # The bound of rho cancels against its slope.
+    r = rho / bound
+    return log_normal + (math.log((tau - low) * (high - tau)) + math.log((1 + r) * (1 - r)))
 
 
 # --- the likelihood of counts ---------------------------------------------------------------------

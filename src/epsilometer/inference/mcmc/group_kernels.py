@@ -30,6 +30,7 @@ from epsilometer.inference.mcmc.densities import (
     all_in_ring,
     compiled,
     edges_possible,
+    fold,
     in_ring,
     inlined,
     log_correlation_prior,
@@ -40,6 +41,7 @@ from epsilometer.inference.mcmc.densities import (
     region_of,
     ring_of,
     spliced,
+    unfold,
 )
 from epsilometer.inference.mcmc.group_shares import least_beta, log_kept, log_scatter
 from epsilometer.model.dependence import LARGEST_SPREAD
@@ -148,26 +150,16 @@ def _to_level(
 
     Each quarter of the square, cut by its diagonals, is mapped on itself linearly along beta (or
     alpha): the gap from the edge to the diagonal alpha + beta = 1 is stretched.  Returns the point
-    and the log of the map's Jacobian.
+    and the log of the map's Jacobian, NaN if there is none.
     """
-    flip = alpha + beta > 1
-    if flip:
-        alpha, beta = 1 - alpha, 1 - beta
-    swap = beta > alpha
-    if swap:
-        alpha, beta = beta, alpha
-    # beta <= alpha, alpha + beta <= 1: distance to the diagonal along beta, from the edge's.
-    edge_old = least_beta(alpha, old, delta)
-    edge_new = least_beta(alpha, new, delta)
-    room_old, room_new = 1 - alpha - edge_old, 1 - alpha - edge_new
+    low, high, reflected, swapped = fold(alpha, beta)
+    room_old = 1 - high - least_beta(high, old, delta)
+    room_new = 1 - high - least_beta(high, new, delta)
     ratio = room_new / room_old if room_old > 0 else 1.0
-    beta = 1 - alpha - ratio * (1 - alpha - beta)
-    if not beta <= alpha or ratio <= 0:
+    low = 1 - high - ratio * (1 - high - low)
+    if not low <= high or ratio <= 0:
         return math.nan, math.nan, 0.0
-    if swap:
-        alpha, beta = beta, alpha
-    if flip:
-        alpha, beta = 1 - alpha, 1 - beta
+    alpha, beta = unfold(low, high, reflected, swapped)
     return alpha, beta, math.log(ratio)
 
 
@@ -361,10 +353,10 @@ def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind
     step = walk.steps[kind] * rng.standard_normal()
     new_tau, new_rho = (tau + step, rho) if kind == TAU else (tau, rho + step)
     walk.tried[kind] += 1
-    change = log_correlation_prior(problem, new_tau, new_rho)
+    change = log_correlation_prior(problem, new_tau, new_rho, False)
     if not change > -math.inf:
         return
-    change -= log_correlation_prior(problem, tau, rho)
+    change -= log_correlation_prior(problem, tau, rho, False)
     for j in range(len(state.members)):
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
         change += log_count(row, alpha, beta, new_tau, new_rho, True)
