@@ -250,20 +250,10 @@ def sample_members(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw a member around each average (alpha, beta), by rejection until all lie in R(epsilon, delta).
 
-    Parameters
-    ----------
-    alpha, beta
-        Averages inside R(epsilon, delta), any shape.
-    spread, epsilon
-        Broadcast against the averages.
-    delta
-        In [0, 1).
-
-    Notes
-    -----
-    A draw is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than
-    the spread, what is still missing after 200 rounds is drawn from a hundred times as many at once,
-    and in the end the average itself stands for a member that cannot be found.
+    Averages lie inside R(epsilon, delta), any shape; spread and epsilon broadcast against them.  A draw
+    is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than the
+    spread, what is still missing after 200 rounds is drawn from a hundred times as many at once, and in
+    the end the average itself stands for a member that cannot be found.
 
     Examples
     --------
@@ -274,11 +264,10 @@ def sample_members(
     >>> bool(np.all(region.contains(a, b, 1.0, 0.0)))
     True
     """
-    alpha, beta, spread, epsilon = np.broadcast_arrays(alpha, beta, spread, epsilon)
-    found_alpha, found_beta = alpha.astype(float), beta.astype(float)
-    missing = np.flatnonzero(np.ravel(spread) > 0)
-    flat = [np.ravel(values) for values in (alpha, beta, spread, epsilon)]
-    out = [found_alpha.ravel(), found_beta.ravel()]
+    arrays = np.broadcast_arrays(alpha, beta, spread, epsilon)
+    flat = [np.ravel(values) for values in arrays]
+    found_alpha, found_beta = flat[0].astype(float), flat[1].astype(float)
+    missing = np.flatnonzero(flat[2] > 0)
     for number in range(400):
         if not len(missing):
             break
@@ -291,6 +280,6 @@ def sample_members(
         kept = inside.reshape(-1, many)
         first = np.argmax(kept, axis=1) + many * np.arange(len(missing))
         ok = kept.any(axis=1)
-        out[0][missing[ok]], out[1][missing[ok]] = x[first[ok]], y[first[ok]]
+        found_alpha[missing[ok]], found_beta[missing[ok]] = x[first[ok]], y[first[ok]]
         missing = missing[~ok]
-    return out[0].reshape(alpha.shape), out[1].reshape(alpha.shape)
+    return found_alpha.reshape(arrays[0].shape), found_beta.reshape(arrays[0].shape)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
@@ -74,9 +75,7 @@ class Likelihood(Protocol):
         """The marginal prior density of one of its parameters."""
         raise InputError(f"expected a parameter of the likelihood, got {parameter!r}.")
 
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
         """Draw the nuisance parameters from their prior; of ``counts`` only the trials are used."""
         return {}
 
@@ -87,7 +86,7 @@ class Likelihood(Protocol):
         beta: FloatArray,
         nuisance: Mapping[str, ArrayLike],
         *,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
 
@@ -112,7 +111,7 @@ class IndependentBinomial(Likelihood):
         beta: FloatArray,
         nuisance: Mapping[str, ArrayLike],
         *,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[IntArray, IntArray]:
         return rng.binomial(counts.trials_h0, alpha), rng.binomial(counts.trials_h1, beta)
 
@@ -123,7 +122,7 @@ class IndependentBinomial(Likelihood):
         *,
         trials_h0: ArrayLike,
         trials_h1: ArrayLike,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> AttackCounts:
         """Draw counts for attacks with the given error rates."""
         return AttackCounts(
@@ -261,9 +260,7 @@ class CorrelatedNormal(Likelihood):
         constant = -0.5 * math.log(2 * math.pi) - math.log(scale) - math.log(kept)
         return np.where(inside, constant - 0.5 * z * z - np.log(2 * bound), -np.inf)
 
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
         tau = float(self._within_correlation_quantile(counts, rng.random()))
         bound = float(self.cross_correlation_bound(counts, tau))
         rho = float(rng.uniform(-bound, bound))
@@ -276,7 +273,7 @@ class CorrelatedNormal(Likelihood):
         beta: FloatArray,
         nuisance: Mapping[str, ArrayLike],
         *,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y jointly normal, rounded and cut to 0..N."""
         n0, n1 = counts.trials_h0, counts.trials_h1

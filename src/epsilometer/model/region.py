@@ -304,24 +304,10 @@ def sample_rings(
     (1 - s) / (1 + e^(s epsilon)), which leaves sums of positive terms: nothing cancels as s -> 1
     and nothing underflows.
 
-    Parameters
-    ----------
-    epsilon
-        At least 0 and finite, any shape.  Where both epsilon and delta are 0 the points follow the
-        limit epsilon -> 0 and lie on the line alpha + beta = 1.
-    delta
-        In [0, 1).
-    strength
-        In [0, 1], broadcast against epsilon.  At 1 the triangles have no width and the points
-        follow the limit s -> 1: they lie on the boundary curve of R(epsilon, delta), denser where
-        it moves faster.
-    size
-        Shape of the result, to which epsilon and strength broadcast; their own unless given.
-
-    Returns
-    -------
-    tuple of arrays
-        alpha and beta, in the ring up to rounding.
+    Where both epsilon and delta are 0 the points follow the limit epsilon -> 0 and lie on the line
+    alpha + beta = 1.  At s = 1 the triangles have no width and the points follow the limit s -> 1: they
+    lie on the boundary curve of R(epsilon, delta), denser where it moves faster.  ``size`` is the shape
+    of the result, to which epsilon and strength broadcast; their own unless given.
 
     Examples
     --------

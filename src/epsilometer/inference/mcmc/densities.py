@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numba import njit
 
-from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.inference.mcmc.settings import COMPILED_PRIORS
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.inference.mcmc.settings import COMPILED_PRIORS, COMPILED_SCATTERS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -68,6 +68,10 @@ class Problem(NamedTuple):
     tau_scale: float
     informed: bool
     """Whether auxiliaries are; groups have none."""
+    sizes: IntArray
+    """Of groups: how many rows have a common average."""
+    scatter: int
+    """How they scatter around it, by its place in the names."""
     fault: int = 0
 
 
@@ -82,6 +86,7 @@ def problem_of(
     rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
     rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
+    scatter = model.dependence.scatter if model.scatters(counts) else None
     correlated = model.likelihood.name == "correlated"
     if correlated:
         likelihood = cast(CorrelatedNormal, model.likelihood)
@@ -100,6 +105,8 @@ def problem_of(
         tau_bounds=tau_bounds,
         tau_scale=tau_scale,
         informed=informed,
+        sizes=np.array([len(members) for members in counts.members]),
+        scatter=COMPILED_SCATTERS.index(scatter.name) if scatter else 0,
     )
 
 

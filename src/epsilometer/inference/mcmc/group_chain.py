@@ -22,7 +22,6 @@ from epsilometer.inference.mcmc.densities import (
     region_of,
     ring_of,
 )
-from epsilometer.inference.mcmc.settings import COMPILED_SCATTERS
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
@@ -59,9 +58,6 @@ class GroupChain(Chain):
         for side, count, trials in (("x", rows["x"], rows["n0"]), ("y", rows["y"], rows["n1"])):
             rate = (count + 1) / (trials + 2)
             rows[f"width_{side}"] = np.sqrt(rate * (1 - rate) / (trials + 3))
-        self.groups = kernels.Groups(
-            sizes=np.bincount(rows["group"]), scatter=COMPILED_SCATTERS.index(self.scatter.name)
-        )
         self.steps = np.array(FIRST_STEPS)
         for attempt in range(STARTS):
             state = self._try_start(pulled=attempt >= STARTS // 2)
@@ -76,8 +72,7 @@ class GroupChain(Chain):
     def run(self, draws: FloatArray, accepted: FloatArray, tried: FloatArray) -> None:
         """Fill the draws."""
         walk = kernels.Walk(self.steps, accepted, tried)
-        sweeps = self.settings.num_sweeps
-        kernels.run(self.rng, self.problem, self.groups, self.state, walk, sweeps, draws)
+        kernels.run(self.rng, self.problem, self.state, walk, self.settings.num_sweeps, draws)
 
     def tune(self, accepted: FloatArray, tried: FloatArray) -> None:
         """Lengthen steps that are accepted too often; less and less, and never by more than double."""
@@ -118,7 +113,7 @@ class GroupChain(Chain):
         while "strength" not in fixed and strength > 1e-9 and not all_in_ring(ring, averages):
             strength *= 0.7
             ring = ring_of(epsilon, model.delta, strength)
-        kept = kernels.kept_of(self.groups, averages, epsilon, model.delta, spread)
+        kept = kernels.kept_of(self.problem, averages, epsilon, spread)
         possible = (
             all_in_ring(ring, averages)
             and all_in_ring(region_of(epsilon, model.delta), members)
