@@ -193,7 +193,7 @@ def test_a_twin_with_a_fault_fails_the_same_check(
     def sabotaged(*counts_and_model: Any, **options: Any) -> densities.Problem:
         return intact(*counts_and_model, **options)._replace(fault=fault)
 
-    monkeypatch.setattr(attack_chain, "problem_of", sabotaged)
+    monkeypatch.setattr(densities, "problem_of", sabotaged)
     assert largest_z(settings.estimate(SMALL, AuditModel(delta=0.0))) > Z
 
 

@@ -11,17 +11,10 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError
+from epsilometer.inference.mcmc import densities
 from epsilometer.inference.mcmc import group_kernels as kernels
 from epsilometer.inference.mcmc.chains import Chain
-from epsilometer.inference.mcmc.densities import (
-    LARGEST_START,
-    PARAMETERS,
-    Rng,
-    all_in_ring,
-    problem_of,
-    region_of,
-    ring_of,
-)
+from epsilometer.inference.mcmc.densities import LARGEST_START, Rng, all_in_ring, region_of, ring_of
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
@@ -48,10 +41,12 @@ class GroupChain(Chain):
     def __init__(
         self, counts: AttackCounts, model: AuditModel, settings: McmcSettings, rng: Rng
     ) -> None:
-        super().__init__(settings, rng, width=len(PARAMETERS), num_steps=kernels.NUM_STEPS)
+        super().__init__(
+            settings, rng, width=len(densities.PARAMETERS), num_steps=kernels.NUM_STEPS
+        )
         assert model.dependence.scatter is not None, "supports() refuses what has no scatter"
         self.counts, self.model, self.scatter = counts, model, model.dependence.scatter
-        self.problem = problem_of(counts, model, columns=kernels.COLUMNS)
+        self.problem = densities.problem_of(counts, model, columns=kernels.COLUMNS)
         rows = self.problem.rows
         for number, members in enumerate(counts.members):
             rows["group"][members] = number
