@@ -28,9 +28,9 @@ from epsilometer.inference.mcmc.densities import (
     fold,
     inlined,
     log_correlation_prior,
-    log_count,
     log_edge_prior,
     log_ring_area,
+    log_row,
     ring_of,
     spliced,
     unfold,
@@ -140,13 +140,6 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
     return u
 
 
-@inlined
-def _log_row(problem: Problem, parameters: FloatArray, j: int, alpha: float, beta: float) -> float:
-    """Log likelihood of a base's counts at these rates."""
-    tau, rho = parameters[TAU], parameters[RHO]
-    return log_count(problem.rows[j], alpha, beta, tau, rho, problem.correlated)
-
-
 @compiled
 def _places(problem: Problem, state: State, place: FloatArray) -> float:
     """Where latents are within the ring: columns v, f, and how they were folded.
@@ -166,7 +159,7 @@ def _places(problem: Problem, state: State, place: FloatArray) -> float:
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
         place[j, 2], place[j, 3] = int(reflected), int(swapped)
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        total += _log_row(problem, parameters, j, alpha, beta)
+        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
     return total
 
 
@@ -184,7 +177,7 @@ def _put_back(
         alpha, beta = unfold(low, high, place[j, 2] == 1, place[j, 3] == 1)
         moved[j, 0], moved[j, 1] = alpha, beta
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        total += _log_row(problem, parameters, j, alpha, beta)
+        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
         if not total > -math.inf:
             return -math.inf
     return total
@@ -226,7 +219,7 @@ def _log_given(problem: Problem, parameters: FloatArray, latents: FloatArray) ->
     total = log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
     for j in range(len(latents)):
         if total > -math.inf:
-            total += _log_row(problem, parameters, j, latents[j, 0], latents[j, 1])
+            total += log_row(problem, parameters, problem.rows[j], latents[j, 0], latents[j, 1])
     return total
 
 

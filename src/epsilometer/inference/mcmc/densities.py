@@ -302,3 +302,9 @@ def log_count(
     xx, yy, xy, log_constant = quadratic_form(tau, rho, n0, n1)
     total = log_constant - 0.5 * math.log(variance_x * variance_y)
     return float(total - (xx * dx * dx + yy * dy * dy + xy * dx * dy))
+
+
+@inlined
+def log_row(problem: Problem, parameters: FloatArray, row: Row, alpha: float, beta: float) -> float:
+    """:func:`log_count` under the correlations among the parameters."""
+    return log_count(row, alpha, beta, parameters[TAU], parameters[RHO], problem.correlated)

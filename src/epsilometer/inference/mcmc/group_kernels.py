@@ -34,10 +34,10 @@ from epsilometer.inference.mcmc.densities import (
     in_ring,
     inlined,
     log_correlation_prior,
-    log_count,
     log_edge_prior,
     log_prior_at,
     log_ring_area,
+    log_row,
     region_of,
     ring_of,
     spliced,
@@ -98,13 +98,6 @@ def _log_member(problem: Problem, state: State, row: Row, alpha: float, beta: fl
     """Log density of a member's rates around its average, before they are cut."""
     a, b = state.averages[row.group, 0], state.averages[row.group, 1]
     return log_scatter(problem.scatter, alpha - a, beta - b, state.parameters[SPREAD])
-
-
-@spliced
-def _log_row(problem: Problem, state: State, row: Row, alpha: float, beta: float) -> float:
-    """Log likelihood of a row's counts at these rates."""
-    tau, rho = state.parameters[TAU], state.parameters[RHO]
-    return log_count(row, alpha, beta, tau, rho, problem.correlated)
 
 
 @inlined
@@ -176,8 +169,8 @@ def _move_members(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
         walk.tried[MEMBER] += 1
         if not in_ring(ring if alone else region, alpha, beta):
             continue
-        change = _log_row(problem, state, row, alpha, beta)
-        change -= _log_row(problem, state, row, members[j, 0], members[j, 1])
+        change = log_row(problem, parameters, row, alpha, beta)
+        change -= log_row(problem, parameters, row, members[j, 0], members[j, 1])
         if not alone:
             change += _log_member(problem, state, row, alpha, beta)
             change -= _log_member(problem, state, row, members[j, 0], members[j, 1])
@@ -240,8 +233,8 @@ def _move_spread(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int
             if not in_ring(region, x, y):
                 return
             moved[j, 0], moved[j, 1] = x, y
-            change += _log_row(problem, state, row, x, y)
-            change -= _log_row(problem, state, row, alpha, beta)
+            change += log_row(problem, parameters, row, x, y)
+            change -= log_row(problem, parameters, row, alpha, beta)
     if change > -math.inf:
         kept = kept_of(problem, averages, parameters[EPSILON], new)
         if _accepts_kept(rng, problem, state, walk, kind, change, kept):
@@ -291,7 +284,8 @@ def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) 
             change += jacobian + _log_member(problem, slid, row, x, y)
             change -= _log_member(problem, state, row, alpha, beta)
         slid.members[j, 0], slid.members[j, 1] = x, y
-        change += _log_row(problem, state, row, x, y) - _log_row(problem, state, row, alpha, beta)
+        log_old = log_row(problem, state.parameters, row, alpha, beta)
+        change += log_row(problem, state.parameters, row, x, y) - log_old
     return change
 
 
@@ -334,20 +328,19 @@ def _move_epsilon(rng: Rng, problem: Problem, state: State, walk: Walk, kind: in
 @spliced
 def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
     """Tau or rho, given the members."""
-    tau, rho = state.parameters[TAU], state.parameters[RHO]
-    step = walk.steps[kind] * rng.standard_normal()
-    new_tau, new_rho = (tau + step, rho) if kind == TAU else (tau, rho + step)
+    old, new = state.parameters, state.parameters.copy()
+    new[kind] += walk.steps[kind] * rng.standard_normal()
     walk.tried[kind] += 1
-    change = log_correlation_prior(problem, new_tau, new_rho, False)
+    change = log_correlation_prior(problem, new[TAU], new[RHO], False)
     if not change > -math.inf:
         return
-    change -= log_correlation_prior(problem, tau, rho, False)
+    change -= log_correlation_prior(problem, old[TAU], old[RHO], False)
     for j in range(len(state.members)):
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
-        change += log_count(row, alpha, beta, new_tau, new_rho, True)
-        change -= log_count(row, alpha, beta, tau, rho, True)
+        change += log_row(problem, new, row, alpha, beta)
+        change -= log_row(problem, old, row, alpha, beta)
     if _accepts(rng, walk, kind, change):
-        state.parameters[TAU], state.parameters[RHO] = new_tau, new_rho
+        old[:] = new
 
 
 @compiled
