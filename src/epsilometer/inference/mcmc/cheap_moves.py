@@ -337,8 +337,10 @@ def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool
         threshold = math.log(1 - rng.random())
         if not log_ratio > -math.inf:
             continue
-        put_back = _colour if correlations else _put_back
-        log_new = put_back(problem, new, place, moved)
+        if correlations:
+            log_new = _colour(problem, new, place, moved)
+        else:
+            log_new = _put_back(problem, new, place, moved)
         # Rounding may put a point on the very edge outside; such a move is not made.
         if threshold < log_ratio + log_new - log_old and all_in_ring(
             ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
