@@ -131,12 +131,11 @@ def time_exact(counts: em.AttackCounts, model: em.AuditModel) -> tuple[float, em
 
 def time_published(problem: Problem, part: float) -> tuple[float, int]:
     """Seconds that the published sampler needs for all its iterations, and how many were run."""
-    from epsilometer.inference.mcmc.driver import estimate_mcmc
 
     def best(iterations: int) -> float:
         settings = em.McmcSettings.published(num_iterations=iterations, num_warmup=0)
         return min(
-            estimate_mcmc(problem.counts, problem.model, settings, num_threads=1).provenance.seconds
+            settings.estimate(problem.counts, problem.model, num_threads=1).provenance.seconds
             for _ in range(REPEATS)
         )
 
@@ -169,7 +168,6 @@ def against_published(problems: Sequence[Problem], part: float) -> list[Row]:
 
 
 def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
-    from epsilometer.inference.mcmc.driver import estimate_mcmc
 
     tenth = iterations // 10
     published = em.McmcSettings.published(num_iterations=iterations - tenth, num_warmup=tenth)
@@ -177,7 +175,7 @@ def effective_draws(problems: Sequence[Problem], iterations: int) -> list[Row]:
     for problem in problems:
         rates: dict[str, dict[str, float]] = {}
         for name, settings in (("default", em.McmcSettings()), ("published", published)):
-            posterior = estimate_mcmc(problem.counts, problem.model, settings, num_threads=1)
+            posterior = settings.estimate(problem.counts, problem.model, num_threads=1)
             figures = posterior.diagnostics.parameters
             seconds = posterior.provenance.seconds
             sizes = {key: figures[key].bulk_effective_size for key in ("epsilon", "strength")}

@@ -29,7 +29,7 @@ from epsilometer import _files
 from epsilometer._workers import begin_worker
 from epsilometer.calibration.attacks import AnyRate, draw_counts
 from epsilometer.calibration.mechanisms import Laplace
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from epsilometer.planning.goals import Width
 from epsilometer.planning.plan import plan_audit
 from epsilometer.planning.scenarios import FromPilot

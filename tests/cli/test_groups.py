@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.model import counts_files
 
 HEADER = "challenge_base,group,false_positives,trials_h0,false_negatives,trials_h1\n"
 ROWS = (
@@ -117,7 +117,7 @@ def test_several_target_rates_are_dealt_out_as_groups(
     assert "2 decision rules" in printed
     table = [line for line in printed.splitlines() if str(tmp_path) not in line]
     assert all(len(line) <= 80 for line in table)
-    counts = counts_files.read(target)
+    counts = em.AttackCounts.read(target)
     assert counts.groups == ("b0", "b0", "b1", "b1", "b2", "b2")
     assert counts.pooled().trials_h0.tolist() == [30, 30, 30]
     assert run(["estimate", str(target), "--delta", "0.01", "--dependence", "pooled"]) == 0

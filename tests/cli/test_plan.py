@@ -16,7 +16,7 @@ import pytest
 import epsilometer as em
 from epsilometer.audit.stopping import look_sizes
 from epsilometer.cli.main import run
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from tests.cli.test_estimate import PROGRAM
 
 QUICK = ["--simulations", "20", "--workers", "1", "--seed", "2"]

@@ -14,7 +14,7 @@ from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.mcmc import attack_chain, densities
 from epsilometer.inference.mcmc.diagnostics import diagnose_parameter
-from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
+from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.mcmc.settings import (
     FixedRandomWalk,
     InformedAuxiliaries,
@@ -133,7 +133,7 @@ MODELS = {
 @pytest.mark.parametrize("case", MODELS)
 def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
     counts, model = MODELS[case]
-    posterior = estimate_mcmc(counts, model, OURS)
+    posterior = OURS.estimate(counts, model)
     for figures in posterior.diagnostics.parameters.values():
         assert figures.r_hat < 1.03
         assert figures.bulk_effective_size > 200
@@ -156,7 +156,7 @@ def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
 def test_published_form_agrees_with_the_exact_engine(
     counts: AttackCounts, model: AuditModel
 ) -> None:
-    assert largest_z(estimate_mcmc(counts, model, PUBLISHED_FORM)) < Z
+    assert largest_z(PUBLISHED_FORM.estimate(counts, model)) < Z
 
 
 def test_log_normal_prior_is_the_half_normal_reweighted() -> None:
@@ -166,7 +166,7 @@ def test_log_normal_prior_is_the_half_normal_reweighted() -> None:
     density = base.density("epsilon", grid)
     density = density * np.exp(narrow.log_density(grid) - wide.log_density(grid))
     cumulative = np.cumsum(density) / density.sum()
-    posterior = estimate_mcmc(SMALL, AuditModel(delta=0.05, epsilon=narrow), OURS)
+    posterior = OURS.estimate(SMALL, AuditModel(delta=0.05, epsilon=narrow))
     for probability in (0.05, 0.5, 0.95):
         error = quantile_error(posterior.samples["epsilon"], probability)
         expected = float(np.interp(probability, cumulative, grid))
@@ -176,9 +176,9 @@ def test_log_normal_prior_is_the_half_normal_reweighted() -> None:
 
 def test_mixed_choices_agree_with_the_exact_engine() -> None:
     settings = replace(PUBLISHED_FORM, auxiliaries=InformedAuxiliaries(), num_auxiliary=10)
-    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)) < Z
+    assert largest_z(settings.estimate(SMALL, AuditModel(delta=0.01))) < Z
     settings = replace(OURS, auxiliaries=UniformAuxiliaries())
-    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)) < Z
+    assert largest_z(settings.estimate(SMALL, AuditModel(delta=0.01))) < Z
 
 
 @pytest.mark.parametrize("settings", [OURS, PUBLISHED_FORM], ids=["ours", "published"])
@@ -193,8 +193,8 @@ def test_a_twin_with_a_fault_fails_the_same_check(
     def sabotaged(*counts_and_model: Any, **options: Any) -> densities.Problem:
         return intact(*counts_and_model, **options)._replace(fault=fault)
 
-    monkeypatch.setattr(attack_chain, "problem_of", sabotaged)
-    assert largest_z(estimate_mcmc(SMALL, AuditModel(delta=0.0), settings)) > Z
+    monkeypatch.setattr(densities, "problem_of", sabotaged)
+    assert largest_z(settings.estimate(SMALL, AuditModel(delta=0.0))) > Z
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_twin_with_a_fault_fails_the_same_check(
 )
 def test_same_seed_same_draws_for_any_number_of_threads(model: AuditModel) -> None:
     settings = McmcSettings(num_iterations=700, num_warmup=600, num_chains=3, seed=7)
-    runs = [estimate_mcmc(SMALL, model, settings, num_threads=k) for k in (1, 3, None)]
-    other = estimate_mcmc(SMALL, model, replace(settings, seed=8))
+    runs = [settings.estimate(SMALL, model, num_threads=k) for k in (1, 3, None)]
+    other = replace(settings, seed=8).estimate(SMALL, model)
     for name in runs[0].parameters:
         assert np.array_equal(runs[0].samples[name], runs[1].samples[name])
         assert np.array_equal(runs[0].samples[name], runs[2].samples[name])
@@ -259,17 +259,13 @@ GROUPED = AttackCounts(
 class Tilted(IndependentBinomial):
     """A likelihood of somebody else's."""
 
-    @property
-    def name(self) -> str:
-        return "tilted"
+    name = "tilted"
 
 
 class Narrow(NormalScatter):
     """A scatter of somebody else's."""
 
-    @property
-    def name(self) -> str:
-        return "narrow"
+    name = "narrow"
 
 
 class Shifted(HalfNormal):
@@ -309,7 +305,7 @@ def test_what_is_not_supported_is_refused_in_the_same_words(
     assert refusal is not None
     assert re.search(said, refusal)
     with pytest.raises(InputError, match=re.escape(refusal)):
-        estimate_mcmc(counts, model)
+        McmcSettings().estimate(counts, model)
 
 
 def test_all_models_of_these_tests_are_supported() -> None:
@@ -325,7 +321,7 @@ def test_all_models_of_these_tests_are_supported() -> None:
 def test_correlated_counts_of_one_trial_are_refused() -> None:
     single = AttackCounts(false_positives=[1], trials_h0=1, false_negatives=[0], trials_h1=1)
     with pytest.raises(InputError, match="trials_h0 >= 2"):
-        estimate_mcmc(single, AuditModel(delta=0.0, likelihood=CorrelatedNormal()))
+        McmcSettings().estimate(single, AuditModel(delta=0.0, likelihood=CorrelatedNormal()))
 
 
 @pytest.mark.parametrize(
@@ -356,10 +352,9 @@ def test_progress_reaches_the_total() -> None:
     seen: list[tuple[int, int]] = []
     lines: list[str] = []
     settings = McmcSettings(num_iterations=600, num_warmup=300, num_chains=2)
-    estimate_mcmc(
+    settings.estimate(
         SMALL,
         AuditModel(delta=0.01),
-        settings,
         report=lines.append,
         progress=lambda done, total: seen.append((done, total)),
     )
@@ -382,14 +377,14 @@ def test_a_chain_that_never_moves_has_not_converged() -> None:
 
 def test_short_runs_are_not_trusted_and_answer_all_the_same() -> None:
     settings = McmcSettings(num_iterations=5, num_warmup=0, num_chains=1)
-    posterior = estimate_mcmc(SMALL, AuditModel(delta=0.01), settings)
+    posterior = settings.estimate(SMALL, AuditModel(delta=0.01))
     assert not posterior.trustworthy
     assert np.isfinite(posterior.median("epsilon"))
 
 
 def test_posterior_answers_from_its_draws() -> None:
     model = AuditModel(delta=0.01, likelihood=CorrelatedNormal())
-    posterior = estimate_mcmc(SMALL, model, replace(OURS, num_iterations=2000))
+    posterior = replace(OURS, num_iterations=2000).estimate(SMALL, model)
     for name, (low, high) in {
         "epsilon": (0.0, 40.0),
         "strength": (0.0, 1.0),

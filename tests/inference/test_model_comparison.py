@@ -19,7 +19,7 @@ from epsilometer.inference.checks.comparison import (
     label_of,
     to_rows,
 )
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from tests.inference.oracles import region_mass, ring_area
 
 FloatArray = NDArray[np.float64]

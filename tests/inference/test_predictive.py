@@ -24,7 +24,7 @@ from epsilometer.inference.checks.predictive import (
 )
 from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
 from epsilometer.inference.mcmc.diagnostics import Diagnostics
-from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
+from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model import region
@@ -32,7 +32,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Fixed, HalfNormal, Uniform
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from tests.inference.oracles import ring_area
 
 FloatArray = NDArray[np.float64]
@@ -617,7 +617,7 @@ def test_correlated_posterior_from_the_exact_engine() -> None:
 def test_engines_agree() -> None:
     model = AuditModel(delta=0.05, epsilon=Uniform(upper=6.0))
     settings = McmcSettings(num_iterations=8000, num_warmup=2000, num_chains=2, seed=4)
-    chains = estimate_mcmc(MIXED, model, settings)
+    chains = settings.estimate(MIXED, model)
     assert chains.trustworthy
     exact = estimate_exact(MIXED, model)
     first, second = (

@@ -17,7 +17,7 @@ from scipy.stats import kstest
 
 from epsilometer.calibration.own_model import draw
 from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
-from epsilometer.inference.mcmc.driver import McmcSettings, estimate_mcmc
+from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -34,7 +34,7 @@ def _exact(counts: AttackCounts, model: AuditModel) -> Posterior:
 
 def _mcmc(counts: AttackCounts, model: AuditModel) -> Posterior:
     settings = McmcSettings(num_iterations=1500, num_warmup=1000, num_chains=2, seed=11)
-    return estimate_mcmc(counts, model, settings)
+    return settings.estimate(counts, model)
 
 
 def ranks(

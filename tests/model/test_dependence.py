@@ -148,10 +148,10 @@ def test_joining_keeps_groups_and_taking_keeps_rows() -> None:
 
 def test_groups_survive_files(tmp_path: object) -> None:
     grouped = counts(["a", "a", "", "=danger"], ["w", "x", "y", "z"])
-    assert counts_files.parse_csv(counts_files.to_csv(grouped), name="x") == grouped
+    assert counts_files.parse(counts_files.to_csv(grouped), name="x") == grouped
     plain = counts(None)
     assert "group" not in counts_files.to_csv(plain).splitlines()[0]
-    assert counts_files.parse_csv(counts_files.to_csv(plain), name="x") == plain
+    assert counts_files.parse(counts_files.to_csv(plain), name="x") == plain
 
 
 def test_the_wrong_number_of_groups_is_refused() -> None:

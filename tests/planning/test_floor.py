@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import epsilometer as em
-from epsilometer.model.region import log_ring_area, ring_contains
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import log_ring_area, ring_contains, sample_rings
 from epsilometer.planning.floor import known_rates_interval
 
 

@@ -40,7 +40,7 @@ def plan() -> em.AuditPlan:
 @pytest.fixture(scope="module")
 def pilot() -> em.Posterior:
     rng = np.random.default_rng(2)
-    from epsilometer.model.ring_sampling import sample_rings
+    from epsilometer.model.region import sample_rings
 
     alpha, beta = sample_rings(2.0, 1e-3, 0.5, size=(6,), rng=rng)
     counts = em.IndependentBinomial().sample(alpha, beta, trials_h0=60, trials_h1=60, rng=rng)

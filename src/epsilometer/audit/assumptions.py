@@ -64,7 +64,7 @@ def dependence_of(
         raise InputError(
             "--spread holds the spread fixed; --spread-prior-scale does not go with it."
         )
-    scale = dependences.DEFAULT_SPREAD_SCALE if spread_prior_scale is None else spread_prior_scale
+    scale = dependences.DEFAULT_SPREAD.scale if spread_prior_scale is None else spread_prior_scale
     made = {
         "scatter": dependences.SCATTERS[how](),
         "spread": HalfNormal(scale=_validate.positive("spread_prior_scale", scale))

@@ -109,10 +109,10 @@ def _label(file: str) -> str:
 
 
 def _read(file: str) -> AttackCounts:
-    from epsilometer.model import counts_files
+    from epsilometer.model import counts, counts_files
 
     if file != STDIN:
-        return counts_files.read(file)
+        return counts.AttackCounts.read(file)
     name, text = results.text_of(file)
     return counts_files.parse(text, name=name)
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from epsilometer import _files, _validate
@@ -46,22 +44,6 @@ def check_base(
                 f"{where}expected 0 <= {name} <= {total_name}, "
                 f"got {name}={value}, {total_name}={total}."
             )
-
-
-def read(source: str | PathLike[str]) -> Columns:
-    """Read a file: JSON if its name ends in .json, otherwise CSV."""
-    path = Path(source)
-    return read_json(path) if path.suffix.lower() == ".json" else read_csv(path)
-
-
-def read_csv(source: str | PathLike[str]) -> Columns:
-    """Read a CSV file."""
-    return parse_csv(_files.load(source), name=Path(source).name)
-
-
-def read_json(source: str | PathLike[str]) -> Columns:
-    """Read a JSON file."""
-    return parse_json(_files.load(source), name=Path(source).name)
 
 
 def parse(text: str, *, name: str) -> Columns:

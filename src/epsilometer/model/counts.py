@@ -6,14 +6,16 @@ This is the whole contract between measuring attacks and estimating privacy.  Re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
@@ -85,12 +87,8 @@ class AttackCounts:
         names: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
     ) -> None:
-        given = {
-            "false_positives": _whole("false_positives", false_positives),
-            "trials_h0": _whole("trials_h0", trials_h0),
-            "false_negatives": _whole("false_negatives", false_negatives),
-            "trials_h1": _whole("trials_h1", trials_h1),
-        }
+        numbers = (false_positives, trials_h0, false_negatives, trials_h1)
+        given = {name: _whole(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
         sizes = {len(values) for values in given.values()} - {1}
         if len(sizes) > 1:
             described = ", ".join(f"{name} has {len(v)}" for name, v in given.items())
@@ -110,21 +108,15 @@ class AttackCounts:
         if kinds and len(kinds) != size:
             raise InputError(f"expected {size} groups, got {len(kinds)}.")
         object.__setattr__(self, "groups", kinds if any(kinds) else ())
-        columns = [getattr(self, name) for name in COLUMNS]
-        bad = (
-            (self.trials_h0 < 1)
-            | (self.trials_h1 < 1)
-            | (self.trials_h0 > _validate.LARGEST_COUNT)
-            | (self.trials_h1 > _validate.LARGEST_COUNT)
-            | (self.false_positives < 0)
-            | (self.false_positives > self.trials_h0)
-            | (self.false_negatives < 0)
-            | (self.false_negatives > self.trials_h1)
-        )
+        bad, (x, n0, y, n1) = np.zeros(size, dtype=bool), self._columns
+        for count, trials in ((x, n0), (y, n1)):
+            bad |= (
+                (trials < 1) | (trials > _validate.LARGEST_COUNT) | (count < 0) | (count > trials)
+            )
         if bad.any():
             first = int(np.argmax(bad))
             where = f"challenge base {labels[first]!r}: "
-            check_base(*(int(column[first]) for column in columns), where=where)
+            check_base(*(int(column[first]) for column in self._columns), where=where)
 
     def __len__(self) -> int:
         """The number of challenge bases."""
@@ -134,19 +126,26 @@ class AttackCounts:
         if not isinstance(other, AttackCounts):
             return NotImplemented
         same = self.names == other.names and self.groups == other.groups
-        return same and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
-        )
+        return same and np.array_equal(self._columns, other._columns)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _columns(self) -> list[IntArray]:
+        return [getattr(self, name) for name in COLUMNS]
+
+    @property
+    def _group_keys(self) -> list[tuple[str, int]]:
+        """What tells groups apart: a label, or the number of a row without one."""
+        labels = self.groups or ("",) * len(self)
+        return [(label, -1 if label else row) for row, label in enumerate(labels)]
 
     @property
     def members(self) -> tuple[IntArray, ...]:
         """The rows of each group, groups in the order of their first rows; alone without a label."""
         found: dict[tuple[str, int], list[int]] = {}
-        for row in range(len(self)):
-            label = self.groups[row] if self.groups else ""
-            found.setdefault((label, -1) if label else ("", row), []).append(row)
+        for row, key in enumerate(self._group_keys):
+            found.setdefault(key, []).append(row)
         return tuple(np.array(rows, dtype=np.int64) for rows in found.values())
 
     @property
@@ -159,19 +158,15 @@ class AttackCounts:
     def repeated_names(self) -> tuple[str, ...]:
         """Names that rows outside of a common group share: one base entered as if it were several."""
         rows_of: dict[str, set[tuple[str, int]]] = {}
-        for row, name in enumerate(self.names):
-            label = self.groups[row] if self.groups else ""
-            rows_of.setdefault(name, set()).add((label, -1) if label else ("", row))
+        for name, key in zip(self.names, self._group_keys, strict=True):
+            rows_of.setdefault(name, set()).add(key)
         return tuple(name for name, kinds in rows_of.items() if len(kinds) > 1)
 
     def take(self, rows: ArrayLike) -> AttackCounts:
         """The counts of some rows, in the given order."""
         index = np.asarray(rows, dtype=np.intp)
-        return AttackCounts(
-            false_positives=self.false_positives[index],
-            trials_h0=self.trials_h0[index],
-            false_negatives=self.false_negatives[index],
-            trials_h1=self.trials_h1[index],
+        return _counts_of(
+            [column[index] for column in self._columns],
             names=[self.names[i] for i in index],
             groups=[self.groups[i] for i in index] if self.groups else None,
         )
@@ -192,23 +187,18 @@ class AttackCounts:
         ([9, 6], [20, 10])
         """
         rows = self.members
-        return AttackCounts(
-            false_positives=[int(self.false_positives[part].sum()) for part in rows],
-            trials_h0=[int(self.trials_h0[part].sum()) for part in rows],
-            false_negatives=[int(self.false_negatives[part].sum()) for part in rows],
-            trials_h1=[int(self.trials_h1[part].sum()) for part in rows],
+        return _counts_of(
+            [[int(column[part].sum()) for part in rows] for column in self._columns],
             names=[self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows],
         )
 
     def joined(self, *others: AttackCounts) -> AttackCounts:
         """These counts followed by others; groups of one label are one group."""
         parts = (self, *others)
-        columns = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
-        }
-        groups = [label for part in parts for label in (part.groups or ("",) * len(part))]
-        return AttackCounts(
-            **columns, names=[name for part in parts for name in part.names], groups=groups
+        return _counts_of(
+            np.concatenate([part._columns for part in parts], axis=1),
+            names=[name for part in parts for name in part.names],
+            groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
         )
 
     @property
@@ -224,17 +214,18 @@ class AttackCounts:
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        return cls(**count_tables.read(source))
+        json = Path(source).suffix.lower() == ".json"
+        return cls.read_json(source) if json else cls.read_csv(source)
 
     @classmethod
     def read_csv(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a CSV file with a header row; see `count_tables.py` for the columns."""
-        return cls(**count_tables.read_csv(source))
+        return cls(**count_tables.parse_csv(_files.load(source), name=Path(source).name))
 
     @classmethod
     def read_json(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a JSON file: a list of objects with the same keys as the CSV columns."""
-        return cls(**count_tables.read_json(source))
+        return cls(**count_tables.parse_json(_files.load(source), name=Path(source).name))
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.
@@ -244,33 +235,26 @@ class AttackCounts:
         (N1 - Y, N1, N0 - X, N0) are one case.
         """
         unique, which = self._kinds()
-        counts = AttackCounts(
-            false_positives=unique[:, 0],
-            trials_h0=unique[:, 1],
-            false_negatives=unique[:, 2],
-            trials_h1=unique[:, 3],
-        )
-        return counts, np.bincount(which).astype(np.int64)
+        return _counts_of(unique.T), np.bincount(which).astype(np.int64)
 
     def which_distinct(self) -> IntArray:
         """For each row, which of the :meth:`distinct` cases it is."""
         return self._kinds()[1]
 
     def _kinds(self) -> tuple[IntArray, IntArray]:
-        x, n0 = self.false_positives, self.trials_h0
-        y, n1 = self.false_negatives, self.trials_h1
-        forms = [
-            np.stack([x, n0, y, n1], axis=1),
-            np.stack([y, n1, x, n0], axis=1),
-            np.stack([n0 - x, n0, n1 - y, n1], axis=1),
-            np.stack([n1 - y, n1, n0 - x, n0], axis=1),
-        ]
-        best = forms[0].copy()
-        rows = np.arange(len(best))
-        for form in forms[1:]:
+        x, n0, y, n1 = self._columns
+        best, rows = np.stack([x, n0, y, n1], axis=1), np.arange(len(self))
+        # Of the four forms of each row the one that a sort would put first.
+        for other in ((y, n1, x, n0), (n0 - x, n0, n1 - y, n1), (n1 - y, n1, n0 - x, n0)):
+            form = np.stack(other, axis=1)
             differs = form != best
             first = np.argmax(differs, axis=1)
             smaller = differs.any(axis=1) & (form[rows, first] < best[rows, first])
             best[smaller] = form[smaller]
         unique, which = np.unique(best, axis=0, return_inverse=True)
         return unique, which.ravel().astype(np.int64)
+
+
+def _counts_of(columns: Iterable[Any], **labels: Any) -> AttackCounts:
+    """Counts out of columns in their usual order."""
+    return AttackCounts(**dict(zip(COLUMNS, columns, strict=True)), **labels)

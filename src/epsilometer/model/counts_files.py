@@ -12,23 +12,13 @@ from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN
 from epsilometer.model.counts import AttackCounts
 
 
-def read(source: str | PathLike[str]) -> AttackCounts:
-    """Read a file: JSON if its name ends in .json, otherwise CSV."""
-    return AttackCounts.read(source)
-
-
 def parse(text: str, *, name: str) -> AttackCounts:
     """Read text of either kind; ``name`` stands for the file in error messages."""
     return AttackCounts(**count_tables.parse(text, name=name))
 
 
-def parse_csv(text: str, *, name: str) -> AttackCounts:
-    """Read CSV text; ``name`` stands for the file in error messages."""
-    return AttackCounts(**count_tables.parse_csv(text, name=name))
-
-
 def to_csv(counts: AttackCounts) -> str:
-    """CSV text that :func:`parse_csv` reads back."""
+    """CSV text that :func:`parse` reads back."""
     header = columns_of(counts)
     return _files.csv_text(header, [[row[name] for name in header] for row in rows(counts)])
 

@@ -14,18 +14,19 @@ A group of one is its own average: it does not scatter, and the model is that of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.priors import HalfNormal, Prior
 
-DEFAULT_SPREAD_SCALE = 0.05
+DEFAULT_SPREAD = HalfNormal(scale=0.05)
 
 LARGEST_SPREAD = 1.0
 """Rates lie in [0, 1]: a scatter wider than that is no scatter around anything."""
@@ -57,18 +58,10 @@ class Scatter(Protocol):
 class NormalScatter:
     """Both rates scatter normally, independently, with the spread as their standard deviation."""
 
-    @property
-    def name(self) -> str:
-        return "normal"
-
-    @property
-    def reach(self) -> float:
-        """Spreads beyond which there is nothing that matters."""
-        return 5.0
+    name = "normal"
+    reach = 5.0
 
     def distribution(self, z: ArrayLike) -> FloatArray:
-        from scipy.special import ndtr
-
         return np.asarray(ndtr(np.asarray(z, dtype=float)))
 
     def log_density(self, z: ArrayLike) -> FloatArray:
@@ -86,14 +79,8 @@ class UniformScatter:
     The member lies in a square of half side sqrt(3) times the spread around the average.
     """
 
-    @property
-    def name(self) -> str:
-        return "uniform"
-
-    @property
-    def reach(self) -> float:
-        """Spreads beyond which there is nothing."""
-        return math.sqrt(3.0)
+    name = "uniform"
+    reach = math.sqrt(3.0)
 
     def distribution(self, z: ArrayLike) -> FloatArray:
         deviation = np.asarray(z, dtype=float)
@@ -147,29 +134,12 @@ class Dependence(Protocol):
 class IndependentRows:
     """Every row is an attack of its own, whatever group it names."""
 
-    @property
-    def name(self) -> str:
-        return "independent"
-
-    @property
-    def label(self) -> str:
-        return "rows alone"
-
-    @property
-    def spread(self) -> None:
-        return
-
-    @property
-    def scatter(self) -> None:
-        return
-
-    @property
-    def sums_only(self) -> bool:
-        return False
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return ("Some attacks name a common group, which was ignored.",)
+    name = "independent"
+    label = "rows alone"
+    spread = None
+    scatter = None
+    sums_only = False
+    words = ("Some attacks name a common group, which was ignored.",)
 
 
 def _spread_words(prior: SpreadPrior) -> str:
@@ -195,8 +165,11 @@ class ScatteredMembers:
         all groups.  With spread 0 a group is one attack, its counts pooled.
     """
 
-    scatter: Scatter = field(default_factory=NormalScatter)
-    spread: SpreadPrior = field(default_factory=lambda: HalfNormal(scale=DEFAULT_SPREAD_SCALE))
+    scatter: Scatter = NormalScatter()
+    spread: SpreadPrior = DEFAULT_SPREAD
+
+    name = "scattered"
+    sums_only = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.scatter, Scatter):
@@ -206,16 +179,8 @@ class ScatteredMembers:
         _check_spread(self.spread)
 
     @property
-    def name(self) -> str:
-        return "scattered"
-
-    @property
     def label(self) -> str:
         return f"{self.scatter.name} scatter"
-
-    @property
-    def sums_only(self) -> bool:
-        return False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -240,26 +205,15 @@ class PooledGroups:
         As in :class:`ScatteredMembers`.
     """
 
-    spread: SpreadPrior = field(default_factory=lambda: HalfNormal(scale=DEFAULT_SPREAD_SCALE))
+    spread: SpreadPrior = DEFAULT_SPREAD
+
+    name = "pooled"
+    label = "pooled"
+    scatter = None
+    sums_only = True
 
     def __post_init__(self) -> None:
         _check_spread(self.spread)
-
-    @property
-    def name(self) -> str:
-        return "pooled"
-
-    @property
-    def label(self) -> str:
-        return "pooled"
-
-    @property
-    def scatter(self) -> None:
-        return
-
-    @property
-    def sums_only(self) -> bool:
-        return True
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -296,20 +250,10 @@ def sample_members(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw a member around each average (alpha, beta), by rejection until all lie in R(epsilon, delta).
 
-    Parameters
-    ----------
-    alpha, beta
-        Averages inside R(epsilon, delta), any shape.
-    spread, epsilon
-        Broadcast against the averages.
-    delta
-        In [0, 1).
-
-    Notes
-    -----
-    A draw is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than
-    the spread, what is still missing after 200 rounds is drawn from a hundred times as many at once,
-    and in the end the average itself stands for a member that cannot be found.
+    Averages lie inside R(epsilon, delta), any shape; spread and epsilon broadcast against them.  A draw
+    is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than the
+    spread, what is still missing after 200 rounds is drawn from a hundred times as many at once, and in
+    the end the average itself stands for a member that cannot be found.
 
     Examples
     --------
@@ -320,11 +264,10 @@ def sample_members(
     >>> bool(np.all(region.contains(a, b, 1.0, 0.0)))
     True
     """
-    alpha, beta, spread, epsilon = np.broadcast_arrays(alpha, beta, spread, epsilon)
-    found_alpha, found_beta = alpha.astype(float), beta.astype(float)
-    missing = np.flatnonzero(np.ravel(spread) > 0)
-    flat = [np.ravel(values) for values in (alpha, beta, spread, epsilon)]
-    out = [found_alpha.ravel(), found_beta.ravel()]
+    arrays = np.broadcast_arrays(alpha, beta, spread, epsilon)
+    flat = [np.ravel(values) for values in arrays]
+    found_alpha, found_beta = flat[0].astype(float), flat[1].astype(float)
+    missing = np.flatnonzero(flat[2] > 0)
     for number in range(400):
         if not len(missing):
             break
@@ -337,6 +280,6 @@ def sample_members(
         kept = inside.reshape(-1, many)
         first = np.argmax(kept, axis=1) + many * np.arange(len(missing))
         ok = kept.any(axis=1)
-        out[0][missing[ok]], out[1][missing[ok]] = x[first[ok]], y[first[ok]]
+        found_alpha[missing[ok]], found_beta[missing[ok]] = x[first[ok]], y[first[ok]]
         missing = missing[~ok]
-    return out[0].reshape(alpha.shape), out[1].reshape(alpha.shape)
+    return found_alpha.reshape(arrays[0].shape), found_beta.reshape(arrays[0].shape)

@@ -19,16 +19,8 @@ def gaussian_delta(epsilon: float, *, sensitivity: float, noise: float) -> float
     """Least delta at which adding normal noise is (epsilon, delta)-DP.
 
     Phi(a/2 - epsilon/a) - exp(epsilon) Phi(-a/2 - epsilon/a) with a = sensitivity / noise (Balle and
-    Wang 2018, theorem 8).
-
-    Parameters
-    ----------
-    epsilon
-        >= 0.
-    sensitivity
-        Largest change of the released vector between neighbours, in Euclidean length; > 0.
-    noise
-        Standard deviation of the noise in each coordinate; > 0.
+    Wang 2018, theorem 8).  The sensitivity is the largest change of the released vector between
+    neighbours, in Euclidean length; the noise is its standard deviation in each coordinate.
 
     Examples
     --------
@@ -71,14 +63,7 @@ _FAR = 1e50
 
 
 def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:
-    """`gaussian_epsilon` for many separations mu = sensitivity / noise at once.
-
-    Parameters
-    ----------
-    separation
-        mu >= 0, any shape; 0 gives 0.
-    delta
-        In (0, 1).
+    """`gaussian_epsilon` for many separations mu = sensitivity / noise >= 0 at once; 0 gives 0.
 
     Examples
     --------

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
+from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
@@ -26,7 +28,8 @@ class Likelihood(Protocol):
     """How counts arise from error rates, and all that engines, checks and words need to know of it.
 
     Parameters of the likelihood's own are nuisance parameters: common to all bases, estimated with
-    epsilon, and passed about by name.
+    epsilon, and passed about by name.  A class that inherits from this one has none, and is about any
+    counts, unless it says otherwise.
     """
 
     @property
@@ -36,6 +39,7 @@ class Likelihood(Protocol):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of its nuisance parameters."""
+        return ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -44,15 +48,19 @@ class Likelihood(Protocol):
     @property
     def bounded(self) -> bool:
         """Whether the likelihood of any counts is bounded: a probability, not a density."""
+        return True
 
     def check(self, counts: AttackCounts) -> None:
         """Refuse counts that it cannot be about."""
+        return
 
     def smallest_epsilon(self, counts: AttackCounts) -> float:
         """The epsilon below which it is not used."""
+        return 0.0
 
     def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
         """What the prior of the nuisance parameters takes from the counts' sizes, in numbers."""
+        return ()
 
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
@@ -61,66 +69,14 @@ class Likelihood(Protocol):
 
     def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
         """Log of the joint prior density of the nuisance parameters; -inf outside its support."""
+        return np.zeros(())
 
     def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
         """The marginal prior density of one of its parameters."""
-
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
-        """Draw the nuisance parameters from their prior; of ``counts`` only the trials are used."""
-
-    def sample_counts(
-        self,
-        counts: AttackCounts,
-        alpha: FloatArray,
-        beta: FloatArray,
-        nuisance: Mapping[str, ArrayLike],
-        *,
-        rng: np.random.Generator,
-    ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
-
-    def count_moments(
-        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndependentBinomial:
-    """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
-
-    @property
-    def name(self) -> str:
-        """As options and files know it."""
-        return "binomial"
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return ("All decisions are independent: the counts are binomial.",)
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
-        return ()
-
-    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
         raise InputError(f"expected a parameter of the likelihood, got {parameter!r}.")
 
-    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
-        """There is nothing to be uncertain of."""
-        return np.zeros(())
-
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
+        """Draw the nuisance parameters from their prior; of ``counts`` only the trials are used."""
         return {}
 
     def sample_counts(
@@ -130,9 +86,33 @@ class IndependentBinomial:
         beta: FloatArray,
         nuisance: Mapping[str, ArrayLike],
         *,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y; of ``counts`` only the trials are used."""
+        """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
+
+    def count_moments(
+        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
+        return np.ones(1), np.zeros(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentBinomial(Likelihood):
+    """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
+
+    name = "binomial"
+    words = ("All decisions are independent: the counts are binomial.",)
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: Generator,
+    ) -> tuple[IntArray, IntArray]:
         return rng.binomial(counts.trials_h0, alpha), rng.binomial(counts.trials_h1, beta)
 
     def sample(
@@ -142,7 +122,7 @@ class IndependentBinomial:
         *,
         trials_h0: ArrayLike,
         trials_h1: ArrayLike,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> AttackCounts:
         """Draw counts for attacks with the given error rates."""
         return AttackCounts(
@@ -152,24 +132,10 @@ class IndependentBinomial:
             trials_h1=trials_h1,
         )
 
-    def count_moments(
-        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        return np.ones(1), np.zeros(1)
-
-    def smallest_epsilon(self, counts: AttackCounts) -> float:
-        """Every epsilon from 0 will do."""
-        return 0.0
-
-    def check(self, counts: AttackCounts) -> None:
-        """Every set of counts will do."""
-
     def log_density(
         self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
     ) -> FloatArray:
         """Log probability of each base's counts; the last axis of alpha and beta is the base."""
-        from scipy.special import gammaln, xlog1py, xlogy
-
         total: FloatArray = np.asarray(0.0)
         for count, trials, rate in (
             (counts.false_positives, counts.trials_h0, np.asarray(alpha, dtype=float)),
@@ -182,7 +148,7 @@ class IndependentBinomial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedNormal:
+class CorrelatedNormal(Likelihood):
     """A bivariate normal for (X, Y) with correlated decisions, N0 and N1 free to differ.
 
     Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y alike with N1 and beta, and
@@ -202,18 +168,14 @@ class CorrelatedNormal:
 
     within_correlation_scale: float = 0.01
 
+    name = "correlated"
+    parameters = ("within_correlation", "cross_correlation")
+    # The normal density is unbounded where a rate meets 0 or 1.
+    bounded = False
+
     def __post_init__(self) -> None:
         scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
         object.__setattr__(self, "within_correlation_scale", scale)
-
-    @property
-    def name(self) -> str:
-        """As options and files know it."""
-        return "correlated"
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return "within_correlation", "cross_correlation"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -223,11 +185,6 @@ class CorrelatedNormal:
             f"{self.within_correlation_scale:g}, cut to what is possible; the cross correlation is "
             "uniform given it.",
         )
-
-    @property
-    def bounded(self) -> bool:
-        """The normal density is unbounded where a rate meets 0 or 1."""
-        return False
 
     def check(self, counts: AttackCounts) -> None:
         """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
@@ -269,27 +226,28 @@ class CorrelatedNormal:
         bounds = self.cross_correlation_bound(counts, np.array([0.5 * low, 0.0, scale]))
         return (low, *bounds.tolist())
 
-    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
-        from scipy.special import ndtr, ndtri
-
-        scale = self.within_correlation_scale
+    def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
+        """The tau below which that share of its prior lies."""
         low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
         at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        return np.asarray(scale * ndtri(at_low + np.asarray(share) * (at_high - at_low)))
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
         if parameter == "within_correlation":
-            peak = 1 / (scale * np.sqrt(2 * np.pi) * (at_high - at_low))
+            scale = self.within_correlation_scale
+            low, high = self.within_correlation_bounds(counts)
+            peak = 1 / (scale * np.sqrt(2 * np.pi) * (ndtr(high / scale) - ndtr(low / scale)))
             inside = (value > low) & (value < high)
             return np.where(inside, peak * np.exp(-0.5 * (value / scale) ** 2), 0.0)
         # Given tau the cross correlation is uniform within its bound: average over tau.
-        share = (np.arange(2000) + 0.5) / 2000
-        tau = scale * ndtri(at_low + share * (at_high - at_low))
+        tau = self._within_correlation_quantile(counts, (np.arange(2000) + 0.5) / 2000)
         bound = self.cross_correlation_bound(counts, tau)
         allowed = np.abs(value)[..., None] < bound
         return np.asarray((allowed / (2 * bound)).mean(axis=-1))
 
     def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
         """Log of the joint prior density of (tau, rho); -inf outside its support."""
-        from scipy.special import ndtr
-
         tau = np.asarray(nuisance["within_correlation"], dtype=float)
         rho = np.asarray(nuisance["cross_correlation"], dtype=float)
         low, high = self.within_correlation_bounds(counts)
@@ -302,16 +260,8 @@ class CorrelatedNormal:
         constant = -0.5 * math.log(2 * math.pi) - math.log(scale) - math.log(kept)
         return np.where(inside, constant - 0.5 * z * z - np.log(2 * bound), -np.inf)
 
-    def sample_nuisance(
-        self, counts: AttackCounts, *, rng: np.random.Generator
-    ) -> dict[str, float]:
-        """Draw (tau, rho) from the prior; of ``counts`` only the trials are used."""
-        from scipy.special import ndtr, ndtri
-
-        low, high = self.within_correlation_bounds(counts)
-        scale = self.within_correlation_scale
-        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
-        tau = float(scale * ndtri(at_low + rng.random() * (at_high - at_low)))
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
+        tau = float(self._within_correlation_quantile(counts, rng.random()))
         bound = float(self.cross_correlation_bound(counts, tau))
         rho = float(rng.uniform(-bound, bound))
         return {"within_correlation": tau, "cross_correlation": rho}
@@ -323,12 +273,9 @@ class CorrelatedNormal:
         beta: FloatArray,
         nuisance: Mapping[str, ArrayLike],
         *,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y jointly normal, rounded and cut to 0..N; of ``counts`` only the trials are used.
-
-        The last axis of alpha and beta is the base.
-        """
+        """Draw X and Y jointly normal, rounded and cut to 0..N."""
         n0, n1 = counts.trials_h0, counts.trials_h1
         tau = np.asarray(nuisance["within_correlation"])
         rho = np.asarray(nuisance["cross_correlation"])
@@ -362,33 +309,24 @@ class CorrelatedNormal:
     ) -> FloatArray:
         """Log density of each base's counts; the last axis of alpha and beta is the base."""
         alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
-        within_correlation = nuisance["within_correlation"]
-        cross_correlation = nuisance["cross_correlation"]
+        tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
         n0, n1 = counts.trials_h0, counts.trials_h1
-        var_x = alpha * (1 - alpha) * n0 * (1 + (n0 - 1) * within_correlation)
-        var_y = beta * (1 - beta) * n1 * (1 + (n1 - 1) * within_correlation)
-        r = cross_correlation / _correlation_unit(n0, n1, np.asarray(within_correlation))
+        var_x = alpha * (1 - alpha) * n0 * (1 + (n0 - 1) * tau)
+        var_y = beta * (1 - beta) * n1 * (1 + (n1 - 1) * tau)
+        r = rho / _correlation_unit(n0, n1, np.asarray(tau))
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (counts.false_positives - n0 * alpha) / np.sqrt(var_x)
             w = (counts.false_negatives - n1 * beta) / np.sqrt(var_y)
             quadratic = (z * z + w * w - 2 * r * z * w) / (1 - r * r)
-            logs = (
-                -math.log(2 * math.pi)
-                - 0.5 * np.log(var_x * var_y)
-                - 0.5 * np.log1p(-r * r)
-                - 0.5 * quadratic
-            )
+            constant = -math.log(2 * math.pi) - 0.5 * np.log(var_x * var_y) - 0.5 * np.log1p(-r * r)
+            logs = constant - 0.5 * quadratic
         return np.where((var_x > 0) & (var_y > 0), logs, -np.inf)
 
 
 def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
     """The rho at which the counts of a base of this size would be perfectly correlated."""
-    return np.sqrt(
-        np.maximum(1 + (trials_h0 - 1) * tau, 0.0)
-        / trials_h0
-        * np.maximum(1 + (trials_h1 - 1) * tau, 0.0)
-        / trials_h1
-    )
+    wider_h0, wider_h1 = (np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1))
+    return np.sqrt(wider_h0 / trials_h0 * wider_h1 / trials_h1)
 
 
 LIKELIHOODS = {kind.__name__: kind for kind in (IndependentBinomial, CorrelatedNormal)}

@@ -1,18 +1,19 @@
 """Priors for epsilon and for the strength: small frozen classes, or a value held fixed.
 
-Each distribution answers ``log_density``, ``quantile`` and ``sample``, those of epsilon also
-``probability_above`` and ``rescaled``; every scale is a standard
-deviation or a mean, never a variance (the paper's half-normal "variance 10" is ``scale=10**0.5``).
+Every scale is a standard deviation or a mean, never a variance (the paper's half-normal "variance 10"
+is ``scale=10**0.5``).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betaincc, betainccinv, betaincinv, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
@@ -73,10 +74,14 @@ class StrengthPrior(Prior, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed:
+class Fixed(StrengthPrior):
     """A parameter that is known, or assumed: ``Fixed(value=0.99)``."""
 
     value: float
+
+    # Any density will do: samplers do not move a fixed parameter.
+    compiled = ("uniform", math.inf, 0.0)
+    end_powers = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", _validate.non_negative("value", self.value))
@@ -85,22 +90,11 @@ class Fixed:
     def fixed_value(self) -> float:
         return self.value
 
-    @property
-    def end(self) -> float:
-        return self.value
+    end = fixed_value
 
     @property
     def words(self) -> str:
         return f"held at {self.value:g}"
-
-    @property
-    def compiled(self) -> tuple[str, float, float]:
-        """Any density will do: samplers do not move a fixed parameter."""
-        return "uniform", math.inf, 0.0
-
-    @property
-    def end_powers(self) -> tuple[float, float]:
-        return 0.0, 0.0
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         """0 at the value, -inf elsewhere: with respect to a unit mass there."""
@@ -109,8 +103,7 @@ class Fixed:
     def quantile(self, probability: ArrayLike) -> FloatArray:
         return np.full(np.shape(probability), self.value)
 
-    def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        return np.full(np.shape(probability), self.value)
+    upper_quantile = quantile
 
     def probability_above(self, value: float) -> float:
         """Whether the known value is above, as a probability."""
@@ -123,12 +116,16 @@ class Fixed:
         return np.full(size, self.value)
 
 
-class _Positive:
-    """What the priors for epsilon share: -inf below zero, sampling by inversion."""
+@dataclass(frozen=True, kw_only=True)
+class _Positive(Prior):
+    """What the priors for epsilon share: numbers above 0, of which the first is the scale."""
 
-    @property
-    def fixed_value(self) -> None:
-        return
+    fixed_value = None
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            value = _validate.positive(part.name, getattr(self, part.name))
+            object.__setattr__(self, part.name, value)
 
     @property
     def end(self) -> float:
@@ -140,18 +137,21 @@ class _Positive:
         logs = self._log_density(np.where(inside, points, 1.0))
         return np.where(inside, logs, -np.inf)
 
+    @abstractmethod
     def _log_density(self, value: FloatArray) -> FloatArray:
-        raise AssertionError("every prior defines its own density")
-
-    def quantile(self, probability: ArrayLike) -> FloatArray:
-        raise AssertionError("every prior defines its own quantile")
+        """Log density from 0 on."""
 
     def probability_above(self, value: float) -> float:
         """P(epsilon > value) before any data."""
         return 1.0 if value < 0 else self._probability_above(float(value))
 
+    @abstractmethod
     def _probability_above(self, value: float) -> float:
-        raise AssertionError("every prior defines its own tail")
+        """P(epsilon > value) from 0 on."""
+
+    def rescaled(self, factor: float) -> Self:
+        scale = fields(self)[0].name
+        return replace(self, **{scale: factor * getattr(self, scale)})
 
     def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw values by inversion."""
@@ -163,9 +163,6 @@ class HalfNormal(_Positive):
     """|Z| scale for a standard normal Z: the paper's prior for epsilon, with scale sqrt(10)."""
 
     scale: float = DEFAULT_EPSILON_SCALE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _validate.positive("scale", self.scale))
 
     @property
     def words(self) -> str:
@@ -180,20 +177,13 @@ class HalfNormal(_Positive):
         return np.asarray(0.5 * math.log(2 / math.pi) - math.log(self.scale) - 0.5 * z * z)
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import ndtri
-
         return np.asarray(self.scale * ndtri(0.5 + 0.5 * np.asarray(probability, dtype=float)))
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import ndtri
-
         return np.asarray(-self.scale * ndtri(0.5 * np.asarray(probability, dtype=float)))
 
     def _probability_above(self, value: float) -> float:
         return math.erfc(value / self.scale / math.sqrt(2))
-
-    def rescaled(self, factor: float) -> HalfNormal:
-        return HalfNormal(scale=factor * self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +191,6 @@ class Exponential(_Positive):
     """Exponential with the given mean: a heavier tail than the half-normal."""
 
     mean: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", _validate.positive("mean", self.mean))
 
     @property
     def words(self) -> str:
@@ -225,9 +212,6 @@ class Exponential(_Positive):
     def _probability_above(self, value: float) -> float:
         return math.exp(-value / self.mean)
 
-    def rescaled(self, factor: float) -> Exponential:
-        return Exponential(mean=factor * self.mean)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LogNormal(_Positive):
@@ -237,8 +221,7 @@ class LogNormal(_Positive):
     log_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "median", _validate.positive("median", self.median))
-        object.__setattr__(self, "log_scale", _validate.positive("log_scale", self.log_scale))
+        super().__post_init__()
         if self.log_scale > 5:
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
 
@@ -257,18 +240,12 @@ class LogNormal(_Positive):
         return np.asarray(np.where(value > 0, constant - log_value - 0.5 * z * z, -np.inf))
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import ndtri
-
-        return np.asarray(
-            self.median * np.exp(self.log_scale * ndtri(np.asarray(probability, dtype=float)))
-        )
+        z = ndtri(np.asarray(probability, dtype=float))
+        return np.asarray(self.median * np.exp(self.log_scale * z))
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import ndtri
-
-        return np.asarray(
-            self.median * np.exp(-self.log_scale * ndtri(np.asarray(probability, dtype=float)))
-        )
+        z = ndtri(np.asarray(probability, dtype=float))
+        return np.asarray(self.median * np.exp(-self.log_scale * z))
 
     def _probability_above(self, value: float) -> float:
         if value == 0:
@@ -276,18 +253,12 @@ class LogNormal(_Positive):
         z = (math.log(value) - math.log(self.median)) / self.log_scale
         return 0.5 * math.erfc(z / math.sqrt(2))
 
-    def rescaled(self, factor: float) -> LogNormal:
-        return LogNormal(median=factor * self.median, log_scale=self.log_scale)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(_Positive):
     """Uniform on [0, upper]: says outright which epsilon is impossible."""
 
     upper: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", _validate.positive("upper", self.upper))
 
     @property
     def words(self) -> str:
@@ -313,17 +284,16 @@ class Uniform(_Positive):
     def _probability_above(self, value: float) -> float:
         return max(0.0, 1 - value / self.upper)
 
-    def rescaled(self, factor: float) -> Uniform:
-        return Uniform(upper=factor * self.upper)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Beta:
+class Beta(StrengthPrior):
     """Beta(a, b) on [0, 1]: the paper's prior for the strength; uniform unless told otherwise."""
 
     a: float = 1.0
     b: float = 1.0
-    _log_constant: float = field(init=False, repr=False, compare=False)
+
+    fixed_value = None
+    end = 1.0
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
@@ -332,21 +302,6 @@ class Beta:
             if not 0.05 <= value <= 1000:
                 raise InputError(f"expected 0.05 <= {name} <= 1000, got {name}={value}.")
             object.__setattr__(self, name, value)
-        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
-        object.__setattr__(self, "_log_constant", constant)
-
-    @property
-    def log_constant(self) -> float:
-        """-log B(a, b)."""
-        return self._log_constant
-
-    @property
-    def fixed_value(self) -> None:
-        return
-
-    @property
-    def end(self) -> float:
-        return 1.0
 
     @property
     def words(self) -> str:
@@ -368,7 +323,8 @@ class Beta:
         points = np.asarray(value, dtype=float)
         inside = (points >= 0) & (points <= 1)
         s = np.where(inside, points, 0.5)
-        logs = np.full(s.shape, self._log_constant)
+        constant = math.lgamma(self.a + self.b) - math.lgamma(self.a) - math.lgamma(self.b)
+        logs = np.full(s.shape, constant)
         with np.errstate(divide="ignore"):
             if self.a != 1:
                 logs = logs + (self.a - 1) * np.log(s)
@@ -377,19 +333,13 @@ class Beta:
         return np.where(inside, logs, -np.inf)
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import betaincinv
-
         return np.asarray(betaincinv(self.a, self.b, np.asarray(probability, dtype=float)))
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        from scipy.special import betainccinv
-
         return np.asarray(betainccinv(self.a, self.b, np.asarray(probability, dtype=float)))
 
     def probability_above(self, value: float) -> float:
         """P(strength > value) before any data."""
-        from scipy.special import betaincc
-
         return float(betaincc(self.a, self.b, min(max(value, 0.0), 1.0)))
 
     def rescaled(self, factor: float) -> Beta:

@@ -7,7 +7,8 @@ Pure geometry: no counts, no priors, no inference.  Theorem 1 of the paper (afte
                          and the same for (1 - alpha, 1 - beta)}.
 
 An attack of strength s lies in the ring R_s(epsilon, delta) = R(epsilon, delta) minus
-R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like NumPy.
+R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like NumPy: epsilon >= 0,
+delta in [0, 1), and strength, alpha and beta in [0, 1].
 """
 
 from __future__ import annotations
@@ -40,14 +41,8 @@ def log_area(epsilon: ArrayLike, delta: float) -> FloatArray:
 
     The area is 1 - 2 (1 - delta)^2 / (1 + e^epsilon), written here as
     tanh(epsilon / 2) + 2 delta (2 - delta) / (1 + e^epsilon), a sum of positive terms, so it is
-    good to machine precision for epsilon near 0 and for large epsilon.
-
-    Parameters
-    ----------
-    epsilon
-        At least 0, any shape; 0 gives the strip |alpha + beta - 1| <= delta, and -inf if delta = 0.
-    delta
-        In [0, 1).
+    good to machine precision for epsilon near 0 and for large epsilon.  Epsilon = 0, the strip
+    |alpha + beta - 1| <= delta, gives -inf if delta = 0.
 
     Examples
     --------
@@ -66,21 +61,18 @@ def _corner(epsilon: FloatArray) -> FloatArray:
     return np.asarray(small / (1 + small))
 
 
+def _mean_decay(gap: FloatArray) -> FloatArray:
+    """(1 - e^-gap) / gap, which is 1 at gap = 0."""
+    return np.where(gap > 0, -np.expm1(-gap) / np.where(gap > 0, gap, 1.0), 1.0)
+
+
 def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> FloatArray:
     """Return the logarithm of the area of the ring R_s(epsilon, delta).
 
     With q(e) = 1 / (1 + e^e) the area is 2 [(1 - s delta)^2 q(s epsilon) - (1 - delta)^2 q(epsilon)].
     Both differences inside are taken analytically, in powers of 1 - s, so nothing cancels as s -> 1.
-
-    Parameters
-    ----------
-    epsilon
-        At least 0, any shape.
-    delta
-        In [0, 1).
-    strength
-        In [0, 1], broadcast against epsilon.  At 1 the ring is the boundary curve and the result is
-        -inf; :func:`log_ring_area_rate` has the limit of area / (1 - s).
+    At s = 1 the ring is the boundary curve and the result is -inf; :func:`log_ring_area_rate` has the
+    limit of area / (1 - s).
 
     Examples
     --------
@@ -115,14 +107,19 @@ def _log_ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatAr
     """log(|R_s| / (1 - s)) from a sum of positive terms, in logarithms so that none underflows."""
     inner = strength * epsilon
     gap = (1 - strength) * epsilon
-    # q(inner) - q(epsilon) = e^-inner (1 - e^-gap) / ((1 + e^-inner)(1 + e^-epsilon)), and
-    # (1 - e^-gap) / gap is 1 at gap = 0.
-    ratio = np.where(gap > 0, -np.expm1(-gap) / np.where(gap > 0, gap, 1.0), 1.0)
+    # q(inner) - q(epsilon) = e^-inner (1 - e^-gap) / ((1 + e^-inner)(1 + e^-epsilon)).
     with np.errstate(divide="ignore"):
-        corner = np.log(epsilon) + 2 * np.log1p(-strength * delta) + np.log(ratio)
+        corner = np.log(epsilon) + 2 * np.log1p(-strength * delta) + np.log(_mean_decay(gap))
         corner = corner - inner - np.log1p(np.exp(-inner)) - np.log1p(np.exp(-epsilon))
         edge = np.log(delta * (2 - delta * (1 + strength))) - epsilon - np.log1p(np.exp(-epsilon))
     return np.asarray(np.log(2.0) + np.logaddexp(corner, edge))
+
+
+def _reflected(
+    alpha: FloatArray, beta: FloatArray, where: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """(1 - alpha, 1 - beta) in some places."""
+    return np.where(where, 1 - alpha, alpha), np.where(where, 1 - beta, beta)
 
 
 def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatArray:
@@ -131,13 +128,6 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
     For alpha + beta <= 1 this is max(0, log((1 - delta - alpha) / beta),
     log((1 - delta - beta) / alpha)), where an argument <= 0 counts as -inf and a zero divisor under
     a positive numerator as +inf; for alpha + beta > 1 the point is reflected first.
-
-    Parameters
-    ----------
-    alpha, beta
-        In [0, 1], any shapes that broadcast.
-    delta
-        In [0, 1).
 
     Examples
     --------
@@ -148,9 +138,7 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
     """
     delta = _validate.delta(delta)
     alpha, beta = np.broadcast_arrays(_unit("alpha", alpha), _unit("beta", beta))
-    above = alpha + beta > 1
-    alpha = np.where(above, 1 - alpha, alpha)
-    beta = np.where(above, 1 - beta, beta)
+    alpha, beta = _reflected(alpha, beta, alpha + beta > 1)
 
     def log_quotient(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -170,14 +158,8 @@ def beta_limits(
 
     The least is max(0, e^-epsilon (1 - delta - alpha), 1 - delta - e^epsilon alpha); the largest is 1
     less the least beside 1 - alpha.  R(epsilon, delta) is convex and reaches from alpha = 0 to 1, so
-    there is always such an interval; at epsilon = delta = 0 it is the point 1 - alpha.
-
-    Parameters
-    ----------
-    alpha
-        In [0, 1].
-    epsilon, delta
-        At least 0, and in [0, 1); broadcast against alpha and not checked: this is for inner loops.
+    there is always such an interval; at epsilon = delta = 0 it is the point 1 - alpha.  Arguments are
+    not checked: this is for inner loops.
 
     Examples
     --------
@@ -219,16 +201,11 @@ def ring_contains(
     delta = _validate.delta(delta)
     epsilon = _nonnegative_epsilon(epsilon)
     inside = contains(alpha, beta, epsilon, delta)
-    alpha = np.asarray(alpha, dtype=float)
-    beta = np.asarray(beta, dtype=float)
-    above = alpha + beta > 1
-    low_alpha = np.where(above, 1 - alpha, alpha)
-    low_beta = np.where(above, 1 - beta, beta)
+    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+    alpha, beta = _reflected(alpha, beta, alpha + beta > 1)
     factor = np.exp(-strength * epsilon)
-    core = (low_beta + factor * low_alpha >= factor * (1 - strength * delta)) & (
-        low_alpha + factor * low_beta >= factor * (1 - strength * delta)
-    )
-    return np.asarray(inside & ~core)
+    edge = factor * (1 - strength * delta)
+    return np.asarray(inside & ~((beta + factor * alpha >= edge) & (alpha + factor * beta >= edge)))
 
 
 def sample_ring(
@@ -239,15 +216,7 @@ def sample_ring(
     By inversion, not rejection, so it is as quick for a ring of width 1e-9 as for the whole region:
     the level u of the curve on which a point lies has density proportional to
     d/du |R(u epsilon, u delta)|, and on that curve the point follows the flux of the moving edge.
-
-    Parameters
-    ----------
-    size
-        How many points, at least 0.
-    epsilon, delta
-        Not both 0 (the region would be a line).
-    strength
-        In [0, 1]; at 1 the points lie on the boundary curve of R(epsilon, delta).
+    At s = 1 the points lie on the boundary curve of R(epsilon, delta).
 
     Examples
     --------
@@ -271,8 +240,7 @@ def sample_ring(
     beta = np.exp(-t) * y
     swap = rng.random(size) < 0.5
     alpha, beta = np.where(swap, beta, alpha), np.where(swap, alpha, beta)
-    reflect = rng.random(size) < 0.5
-    return np.where(reflect, 1 - alpha, alpha), np.where(reflect, 1 - beta, beta)
+    return _reflected(alpha, beta, rng.random(size) < 0.5)
 
 
 def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> FloatArray:
@@ -311,3 +279,72 @@ def _growth_rate(level: FloatArray, epsilon: float, delta: float) -> FloatArray:
     return np.asarray(
         2 * (1 - d) ** 2 * epsilon * small / (1 + small) ** 2 + 4 * delta * (1 - d) * _corner(t)
     )
+
+
+def sample_rings(
+    epsilon: ArrayLike,
+    delta: float,
+    strength: ArrayLike,
+    *,
+    size: tuple[int, ...] | None = None,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Draw points (alpha, beta), each uniform on its own ring R_s(epsilon, delta), independently.
+
+    Quicker than :func:`sample_ring` where every point has a ring of its own, as in predictions from a
+    posterior: a quarter of a ring is a convex quadrilateral, that is, two triangles.
+
+    What R(t, d) leaves out of the quarter beta <= alpha, alpha + beta <= 1 is a triangle with the
+    corners (0, 0), (1 - d, 0) and (c, c), c = (1 - d) / (1 + e^t).  So a quarter of the ring, in
+    the core's triangle and not in that of the region, is the quadrilateral with the corners
+
+        A = (1 - delta, 0), B = (1 - s delta, 0), C = (c_s, c_s), D = (c_1, c_1),
+
+    the triangles ABC and ACD side by side.  Their areas are compared after division by
+    (1 - s) / (1 + e^(s epsilon)), which leaves sums of positive terms: nothing cancels as s -> 1
+    and nothing underflows.
+
+    Where both epsilon and delta are 0 the points follow the limit epsilon -> 0 and lie on the line
+    alpha + beta = 1.  At s = 1 the triangles have no width and the points follow the limit s -> 1: they
+    lie on the boundary curve of R(epsilon, delta), denser where it moves faster.  ``size`` is the shape
+    of the result, to which epsilon and strength broadcast; their own unless given.
+
+    Examples
+    --------
+    >>> alpha, beta = sample_rings(
+    ...     [[0.5], [3.0]], 0.01, [[0.0], [1.0]], size=(2, 4), rng=np.random.default_rng(1)
+    ... )
+    >>> alpha.shape
+    (2, 4)
+    >>> np.round(critical_epsilon(alpha[1], beta[1], 0.01), 9).tolist()
+    [3.0, 3.0, 3.0, 3.0]
+    """
+    delta = _validate.delta(delta)
+    epsilon = np.asarray(epsilon, dtype=float)
+    outside = ~((epsilon >= 0) & (epsilon < np.inf))
+    if outside.any():
+        raise InputError(f"expected finite epsilon >= 0, got epsilon={epsilon[outside][0]}.")
+    strength = _unit("strength", strength)
+    shape = np.broadcast_shapes(epsilon.shape, strength.shape) if size is None else size
+    inner, gap = strength * epsilon, (1 - strength) * epsilon
+    inner_corner = (1 - strength * delta) * _corner(inner)
+    outer_corner = (1 - delta) * _corner(epsilon)
+    growth = (1 - delta) * epsilon * _mean_decay(gap) / (1 + np.exp(-epsilon))
+    first_area = delta * (1 - strength * delta)
+    second_area = (1 - delta) * (delta + growth)
+    whole = first_area + second_area
+    # With no area at all (epsilon = delta = 0) the second triangle alone is the limit.
+    first_share = first_area / np.where(whole > 0, whole, 1.0)
+
+    first = rng.random(shape) < first_share
+    # Uniform weights of three corners: the root because a triangle widens away from A.
+    away, towards = np.sqrt(rng.random(shape)), rng.random(shape)
+    from_c, from_third = away * (1 - towards), away * towards
+    beta = from_c * inner_corner + np.where(first, 0.0, from_third * outer_corner)
+    alpha = (1 - away) * (1 - delta) + from_c * inner_corner
+    alpha += from_third * np.where(first, 1 - strength * delta, outer_corner)
+    np.minimum(alpha, 1.0, out=alpha)  # A guard: the weights add to 1 only up to rounding.
+    quarter = rng.integers(4, size=shape, dtype=np.int8)
+    swap, reflect = (quarter & 1).astype(bool), quarter >= 2
+    alpha, beta = np.where(swap, beta, alpha), np.where(swap, alpha, beta)
+    return _reflected(alpha, beta, reflect)

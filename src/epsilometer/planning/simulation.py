@@ -19,7 +19,7 @@ from epsilometer._workers import process_pool
 from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 from epsilometer.planning.floor import known_rates_interval
 from epsilometer.planning.goals import Answer
 from epsilometer.planning.scenarios import Truth

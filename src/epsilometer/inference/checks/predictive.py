@@ -18,7 +18,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import NormalScatter, sample_members
-from epsilometer.model.ring_sampling import sample_rings
+from epsilometer.model.region import sample_rings
 
 SURPRISING = 0.01
 """A p-value below this is worth a warning.  With seven statistics, uniform p-values would flag at

@@ -9,18 +9,10 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import ContradictionError
-from epsilometer.inference.mcmc import kernels
+from epsilometer.inference.mcmc import densities, kernels
 from epsilometer.inference.mcmc.chains import Chain
 from epsilometer.inference.mcmc.cheap_moves import State
-from epsilometer.inference.mcmc.densities import (
-    LARGEST_START,
-    RHO,
-    TAU,
-    Rng,
-    problem_of,
-    ring_mask,
-    ring_of,
-)
+from epsilometer.inference.mcmc.densities import RHO, TAU, Rng, ring_mask, ring_of
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -61,7 +53,9 @@ class AttackChain(Chain):
     ) -> None:
         super().__init__(settings, rng, width=4, num_steps=2)
         informed = settings.auxiliaries.informed
-        self.problem = problem_of(counts, model, columns=kernels.COLUMNS, informed=informed)
+        self.problem = densities.problem_of(
+            counts, model, columns=kernels.COLUMNS, informed=informed
+        )
         parameters, rates = draw_start(counts, model, rng=rng)
         self.state = State(parameters, np.column_stack([rates, np.zeros(len(counts))]))
         self.free = self.problem.free[:4]
@@ -186,7 +180,7 @@ def _candidates(alpha: FloatArray, beta: FloatArray, model: AuditModel, rng: Rng
         half = CANDIDATES // 2
         near = rng.choice(needed, size=half) * np.exp(rng.normal(0.2, 0.4, half))
         prior = model.epsilon.sample(CANDIDATES - half, rng=rng)
-        epsilon = np.clip(np.concatenate([near, prior]), 1e-6, LARGEST_START)
+        epsilon = np.clip(np.concatenate([near, prior]), 1e-6, densities.LARGEST_START)
     strength = model.strength.sample(CANDIDATES, rng=rng)
     if model.strength.fixed_value is None:
         strength = np.clip(strength, 1e-6, 1 - 1e-9)

@@ -95,13 +95,10 @@ def run_chains(
     workers = min(num_threads or cpu_count() or 1, settings.num_chains)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         futures: list[Future[Chain]] = [pool.submit(work, stream) for stream in seeds]
-        done, running = 0, len(futures)
+        done = 0
         try:
-            while running:
-                made = finished.get()
-                if made is None:
-                    running -= 1
-                else:
+            for _ in futures:  # each says None once
+                while (made := finished.get()) is not None:
                     done += made
                     if progress:
                         progress(done, total)

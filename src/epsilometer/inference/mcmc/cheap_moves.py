@@ -25,12 +25,15 @@ from epsilometer.inference.mcmc.densities import (
     all_in_ring,
     compiled,
     cross_bound,
+    fold,
     inlined,
-    log_count,
+    log_correlation_prior,
     log_edge_prior,
     log_ring_area,
+    log_row,
     ring_of,
     spliced,
+    unfold,
 )
 
 NUM_MOVES = 4
@@ -139,36 +142,24 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
 
 @compiled
 def _places(problem: Problem, state: State, place: FloatArray) -> float:
-    """Where latents are within the ring: columns v, f, reflected, and alpha the smaller.
+    """Where latents are within the ring: columns v, f, and how they were folded.
 
     Returns the log density of the latents in these coordinates; NaN if one has none.
     """
     parameters, latents = state
-    epsilon, s, tau, rho = (
-        parameters[EPSILON],
-        parameters[STRENGTH],
-        parameters[TAU],
-        parameters[RHO],
-    )
-    delta, total = problem.delta, 0.0
+    epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(latents)):
-        low, high = latents[j, 0], latents[j, 1]
-        reflected = low + high > 1
-        if reflected:
-            low, high = 1 - low, 1 - high
-        alpha_lower = low < high
-        if not alpha_lower:
-            low, high = high, low
+        alpha, beta = latents[j, 0], latents[j, 1]
+        low, high, reflected, swapped = fold(alpha, beta)
         if not low > 0:
             return math.nan
         u = min(max(_level(low, high, epsilon, delta, s), s), 1.0)
         y = low * math.exp(u * epsilon)
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
-        place[j, 2], place[j, 3] = int(reflected), int(alpha_lower)
+        place[j, 2], place[j, 3] = int(reflected), int(swapped)
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        alpha, beta = latents[j, 0], latents[j, 1]
-        total += log_count(problem.rows[j], alpha, beta, tau, rho, problem.correlated)
+        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
     return total
 
 
@@ -177,60 +168,19 @@ def _put_back(
     problem: Problem, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
     """The inverse of :func:`_places` for other parameters; returns as that does, or -inf."""
-    epsilon, s, tau, rho = (
-        parameters[EPSILON],
-        parameters[STRENGTH],
-        parameters[TAU],
-        parameters[RHO],
-    )
-    delta, total = problem.delta, 0.0
+    epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(place)):
         u = s + place[j, 0] * (1 - s)
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         y = place[j, 1] * top
-        alpha, beta = math.exp(-u * epsilon) * y, 1 - u * delta - y
-        if place[j, 3] == 0:
-            alpha, beta = beta, alpha
-        if place[j, 2] == 1:
-            alpha, beta = 1 - alpha, 1 - beta
+        low, high = math.exp(-u * epsilon) * y, 1 - u * delta - y
+        alpha, beta = unfold(low, high, place[j, 2] == 1, place[j, 3] == 1)
         moved[j, 0], moved[j, 1] = alpha, beta
         total += math.log((1 - s) * top * (delta + epsilon * y)) - u * epsilon
-        total += log_count(problem.rows[j], alpha, beta, tau, rho, problem.correlated)
+        total += log_row(problem, parameters, problem.rows[j], alpha, beta)
         if not total > -math.inf:
             return -math.inf
     return total
-
-
-@spliced
-def _slide(rng: Rng, problem: Problem, state: State) -> bool:
-    """Epsilon and s with the latents; returns whether anything moved.
-
-    A latent is held at its relative level v = (u - s) / (1 - s) between the edges of the ring and
-    its relative place f along the edge of level u, so it cannot fall out: narrow rings, which
-    auxiliaries seldom hit, move freely.  With y = f y_max(u), the point (1 - u delta - y,
-    e^(-u epsilon) y) has Jacobian (1 - s) y_max e^(-u epsilon) (delta + epsilon y).
-    """
-    parameters, latents = state
-    place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
-    new, any_moved = np.empty(len(parameters)), False
-    log_old = _places(problem, state, place)
-    if math.isnan(log_old):
-        return False
-    for _ in range(NUM_MOVES):
-        log_ratio = _step_edges(rng, problem, parameters, new)
-        threshold = math.log(1 - rng.random())
-        if not log_ratio > -math.inf:
-            continue
-        log_new = _put_back(problem, new, place, moved)
-        # Rounding may put a point on the very edge outside; such a move is not made.
-        if threshold < log_ratio + log_new - log_old and all_in_ring(
-            ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
-        ):
-            parameters[:] = new
-            latents[:, :2] = moved
-            log_old = log_new
-            any_moved = True
-    return any_moved
 
 
 # --- of the correlations --------------------------------------------------------------------------
@@ -253,34 +203,23 @@ def correlations_from_line(problem: Problem, t: float, v: float) -> tuple[float,
 
 
 @compiled
-def log_correlations_on_line(problem: Problem, tau: float, rho: float) -> float:
-    """Log prior of tau and rho on the whole line, up to a constant: the bound of rho cancels."""
-    low, high = problem.tau_bounds
-    bound = cross_bound(tau, problem.pairs)
-    if not (low < tau < high and abs(rho) < bound):
-        return -math.inf
-    r = rho / bound
-    log_slopes = math.log((tau - low) * (high - tau)) + math.log((1 + r) * (1 - r))
-    return -0.5 * (tau / problem.tau_scale) ** 2 + log_slopes
-
-
-@compiled
-def _step_correlations(rng: Rng, problem: Problem, parameters: FloatArray) -> tuple[float, float]:
+def _step_correlations(rng: Rng, problem: Problem, old: FloatArray, new: FloatArray) -> None:
     """Propose tau and rho by a step on the whole line."""
-    t, v = correlations_to_line(problem, parameters[TAU], parameters[RHO])
+    t, v = correlations_to_line(problem, old[TAU], old[RHO])
     length = 2 * math.exp(LOG_SHORTEST * rng.random())
     t += length * rng.standard_normal()
     v += 2 * length * rng.standard_normal()
-    return correlations_from_line(problem, t, v)
+    new[:] = old
+    new[TAU], new[RHO] = correlations_from_line(problem, t, v)
 
 
 @compiled
-def _log_given(problem: Problem, latents: FloatArray, tau: float, rho: float) -> float:
+def _log_given(problem: Problem, parameters: FloatArray, latents: FloatArray) -> float:
     """Log density of tau and rho on the whole line given the latents, up to a constant."""
-    total = log_correlations_on_line(problem, tau, rho)
+    total = log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
     for j in range(len(latents)):
         if total > -math.inf:
-            total += log_count(problem.rows[j], latents[j, 0], latents[j, 1], tau, rho, True)
+            total += log_row(problem, parameters, problem.rows[j], latents[j, 0], latents[j, 1])
     return total
 
 
@@ -288,12 +227,12 @@ def _log_given(problem: Problem, latents: FloatArray, tau: float, rho: float) ->
 def _move_correlations(rng: Rng, problem: Problem, state: State) -> None:
     """Tau and rho given the latents."""
     parameters, latents = state
-    log_old = _log_given(problem, latents, parameters[TAU], parameters[RHO])
+    new, log_old = np.empty(len(parameters)), _log_given(problem, parameters, latents)
     for _ in range(NUM_MOVES):
-        tau, rho = _step_correlations(rng, problem, parameters)
-        log_new = _log_given(problem, latents, tau, rho)
+        _step_correlations(rng, problem, parameters, new)
+        log_new = _log_given(problem, new, latents)
         if log_new > -math.inf and math.log(1 - rng.random()) < log_new - log_old:
-            parameters[TAU], parameters[RHO] = tau, rho
+            parameters[:] = new
             log_old = log_new
 
 
@@ -328,11 +267,10 @@ def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
 
 
 @compiled
-def _whiten(
-    problem: Problem, tau: float, rho: float, latents: FloatArray, place: FloatArray
-) -> float:
-    """The deviations of each base whitened; returns minus the sum of their log slopes."""
-    total = 0.0
+def _whiten(problem: Problem, state: State, place: FloatArray) -> float:
+    """The deviations of each base whitened; returns log prior minus the sum of their log slopes."""
+    parameters, latents = state
+    tau, rho, total = parameters[TAU], parameters[RHO], 0.0
     for j in range(len(latents)):
         row, alpha, beta = problem.rows[j], latents[j, 0], latents[j, 1]
         p, q = row.x / row.n0, row.y / row.n1
@@ -341,15 +279,18 @@ def _whiten(
         w = (q - beta) / (math.sqrt(beta * (1 - beta)) * width_y)
         place[j, 1] = (w - r * place[j, 0]) / math.sqrt(1 - r * r)
         total -= _log_slope(alpha, p) + _log_slope(beta, q)
-    return total
+    return log_correlation_prior(problem, tau, rho, True) + total
 
 
 @compiled
 def _colour(
-    problem: Problem, tau: float, rho: float, place: FloatArray, moved: FloatArray
+    problem: Problem, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
     """The inverse of :func:`_whiten` for other correlations; returns as that does, or -inf."""
-    total = 0.0
+    tau, rho, total = parameters[TAU], parameters[RHO], 0.0
+    log_prior = log_correlation_prior(problem, tau, rho, True)
+    if not log_prior > -math.inf:
+        return -math.inf
     for j in range(len(place)):
         row, alpha, beta = problem.rows[j], math.nan, math.nan
         p, q = row.x / row.n0, row.y / row.n1
@@ -361,31 +302,50 @@ def _colour(
             return -math.inf
         moved[j, 0], moved[j, 1] = alpha, beta
         total -= _log_slope(alpha, p) + _log_slope(beta, q)
-    return total
+    return log_prior + total
+
+
+# --- with the latents -----------------------------------------------------------------------------
 
 
 @spliced
-def _slide_correlations(rng: Rng, problem: Problem, state: State) -> bool:
-    """Tau and rho with each base's whitened deviations held; returns whether anything moved.
+def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool:
+    """Move parameters with the latents; returns whether anything moved.
 
-    Where the counts of a base are all but perfectly correlated, or hardly vary, its latent is
-    confined to a ridge; here the latent moves with the ridge.  The normal density cancels against
-    the change of variables, but for the slopes of the deviations in theta and phi.
+    Epsilon and s: a latent is held at its relative level v = (u - s) / (1 - s) between the edges of the
+    ring and its relative place f along the edge of level u, so it cannot fall out: narrow rings, which
+    auxiliaries seldom hit, move freely.  With y = f y_max(u), the point (1 - u delta - y,
+    e^(-u epsilon) y) has Jacobian (1 - s) y_max e^(-u epsilon) (delta + epsilon y).
+
+    Tau and rho: each base's whitened deviations are held.  Where the counts of a base are all but
+    perfectly correlated, or hardly vary, its latent is confined to a ridge; here the latent moves with
+    the ridge.  The normal density cancels against the change of variables, but for the slopes of the
+    deviations in theta and phi.
     """
     parameters, latents = state
-    ring = ring_of(parameters[EPSILON], problem.delta, parameters[STRENGTH])
-    place, moved = np.empty((len(latents), 2)), np.empty((len(latents), 2))
-    log_old = log_correlations_on_line(problem, parameters[TAU], parameters[RHO])
-    log_old += _whiten(problem, parameters[TAU], parameters[RHO], latents, place)
-    any_moved = False
+    place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
+    new, any_moved = np.empty(len(parameters)), False
+    log_old = _whiten(problem, state, place) if correlations else _places(problem, state, place)
+    if math.isnan(log_old):
+        return False
     for _ in range(NUM_MOVES):
-        tau, rho = _step_correlations(rng, problem, parameters)
+        log_ratio = 0.0
+        if correlations:
+            _step_correlations(rng, problem, parameters, new)
+        else:
+            log_ratio = _step_edges(rng, problem, parameters, new)
         threshold = math.log(1 - rng.random())
-        log_new = log_correlations_on_line(problem, tau, rho)
-        if log_new > -math.inf:
-            log_new += _colour(problem, tau, rho, place, moved)
-        if threshold < log_new - log_old and all_in_ring(ring, moved):
-            parameters[TAU], parameters[RHO] = tau, rho
+        if not log_ratio > -math.inf:
+            continue
+        if correlations:
+            log_new = _colour(problem, new, place, moved)
+        else:
+            log_new = _put_back(problem, new, place, moved)
+        # Rounding may put a point on the very edge outside; such a move is not made.
+        if threshold < log_ratio + log_new - log_old and all_in_ring(
+            ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
+        ):
+            parameters[:] = new
             latents[:, :2] = moved
             log_old = log_new
             any_moved = True
@@ -398,8 +358,8 @@ def make_cheap_moves(rng: Rng, problem: Problem, state: State) -> bool:
     moved = False
     if problem.free[EPSILON] or problem.free[STRENGTH]:
         _move_edges(rng, problem, state)
-        moved = _slide(rng, problem, state)
+        moved = _slide(rng, problem, state, False)
     if problem.correlated:
         _move_correlations(rng, problem, state)
-        moved = _slide_correlations(rng, problem, state) or moved
+        moved = _slide(rng, problem, state, True) or moved
     return moved

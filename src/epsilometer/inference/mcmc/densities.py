@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numba import njit
 
-from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.inference.mcmc.settings import COMPILED_PRIORS
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.inference.mcmc.settings import COMPILED_PRIORS, COMPILED_SCATTERS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -68,6 +68,10 @@ class Problem(NamedTuple):
     tau_scale: float
     informed: bool
     """Whether auxiliaries are; groups have none."""
+    sizes: IntArray
+    """Of groups: how many rows have a common average."""
+    scatter: int
+    """How they scatter around it, by its place in the names."""
     fault: int = 0
 
 
@@ -82,6 +86,7 @@ def problem_of(
     rows["x"], rows["n0"] = counts.false_positives, counts.trials_h0
     rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
+    scatter = model.dependence.scatter if model.scatters(counts) else None
     correlated = model.likelihood.name == "correlated"
     if correlated:
         likelihood = cast(CorrelatedNormal, model.likelihood)
@@ -100,6 +105,8 @@ def problem_of(
         tau_bounds=tau_bounds,
         tau_scale=tau_scale,
         informed=informed,
+        sizes=np.array([len(members) for members in counts.members]),
+        scatter=COMPILED_SCATTERS.index(scatter.name) if scatter else 0,
     )
 
 
@@ -127,11 +134,23 @@ def region_of(epsilon: float, delta: float) -> Ring:
 
 
 @inlined
-def fold(alpha: float, beta: float) -> tuple[float, float]:
-    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric."""
-    if alpha + beta > 1:
+def fold(alpha: float, beta: float) -> tuple[float, float, bool, bool]:
+    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric.
+
+    Also whether it was reflected and whether the rates changed places.
+    """
+    reflected = alpha + beta > 1
+    if reflected:
         alpha, beta = 1 - alpha, 1 - beta
-    return (alpha, beta) if alpha <= beta else (beta, alpha)
+    swapped = alpha > beta
+    return (beta, alpha, reflected, True) if swapped else (alpha, beta, reflected, False)
+
+
+@inlined
+def unfold(low: float, high: float, reflected: bool, swapped: bool) -> tuple[float, float]:
+    """The inverse of :func:`fold`."""
+    alpha, beta = (high, low) if swapped else (low, high)
+    return (1 - alpha, 1 - beta) if reflected else (alpha, beta)
 
 
 @inlined
@@ -144,7 +163,7 @@ def between(ring: Ring, low: float, high: float) -> bool:
 @inlined
 def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
     """Whether a point lies in R_s(epsilon, delta)."""
-    low, high = fold(alpha, beta)
+    low, high, _, _ = fold(alpha, beta)
     return 0 <= alpha <= 1 and 0 <= beta <= 1 and between(ring, low, high)
 
 
@@ -231,13 +250,18 @@ def cross_bound(tau: float, pairs: FloatArray) -> float:
 
 
 @compiled
-def log_correlation_prior(problem: Problem, tau: float, rho: float) -> float:
-    """Log prior density of tau and rho; -inf where some covariance is not positive."""
+def log_correlation_prior(problem: Problem, tau: float, rho: float, on_line: bool) -> float:
+    """Log prior density of tau and rho, or of where they are on the whole line; -inf if impossible."""
     low, high = problem.tau_bounds
     bound = cross_bound(tau, problem.pairs)
     if not (low < tau < high and abs(rho) < bound):
         return -math.inf
-    return -0.5 * (tau / problem.tau_scale) ** 2 - math.log(bound)
+    log_normal = -0.5 * (tau / problem.tau_scale) ** 2
+    if not on_line:
+        return log_normal - math.log(bound)
+    # The bound of rho cancels against its slope.
+    r = rho / bound
+    return log_normal + (math.log((tau - low) * (high - tau)) + math.log((1 + r) * (1 - r)))
 
 
 # --- the likelihood of counts ---------------------------------------------------------------------
@@ -278,3 +302,9 @@ def log_count(
     xx, yy, xy, log_constant = quadratic_form(tau, rho, n0, n1)
     total = log_constant - 0.5 * math.log(variance_x * variance_y)
     return float(total - (xx * dx * dx + yy * dy * dy + xy * dx * dy))
+
+
+@inlined
+def log_row(problem: Problem, parameters: FloatArray, row: Row, alpha: float, beta: float) -> float:
+    """:func:`log_count` under the correlations among the parameters."""
+    return log_count(row, alpha, beta, parameters[TAU], parameters[RHO], problem.correlated)

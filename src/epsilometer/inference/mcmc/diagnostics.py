@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,8 @@ class ParameterDiagnostics:
     @property
     def converged(self) -> bool:
         """Whether R-hat < 1.01 and both effective sizes are at least 400."""
-        return (
-            self.r_hat < LARGEST_R_HAT
-            and self.bulk_effective_size >= LEAST_EFFECTIVE_SIZE
-            and self.tail_effective_size >= LEAST_EFFECTIVE_SIZE
-        )
+        sizes = self.bulk_effective_size, self.tail_effective_size
+        return self.r_hat < LARGEST_R_HAT and all(size >= LEAST_EFFECTIVE_SIZE for size in sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +73,7 @@ class Diagnostics:
 
 
 NEVER_MOVED = ParameterDiagnostics(
-    r_hat=math.inf,
-    bulk_effective_size=0.0,
-    tail_effective_size=0.0,
-    mean_standard_error=math.inf,
+    r_hat=math.inf, bulk_effective_size=0.0, tail_effective_size=0.0, mean_standard_error=math.inf
 )
 
 
@@ -100,19 +94,16 @@ def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
     if len(draws) == 1:
         half = draws.shape[1] // 2
         chains = np.stack([draws[0, :half], draws[0, -half:]])
+    axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(all="ignore"):
-        r_hat = float(array_stats.rhat(chains, chain_axis=0, draw_axis=1, method="rank"))
-        bulk = float(array_stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"))
-        tail = float(
-            array_stats.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95))
-        )
-        error = float(array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="mean"))
-    return ParameterDiagnostics(
-        r_hat=r_hat if math.isfinite(r_hat) else math.inf,
-        bulk_effective_size=bulk if math.isfinite(bulk) else 0.0,
-        tail_effective_size=tail if math.isfinite(tail) else 0.0,
-        mean_standard_error=error if math.isfinite(error) else math.inf,
-    )
+        found = {
+            "r_hat": array_stats.rhat(chains, method="rank", **axes),
+            "bulk_effective_size": array_stats.ess(draws, method="bulk", **axes),
+            "tail_effective_size": array_stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes),
+            "mean_standard_error": array_stats.mcse(draws, method="mean", **axes),
+        }
+    finite = {name: float(value) for name, value in found.items() if math.isfinite(value)}
+    return replace(NEVER_MOVED, **finite)
 
 
 def diagnose(samples: Mapping[str, FloatArray], *, acceptance_rate: float) -> Diagnostics:

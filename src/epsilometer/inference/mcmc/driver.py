@@ -12,7 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.mcmc.attack_chain import AttackChain
-from epsilometer.inference.mcmc.chains import Chain, run_chains
+from epsilometer.inference.mcmc.chains import run_chains
 from epsilometer.inference.mcmc.densities import PARAMETERS
 from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.mcmc.group_chain import GroupChain
@@ -131,9 +131,77 @@ class McmcSettings:
         *,
         report: Callable[[str], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        num_threads: int | None = None,
     ) -> SamplePosterior:
-        """What :func:`estimate_mcmc` returns with these settings."""
-        return estimate_mcmc(counts, model, self, report=report, progress=progress)
+        """Return draws from the posterior of the model given the counts.
+
+        Exact for any number of auxiliaries; more of them make larger steps acceptable.  Epsilon above
+        700, where e^-epsilon nears the end of double precision, is not visited.
+
+        Parameters
+        ----------
+        counts, model
+            What was observed and what is assumed.
+        report
+            Called with a line of text as work proceeds.
+        progress
+            Called in the calling thread with iterations done and iterations in all, over all chains.
+        num_threads
+            Chains run at once; as many as there are processors unless told.  Draws do not depend on it.
+
+        Returns
+        -------
+        SamplePosterior
+            ``posterior.trustworthy`` says whether the chains converged; ``posterior.diagnostics`` has
+            the figures.
+
+        Raises
+        ------
+        InputError
+            If the model is none for such counts, or :meth:`supports` says why not.
+        ContradictionError
+            If no starting point with posterior weight was found.
+        """
+        model.check(counts)
+        if refusal := self.supports(counts, model):
+            raise InputError(refusal)
+        if num_threads is not None:
+            num_threads = _validate.whole_number("num_threads", num_threads)
+        kind = GroupChain if model.scatters(counts) else AttackChain
+        if report:
+            report("compiling")
+        kind(counts, model, replace(self, num_warmup=1), np.random.default_rng(0)).advance(1)
+        started = time.perf_counter()
+        if report:
+            report(f"sampling {self.num_chains} chains")
+        chains = run_chains(
+            lambda rng: kind(counts, model, self, rng),
+            self,
+            progress=progress,
+            num_threads=num_threads,
+        )
+        samples = {
+            name: np.stack([chain.kept[:, PARAMETERS.index(name)] for chain in chains])
+            for name in model.parameters_of(counts)
+        }
+        accepted, tried = (
+            sum(float(getattr(chain, steps).sum()) for chain in chains)
+            for steps in ("accepted", "tried")
+        )
+        sampler = {"sampler": "groups"} if kind is GroupChain else {}
+        found = SamplePosterior(
+            counts=counts,
+            model=model,
+            provenance=Provenance.now(
+                engine="mcmc",
+                settings=self.to_dict() | sampler,
+                seconds=time.perf_counter() - started,
+                seed=self.seed,
+            ),
+            samples=samples,
+            diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
+        )
+        return found.made_by(self)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for provenance, the seed apart."""
@@ -178,98 +246,3 @@ def _unknown(what: str, known: tuple[str, ...], value: object) -> str:
         f"MCMC expects a {what} that is compiled ({', '.join(known)}), got {value!r}; "
         "try the exact engine."
     )
-
-
-def estimate_mcmc(
-    counts: AttackCounts,
-    model: AuditModel,
-    settings: McmcSettings | None = None,
-    *,
-    report: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    num_threads: int | None = None,
-) -> SamplePosterior:
-    """Return draws from the posterior of the model given the counts.
-
-    Parameters
-    ----------
-    counts, model
-        What was observed and what is assumed.
-    settings
-        Length and kind of the chains.
-    report
-        Called with a line of text as work proceeds.
-    progress
-        Called in the calling thread with iterations done and iterations in all, over all chains.
-    num_threads
-        Chains run at once; as many as there are processors unless told.  Draws do not depend on it.
-
-    Returns
-    -------
-    SamplePosterior
-        ``posterior.trustworthy`` says whether the chains converged; ``posterior.diagnostics`` has
-        the figures.
-
-    Raises
-    ------
-    InputError
-        If the model is none for such counts, or :meth:`McmcSettings.supports` says why not.
-    ContradictionError
-        If no starting point with posterior weight was found.
-
-    Notes
-    -----
-    Exact for any number of auxiliaries; more of them make larger steps acceptable.  Epsilon above
-    700, where e^-epsilon nears the end of double precision, is not visited.
-    """
-    settings = settings or McmcSettings()
-    model.check(counts)
-    if refusal := settings.supports(counts, model):
-        raise InputError(refusal)
-    if num_threads is not None:
-        num_threads = _validate.whole_number("num_threads", num_threads)
-    kind = GroupChain if model.scatters(counts) else AttackChain
-    if report:
-        report("compiling")
-    kind(counts, model, replace(settings, num_warmup=1), np.random.default_rng(0)).advance(1)
-    started = time.perf_counter()
-    if report:
-        report(f"sampling {settings.num_chains} chains")
-    chains = run_chains(
-        lambda rng: kind(counts, model, settings, rng),
-        settings,
-        progress=progress,
-        num_threads=num_threads,
-    )
-    return _posterior(counts, model, settings, chains, seconds=time.perf_counter() - started)
-
-
-def _posterior(
-    counts: AttackCounts,
-    model: AuditModel,
-    settings: McmcSettings,
-    chains: list[Chain],
-    *,
-    seconds: float,
-) -> SamplePosterior:
-    """What the chains kept, and whether it can be believed."""
-    samples = {
-        name: np.stack([chain.kept[:, PARAMETERS.index(name)] for chain in chains])
-        for name in model.parameters_of(counts)
-    }
-    accepted = sum(float(chain.accepted.sum()) for chain in chains)
-    tried = sum(float(chain.tried.sum()) for chain in chains)
-    sampler = {"sampler": "groups"} if model.scatters(counts) else {}
-    found = SamplePosterior(
-        counts=counts,
-        model=model,
-        provenance=Provenance.now(
-            engine="mcmc",
-            settings=settings.to_dict() | sampler,
-            seconds=seconds,
-            seed=settings.seed,
-        ),
-        samples=samples,
-        diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
-    )
-    return found.made_by(settings)

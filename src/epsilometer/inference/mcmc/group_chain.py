@@ -11,18 +11,10 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError
+from epsilometer.inference.mcmc import densities
 from epsilometer.inference.mcmc import group_kernels as kernels
 from epsilometer.inference.mcmc.chains import Chain
-from epsilometer.inference.mcmc.densities import (
-    LARGEST_START,
-    PARAMETERS,
-    Rng,
-    all_in_ring,
-    problem_of,
-    region_of,
-    ring_of,
-)
-from epsilometer.inference.mcmc.settings import COMPILED_SCATTERS
+from epsilometer.inference.mcmc.densities import LARGEST_START, Rng, all_in_ring, region_of, ring_of
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
@@ -49,19 +41,18 @@ class GroupChain(Chain):
     def __init__(
         self, counts: AttackCounts, model: AuditModel, settings: McmcSettings, rng: Rng
     ) -> None:
-        super().__init__(settings, rng, width=len(PARAMETERS), num_steps=kernels.NUM_STEPS)
+        super().__init__(
+            settings, rng, width=len(densities.PARAMETERS), num_steps=kernels.NUM_STEPS
+        )
         assert model.dependence.scatter is not None, "supports() refuses what has no scatter"
         self.counts, self.model, self.scatter = counts, model, model.dependence.scatter
-        self.problem = problem_of(counts, model, columns=kernels.COLUMNS)
+        self.problem = densities.problem_of(counts, model, columns=kernels.COLUMNS)
         rows = self.problem.rows
         for number, members in enumerate(counts.members):
             rows["group"][members] = number
         for side, count, trials in (("x", rows["x"], rows["n0"]), ("y", rows["y"], rows["n1"])):
             rate = (count + 1) / (trials + 2)
             rows[f"width_{side}"] = np.sqrt(rate * (1 - rate) / (trials + 3))
-        self.groups = kernels.Groups(
-            sizes=np.bincount(rows["group"]), scatter=COMPILED_SCATTERS.index(self.scatter.name)
-        )
         self.steps = np.array(FIRST_STEPS)
         for attempt in range(STARTS):
             state = self._try_start(pulled=attempt >= STARTS // 2)
@@ -76,8 +67,7 @@ class GroupChain(Chain):
     def run(self, draws: FloatArray, accepted: FloatArray, tried: FloatArray) -> None:
         """Fill the draws."""
         walk = kernels.Walk(self.steps, accepted, tried)
-        sweeps = self.settings.num_sweeps
-        kernels.run(self.rng, self.problem, self.groups, self.state, walk, sweeps, draws)
+        kernels.run(self.rng, self.problem, self.state, walk, self.settings.num_sweeps, draws)
 
     def tune(self, accepted: FloatArray, tried: FloatArray) -> None:
         """Lengthen steps that are accepted too often; less and less, and never by more than double."""
@@ -118,7 +108,7 @@ class GroupChain(Chain):
         while "strength" not in fixed and strength > 1e-9 and not all_in_ring(ring, averages):
             strength *= 0.7
             ring = ring_of(epsilon, model.delta, strength)
-        kept = kernels.kept_of(self.groups, averages, epsilon, model.delta, spread)
+        kept = kernels.kept_of(self.problem, averages, epsilon, spread)
         possible = (
             all_in_ring(ring, averages)
             and all_in_ring(region_of(epsilon, model.delta), members)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray
 from epsilometer.inference.mcmc.densities import (
     EPSILON,
     RHO,
@@ -30,16 +30,18 @@ from epsilometer.inference.mcmc.densities import (
     all_in_ring,
     compiled,
     edges_possible,
+    fold,
     in_ring,
     inlined,
     log_correlation_prior,
-    log_count,
     log_edge_prior,
     log_prior_at,
     log_ring_area,
+    log_row,
     region_of,
     ring_of,
     spliced,
+    unfold,
 )
 from epsilometer.inference.mcmc.group_shares import least_beta, log_kept, log_scatter
 from epsilometer.model.dependence import LARGEST_SPREAD
@@ -57,13 +59,6 @@ NUM_STRENGTHS = 3
 
 JUMPS = 0.2
 """Share of them that draw the strength afresh, to hop between modes."""
-
-
-class Groups(NamedTuple):
-    """How many rows have a common average, and how they scatter."""
-
-    sizes: IntArray
-    scatter: int
 
 
 class State(NamedTuple):
@@ -88,30 +83,21 @@ class Walk(NamedTuple):
 
 
 @compiled
-def kept_of(
-    groups: Groups, averages: FloatArray, epsilon: float, delta: float, spread: float
-) -> FloatArray:
+def kept_of(problem: Problem, averages: FloatArray, epsilon: float, spread: float) -> FloatArray:
     """Log Z of each group; 0 for groups of one, which do not scatter."""
     found = np.zeros(len(averages))
     for g in range(len(averages)):
-        if groups.sizes[g] > 1:
+        if problem.sizes[g] > 1:
             a, b = averages[g, 0], averages[g, 1]
-            found[g] = log_kept(groups.scatter, a, b, epsilon, delta, spread)
+            found[g] = log_kept(problem.scatter, a, b, epsilon, problem.delta, spread)
     return found
 
 
 @spliced
-def _log_member(groups: Groups, state: State, row: Row, alpha: float, beta: float) -> float:
+def _log_member(problem: Problem, state: State, row: Row, alpha: float, beta: float) -> float:
     """Log density of a member's rates around its average, before they are cut."""
     a, b = state.averages[row.group, 0], state.averages[row.group, 1]
-    return log_scatter(groups.scatter, alpha - a, beta - b, state.parameters[SPREAD])
-
-
-@spliced
-def _log_row(problem: Problem, state: State, row: Row, alpha: float, beta: float) -> float:
-    """Log likelihood of a row's counts at these rates."""
-    tau, rho = state.parameters[TAU], state.parameters[RHO]
-    return log_count(row, alpha, beta, tau, rho, problem.correlated)
+    return log_scatter(problem.scatter, alpha - a, beta - b, state.parameters[SPREAD])
 
 
 @inlined
@@ -129,11 +115,11 @@ def _accepts(rng: Rng, walk: Walk, kind: int, change: float) -> bool:
 
 @spliced
 def _accepts_kept(
-    rng: Rng, groups: Groups, state: State, walk: Walk, kind: int, change: float, kept: FloatArray
+    rng: Rng, problem: Problem, state: State, walk: Walk, kind: int, change: float, kept: FloatArray
 ) -> bool:
     """Weigh a move that changes Z of all groups as well."""
     for g in range(len(kept)):
-        change -= groups.sizes[g] * (kept[g] - state.kept[g])
+        change -= problem.sizes[g] * (kept[g] - state.kept[g])
     if _accepts(rng, walk, kind, change):
         state.kept[:] = kept
         return True
@@ -148,26 +134,16 @@ def _to_level(
 
     Each quarter of the square, cut by its diagonals, is mapped on itself linearly along beta (or
     alpha): the gap from the edge to the diagonal alpha + beta = 1 is stretched.  Returns the point
-    and the log of the map's Jacobian.
+    and the log of the map's Jacobian, NaN if there is none.
     """
-    flip = alpha + beta > 1
-    if flip:
-        alpha, beta = 1 - alpha, 1 - beta
-    swap = beta > alpha
-    if swap:
-        alpha, beta = beta, alpha
-    # beta <= alpha, alpha + beta <= 1: distance to the diagonal along beta, from the edge's.
-    edge_old = least_beta(alpha, old, delta)
-    edge_new = least_beta(alpha, new, delta)
-    room_old, room_new = 1 - alpha - edge_old, 1 - alpha - edge_new
+    low, high, reflected, swapped = fold(alpha, beta)
+    room_old = 1 - high - least_beta(high, old, delta)
+    room_new = 1 - high - least_beta(high, new, delta)
     ratio = room_new / room_old if room_old > 0 else 1.0
-    beta = 1 - alpha - ratio * (1 - alpha - beta)
-    if not beta <= alpha or ratio <= 0:
+    low = 1 - high - ratio * (1 - high - low)
+    if not low <= high or ratio <= 0:
         return math.nan, math.nan, 0.0
-    if swap:
-        alpha, beta = beta, alpha
-    if flip:
-        alpha, beta = 1 - alpha, 1 - beta
+    alpha, beta = unfold(low, high, reflected, swapped)
     return alpha, beta, math.log(ratio)
 
 
@@ -175,7 +151,7 @@ def _to_level(
 
 
 @spliced
-def _move_members(rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk) -> None:
+def _move_members(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
     """Each member, given its average; a group of one with its average, on the ring."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
@@ -184,7 +160,7 @@ def _move_members(rng: Rng, problem: Problem, groups: Groups, state: State, walk
     for j in range(len(members)):
         row = problem.rows[j]
         g, width_x, width_y = row.group, row.width_x, row.width_y
-        alone = groups.sizes[g] == 1
+        alone = problem.sizes[g] == 1
         if not alone:
             width_x = 1 / math.sqrt(1 / (width_x * width_x) + 1 / (spread * spread))
             width_y = 1 / math.sqrt(1 / (width_y * width_y) + 1 / (spread * spread))
@@ -193,11 +169,11 @@ def _move_members(rng: Rng, problem: Problem, groups: Groups, state: State, walk
         walk.tried[MEMBER] += 1
         if not in_ring(ring if alone else region, alpha, beta):
             continue
-        change = _log_row(problem, state, row, alpha, beta)
-        change -= _log_row(problem, state, row, members[j, 0], members[j, 1])
+        change = log_row(problem, parameters, row, alpha, beta)
+        change -= log_row(problem, parameters, row, members[j, 0], members[j, 1])
         if not alone:
-            change += _log_member(groups, state, row, alpha, beta)
-            change -= _log_member(groups, state, row, members[j, 0], members[j, 1])
+            change += _log_member(problem, state, row, alpha, beta)
+            change -= _log_member(problem, state, row, members[j, 0], members[j, 1])
         if _accepts(rng, walk, MEMBER, change):
             members[j, 0], members[j, 1] = alpha, beta
             if alone:
@@ -205,10 +181,10 @@ def _move_members(rng: Rng, problem: Problem, groups: Groups, state: State, walk
 
 
 @spliced
-def _move_averages(rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk) -> None:
+def _move_averages(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
     """Each average, given its members."""
     parameters, averages, members, kept = state
-    epsilon, spread, sizes = parameters[EPSILON], parameters[SPREAD], groups.sizes
+    epsilon, spread, sizes = parameters[EPSILON], parameters[SPREAD], problem.sizes
     ring = ring_of(epsilon, problem.delta, parameters[STRENGTH])
     for g in range(len(averages)):
         if sizes[g] == 1:
@@ -223,19 +199,17 @@ def _move_averages(rng: Rng, problem: Problem, groups: Groups, state: State, wal
         for j in range(len(members)):
             if problem.rows[j].group == g:
                 alpha, beta = members[j, 0], members[j, 1]
-                change += log_scatter(groups.scatter, alpha - a, beta - b, spread)
-                change -= _log_member(groups, state, problem.rows[j], alpha, beta)
+                change += log_scatter(problem.scatter, alpha - a, beta - b, spread)
+                change -= _log_member(problem, state, problem.rows[j], alpha, beta)
         if change == -math.inf:
             continue
-        new_kept = log_kept(groups.scatter, a, b, epsilon, problem.delta, spread)
+        new_kept = log_kept(problem.scatter, a, b, epsilon, problem.delta, spread)
         if _accepts(rng, walk, AVERAGE, change - sizes[g] * (new_kept - kept[g])):
             averages[g, 0], averages[g, 1], kept[g] = a, b, new_kept
 
 
 @spliced
-def _move_spread(
-    rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk, kind: int
-) -> None:
+def _move_spread(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
     """The spread: alone, or with all deviations, whose density cancels against the Jacobian."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
@@ -248,22 +222,22 @@ def _move_spread(
     moved = members.copy()
     for j in range(len(members)):
         row, alpha, beta = problem.rows[j], members[j, 0], members[j, 1]
-        if groups.sizes[row.group] == 1 or not change > -math.inf:
+        if problem.sizes[row.group] == 1 or not change > -math.inf:
             continue
         a, b = averages[row.group, 0], averages[row.group, 1]
         if kind == SPREAD:
-            change += log_scatter(groups.scatter, alpha - a, beta - b, new)
-            change -= log_scatter(groups.scatter, alpha - a, beta - b, spread)
+            change += log_scatter(problem.scatter, alpha - a, beta - b, new)
+            change -= log_scatter(problem.scatter, alpha - a, beta - b, spread)
         else:
             x, y = a + factor * (alpha - a), b + factor * (beta - b)
             if not in_ring(region, x, y):
                 return
             moved[j, 0], moved[j, 1] = x, y
-            change += _log_row(problem, state, row, x, y)
-            change -= _log_row(problem, state, row, alpha, beta)
+            change += log_row(problem, parameters, row, x, y)
+            change -= log_row(problem, parameters, row, alpha, beta)
     if change > -math.inf:
-        kept = kept_of(groups, averages, parameters[EPSILON], problem.delta, new)
-        if _accepts_kept(rng, groups, state, walk, kind, change, kept):
+        kept = kept_of(problem, averages, parameters[EPSILON], new)
+        if _accepts_kept(rng, problem, state, walk, kind, change, kept):
             parameters[SPREAD] = new
             members[:] = moved
 
@@ -287,9 +261,7 @@ def _move_strength(rng: Rng, problem: Problem, state: State, walk: Walk) -> None
 
 
 @spliced
-def _slide(
-    problem: Problem, groups: Groups, state: State, ring: Ring, new: float, slid: State
-) -> float:
+def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) -> float:
     """Put averages and members where the region of the new epsilon takes them.
 
     Returns the log ratio of their densities and the Jacobian, -inf where some fall out.
@@ -305,21 +277,20 @@ def _slide(
     for j in range(len(state.members)):
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
         x, y = slid.averages[row.group, 0], slid.averages[row.group, 1]
-        if groups.sizes[row.group] > 1:
+        if problem.sizes[row.group] > 1:
             x, y, jacobian = _to_level(alpha, beta, old, new, delta)
             if not in_ring(region, x, y):
                 return -math.inf
-            change += jacobian + _log_member(groups, slid, row, x, y)
-            change -= _log_member(groups, state, row, alpha, beta)
+            change += jacobian + _log_member(problem, slid, row, x, y)
+            change -= _log_member(problem, state, row, alpha, beta)
         slid.members[j, 0], slid.members[j, 1] = x, y
-        change += _log_row(problem, state, row, x, y) - _log_row(problem, state, row, alpha, beta)
+        log_old = log_row(problem, state.parameters, row, alpha, beta)
+        change += log_row(problem, state.parameters, row, x, y) - log_old
     return change
 
 
 @spliced
-def _move_epsilon(
-    rng: Rng, problem: Problem, groups: Groups, state: State, walk: Walk, kind: int
-) -> None:
+def _move_epsilon(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
     """Epsilon: alone, or with all latents sliding along.
 
     The core stays where it is if the strength may move: what held it back still does.
@@ -340,15 +311,15 @@ def _move_epsilon(
     ring, slid = ring_of(new, delta, new_s), state
     if kind == SLIDE:
         slid = State(parameters, state.averages.copy(), state.members.copy(), state.kept)
-        change += _slide(problem, groups, state, ring, new, slid)
+        change += _slide(problem, state, ring, new, slid)
         if not change > -math.inf:
             return
     elif not (
         all_in_ring(ring, state.averages) and all_in_ring(region_of(new, delta), state.members)
     ):
         return
-    kept = kept_of(groups, slid.averages, new, delta, parameters[SPREAD])
-    if _accepts_kept(rng, groups, state, walk, kind, change, kept):
+    kept = kept_of(problem, slid.averages, new, parameters[SPREAD])
+    if _accepts_kept(rng, problem, state, walk, kind, change, kept):
         parameters[EPSILON], parameters[STRENGTH] = new, new_s
         state.averages[:] = slid.averages
         state.members[:] = slid.members
@@ -357,45 +328,38 @@ def _move_epsilon(
 @spliced
 def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
     """Tau or rho, given the members."""
-    tau, rho = state.parameters[TAU], state.parameters[RHO]
-    step = walk.steps[kind] * rng.standard_normal()
-    new_tau, new_rho = (tau + step, rho) if kind == TAU else (tau, rho + step)
+    old, new = state.parameters, state.parameters.copy()
+    new[kind] += walk.steps[kind] * rng.standard_normal()
     walk.tried[kind] += 1
-    change = log_correlation_prior(problem, new_tau, new_rho)
+    change = log_correlation_prior(problem, new[TAU], new[RHO], False)
     if not change > -math.inf:
         return
-    change -= log_correlation_prior(problem, tau, rho)
+    change -= log_correlation_prior(problem, old[TAU], old[RHO], False)
     for j in range(len(state.members)):
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
-        change += log_count(row, alpha, beta, new_tau, new_rho, True)
-        change -= log_count(row, alpha, beta, tau, rho, True)
+        change += log_row(problem, new, row, alpha, beta)
+        change -= log_row(problem, old, row, alpha, beta)
     if _accepts(rng, walk, kind, change):
-        state.parameters[TAU], state.parameters[RHO] = new_tau, new_rho
+        old[:] = new
 
 
 @compiled
 def run(
-    rng: Rng,
-    problem: Problem,
-    groups: Groups,
-    state: State,
-    walk: Walk,
-    num_sweeps: int,
-    draws: FloatArray,
+    rng: Rng, problem: Problem, state: State, walk: Walk, num_sweeps: int, draws: FloatArray
 ) -> None:
     """Fill ``draws`` with the parameters after every so many sweeps over latents and parameters."""
     for sweep in range(num_sweeps * len(draws)):
-        _move_members(rng, problem, groups, state, walk)
-        _move_averages(rng, problem, groups, state, walk)
+        _move_members(rng, problem, state, walk)
+        _move_averages(rng, problem, state, walk)
         if problem.free[SPREAD]:
             for kind in (SPREAD, SCALE):
-                _move_spread(rng, problem, groups, state, walk, kind)
+                _move_spread(rng, problem, state, walk, kind)
         if problem.free[STRENGTH]:
             for _ in range(NUM_STRENGTHS):
                 _move_strength(rng, problem, state, walk)
         if problem.free[EPSILON]:
             for kind in (EPSILON, SLIDE):
-                _move_epsilon(rng, problem, groups, state, walk, kind)
+                _move_epsilon(rng, problem, state, walk, kind)
         if problem.correlated:
             for kind in (TAU, RHO):
                 _move_correlation(rng, problem, state, walk, kind)

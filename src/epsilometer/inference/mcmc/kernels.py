@@ -28,7 +28,6 @@ from epsilometer.inference.mcmc.cheap_moves import (
     correlations_from_line,
     correlations_to_line,
     log_areas,
-    log_correlations_on_line,
     make_cheap_moves,
 )
 from epsilometer.inference.mcmc.densities import (
@@ -164,17 +163,17 @@ def _compare(  # noqa: PLR0912
     problem: Problem,
     j: int,
     num_auxiliary: int,
-    latent: FloatArray,
-    old: FloatArray,
+    state: State,
     new: FloatArray,
-    kept_old: FloatArray,
-    kept_new: FloatArray,
+    latents_old: FloatArray,
+    latents_new: FloatArray,
 ) -> float:
     """Log of the ratio of averaged weights of one base, without the areas; picks a latent for each.
 
     The picks are reservoir draws that share their uniforms: only one of them is ever used.
     """
     base, informed, correlated = problem.rows[j], problem.informed, problem.correlated
+    old, latent, kept_old, kept_new = state[0], state[1][j], latents_old[j], latents_new[j]
     x, n0, y, n1 = base.x, base.n0, base.y, base.n1
     ring_old = ring_of(old[EPSILON], problem.delta, old[STRENGTH])
     ring_new = ring_of(new[EPSILON], problem.delta, new[STRENGTH])
@@ -190,7 +189,7 @@ def _compare(  # noqa: PLR0912
     for k in range(num_auxiliary):
         if k > 0:
             alpha, beta, factor = _draw_auxiliary(rng, base, informed, correlated)
-        low, high = fold(alpha, beta)
+        low, high, _, _ = fold(alpha, beta)
         in_old, in_new = between(ring_old, low, high), between(ring_new, low, high)
         if not (in_old or in_new):
             continue
@@ -293,10 +292,8 @@ def _log_prior(problem: Problem, parameters: FloatArray, on_line: bool) -> float
         total += math.log(epsilon)
     if on_line and problem.free[STRENGTH]:
         total += math.log(s) + math.log1p(-s)
-    if problem.correlated and on_line:
-        total += log_correlations_on_line(problem, parameters[TAU], parameters[RHO])
-    elif problem.correlated:
-        total += log_correlation_prior(problem, parameters[TAU], parameters[RHO])
+    if problem.correlated:
+        total += log_correlation_prior(problem, parameters[TAU], parameters[RHO], on_line)
     return total
 
 
@@ -357,17 +354,7 @@ def run(
         if not possible:
             new[:] = parameters
         for j in range(len(latents)):
-            log_ratio += _compare(
-                rng,
-                problem,
-                j,
-                num_auxiliary,
-                latents[j],
-                parameters,
-                new,
-                kept_old[j],
-                kept_new[j],
-            )
+            log_ratio += _compare(rng, problem, j, num_auxiliary, state, new, kept_old, kept_new)
         accept = possible and math.log(1 - rng.random()) < log_ratio
         if accept:
             parameters[:] = new

@@ -67,8 +67,5 @@ class TunedRandomWalk:
     """
 
     tuned: ClassVar[bool] = True
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """None are set: steps are learnt."""
-        return (0.0,) * 4
+    scales: ClassVar[tuple[float, ...]] = (0.0,) * 4
+    """None are set: steps are learnt."""
