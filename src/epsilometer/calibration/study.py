@@ -20,11 +20,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from epsilometer import _files, _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import IntArray
 from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import CountEstimator
-from epsilometer.baselines.score_estimators import OneRunScan
+from epsilometer.baselines.score_estimators import OneRunScan, ScoreEstimator
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
@@ -42,14 +41,10 @@ from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
-Progress = Callable[[int, int], None]
-"""Told how many jobs are done, of how many."""
-
 POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = OneRunScan(strategy=Bonferroni())
 """jax_privacy's correction, to see what it costs."""
-LEVEL = 0.9
-"""Of all intervals."""
+SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ def run_study(
     store: Path,
     *,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Results of all jobs by key; those that ``store`` has are not run again.
 
@@ -104,12 +99,12 @@ def run_study(
         A JSON-lines file, made if it is not there; it must be of the same plan.
     workers
         Processes; 1 runs everything in this one.
+    progress
+        Told how many jobs are done, of how many.
     """
     workers = _validate.whole_number("workers", workers)
-    jobs = jobs_of(plan)
-    results = read_store(store, plan)
-    wanted = {job.key for job in jobs}
-    results = {key: value for key, value in results.items() if key in wanted}
+    jobs, known = jobs_of(plan), read_store(store, plan)
+    results = {job.key: known[job.key] for job in jobs if job.key in known}
     todo = [job for job in jobs if job.key not in results]
     with _opened(store, plan) as file:
         for job, result in _each(plan, todo, workers):
@@ -163,10 +158,8 @@ def code_digest() -> str:
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
     for folder in ("baselines", "calibration", "inference", "model"):
-        found = {
-            path.relative_to(package).as_posix(): path for path in (package / folder).rglob("*.py")
-        }
-        for name, path in sorted(found.items()):
+        for path in sorted((package / folder).rglob("*.py"), key=Path.as_posix):
+            name = path.relative_to(package).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -174,12 +167,10 @@ def code_digest() -> str:
 def _opened(store: Path, plan: StudyPlan) -> TextIO:
     """The file to append to, a cut last line taken off and its head written."""
     opened = store.open("a+", encoding="utf-8")
-    data = store.read_bytes()
-    whole = data.rfind(b"\n") + 1
+    whole = store.read_bytes().rfind(b"\n") + 1
     opened.truncate(whole)
     if whole == 0:
-        head = {"plan": plan.digest(), "code": code_digest()}
-        opened.write(json.dumps(head) + "\n")
+        opened.write(json.dumps({"plan": plan.digest(), "code": code_digest()}) + "\n")
     return opened
 
 
@@ -203,13 +194,15 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}
     if isinstance(cell, ScoresCell):
-        return _scores_job(plan, cell, job.size, rng)
-    if job.part == "posterior":
-        return _posterior_job(plan, cell, job.size, rng)
-    return _counts_job(plan, cell, job.size, rng)
+        found = _scores_job(plan, cell, job.size, rng)
+    elif job.part == "posterior":
+        found = _posterior_job(plan, cell, job.size, rng)
+    else:
+        found = _counts_job(plan, cell, job.size, rng)
+    return {label: tally.as_dict() for label, tally in found.items()}
 
 
-def _truth(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
+def truth_of(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
     """What an estimator's answer is about."""
     if gaussian:
         return float(epsilon_of_gaussian(cell.mechanism.separation(), cell.delta))
@@ -227,84 +220,63 @@ def _drawn(cell: CountsCell, runs: int, rng: np.random.Generator) -> tuple[IntAr
     )
 
 
+def _counts(x: IntArray, y: IntArray, trials: int) -> AttackCounts:
+    return AttackCounts(false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials)
+
+
 def _counts_job(
     plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    x, y = _drawn(cell, runs, rng)
+) -> dict[str, Tally]:
+    drawn = np.stack(_drawn(cell, runs, rng), axis=-1).reshape(-1, 2)
     # Few different pairs of counts occur; each is worked out once.
-    pairs, where = np.unique(np.stack([x.ravel(), y.ravel()], axis=1), axis=0, return_inverse=True)
-    counts = AttackCounts(
-        false_positives=pairs[:, 0],
-        trials_h0=cell.trials,
-        false_negatives=pairs[:, 1],
-        trials_h1=cell.trials,
-    )
-    found: dict[str, Any] = {}
+    pairs, where = np.unique(drawn, axis=0, return_inverse=True)
+    counts = _counts(pairs[:, 0], pairs[:, 1], cell.trials)
+    found = {}
     for estimator in FROM_COUNTS:
-        low, high = _shared(estimator, counts, cell, plan.significance)
-        tally = Tally.of(
+        # The largest of all bases errs with ``significance`` at either end; see `best_interval`.
+        low, _ = estimator.interval(counts, cell.delta, 2 * plan.significance / cell.bases)
+        _, high = estimator.interval(counts, cell.delta, 2 * plan.significance)
+        found[estimator.label] = Tally.of(
             low[where].reshape(runs, -1).max(axis=1),
             high[where].reshape(runs, -1).max(axis=1),
-            truth=_truth(cell, estimator.gaussian),
+            truth=truth_of(cell, estimator.gaussian),
         )
-        found[estimator.label] = tally.as_dict()
     return found
-
-
-def _shared(
-    estimator: CountEstimator, counts: AttackCounts, cell: CountsCell, significance: float
-) -> tuple[FloatArray, FloatArray]:
-    """Ends whose largest over the cell's bases errs with ``significance`` each; see `best_interval`."""
-    low, _ = estimator.interval(counts, cell.delta, 2 * significance / cell.bases)
-    _, high = estimator.interval(counts, cell.delta, 2 * significance)
-    return low, high
 
 
 def _posterior_job(
     plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
+) -> dict[str, Tally]:
     from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
     from epsilometer.model.joint import AuditModel
 
-    x, y = _drawn(cell, runs, rng)
-    model = AuditModel(delta=cell.delta)
-    low, high = np.zeros(runs), np.zeros(runs)
-    for run in range(runs):
-        counts = AttackCounts(
-            false_positives=x[run],
-            trials_h0=cell.trials,
-            false_negatives=y[run],
-            trials_h1=cell.trials,
-        )
-        try:
+    model, tails = AuditModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
+    ends = []
+    for x, y in zip(*_drawn(cell, runs, rng), strict=True):
+        # Counts that contradict the model have no posterior and are left out.
+        with contextlib.suppress(ContradictionError):
+            counts = _counts(x, y, cell.trials)
             posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
-            low[run], high[run] = posterior.quantile(
-                "epsilon", [plan.significance, 1 - plan.significance]
-            )
-        except ContradictionError:
-            low[run], high[run] = np.nan, np.nan
-    known = np.isfinite(low)
-    tally = Tally.of(low[known], high[known], truth=_truth(cell, gaussian=False))
-    return {POSTERIOR: tally.as_dict()}
+            ends.append(posterior.quantile("epsilon", tails))
+    low, high = np.reshape(ends, (-1, 2)).T
+    return {POSTERIOR: Tally.of(low, high, truth=truth_of(cell, gaussian=False))}
 
 
 def _scores_job(
     plan: StudyPlan, cell: ScoresCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    estimators = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
-    low = np.zeros((len(estimators), runs))
+) -> dict[str, Tally]:
+    low = np.zeros((len(SCORE_ESTIMATORS), runs))
     for run in range(runs):
         members, others = draw_scores(
             cell.mechanism, power=cell.power, canaries=cell.canaries, rng=rng
         )
         auditor = CanaryScoreAuditor(members, others)
-        for number, estimator in enumerate(estimators):
+        for number, estimator in enumerate(SCORE_ESTIMATORS):
             # Coins that look unfair are refused; who refuses says nothing.
             with contextlib.suppress(InputError):
                 low[number, run] = estimator.lower(auditor, cell.delta, plan.significance)
+    no_end = np.full(runs, np.inf)
     return {
-        estimator.label: Tally.of(
-            row, np.full(runs, np.inf), truth=_truth(cell, estimator.gaussian)
-        ).as_dict()
-        for estimator, row in zip(estimators, low, strict=True)
+        estimator.label: Tally.of(row, no_end, truth=truth_of(cell, estimator.gaussian))
+        for estimator, row in zip(SCORE_ESTIMATORS, low, strict=True)
     }

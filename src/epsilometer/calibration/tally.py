@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from operator import add
 
 import numpy as np
 
@@ -39,20 +40,14 @@ class Tally:
         )
 
     def __add__(self, other: Tally) -> Tally:
-        mine, theirs = asdict(self), asdict(other)
-        return Tally(**{name: mine[name] + theirs[name] for name in mine})
+        return Tally(*map(add, astuple(self), astuple(other)))
 
-    def as_dict(self) -> dict[str, float]:
-        """For a file."""
-        return asdict(self)
+    as_dict = asdict
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Tally:
         """From a file, whose text is checked."""
         names = set(asdict(cls()))
-        if set(data) != names or not all(
-            isinstance(value, int | float) and not isinstance(value, bool)
-            for value in data.values()
-        ):
+        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
             raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
         return cls(**data)  # type: ignore[arg-type]
