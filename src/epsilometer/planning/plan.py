@@ -26,18 +26,7 @@ from epsilometer.planning.goals import (
     worst_margin,
 )
 from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario, largest_challenges
-from epsilometer.planning.search import (
-    DESCENTS,
-    Curve,
-    Floor,
-    Search,
-    StrongerAttack,
-    curve_bases,
-    curves,
-    floor_of,
-    look_around,
-    stronger_attack,
-)
+from epsilometer.planning.search import DESCENTS, Curve, Floor, Search, StrongerAttack
 from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
 
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
@@ -252,12 +241,12 @@ def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dic
     found = search.cheapest(descents=DESCENTS if surroundings else 0)
     centre, stronger = found or max(search.candidates), None
     if surroundings:
-        look_around(search, centre)
-        stronger = stronger_attack(search, centre)
+        search.look_around(centre)
+        stronger = search.stronger_attack(centre)
     shown = sorted(filter(search.closely, search.answers), key=search.rank)
-    sizes = curve_bases(search.candidates, centre)
+    sizes = search.curve_bases(centre)
     floors = {
-        bases: floor_of(search, bases)
+        bases: search.floor_of(bases)
         for bases in sorted({design.bases for design in shown} | set(sizes))
     }
     designs = {d: _planned(search, d, speed, floors[d.bases].median_width) for d in shown}
@@ -265,7 +254,7 @@ def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dic
         "recommended": None if found is None else designs[found],
         "designs": tuple(designs.values()),
         "floors": tuple(floors[bases] for bases in sizes),
-        "curves": curves(search, sizes),
+        "curves": search.curves(sizes),
         "stronger": stronger,
     }
 

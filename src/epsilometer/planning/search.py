@@ -278,6 +278,75 @@ class Search:
             for other in self.asked
         )
 
+    def look_around(self, centre: Design) -> None:
+        """Designs of about half and twice the size in either direction, to set beside the chosen one."""
+
+        def nearest(bases: int, challenges: int) -> Design:
+            def apart(design: Design) -> float:
+                both = design.bases / bases, design.challenges / challenges
+                return sum(abs(math.log(ratio)) for ratio in both)
+
+            return min(self.candidates, key=apart)
+
+        near = []
+        for factor in (0.5, 2.0):
+            near.append(nearest(round(centre.bases * factor), centre.challenges))
+            near.append(nearest(centre.bases, round(centre.challenges * factor)))
+        # Of the largest designs a handful of simulations takes longest and says least.
+        most = 2.5 * self.cost(centre)
+        self.simulate([(d, self.fewest) for d in dict.fromkeys(near) if self.cost(d) <= most])
+
+    def floor_of(self, bases: int) -> Floor:
+        """What simulations with known rates say of so many bases."""
+        found = self.known_rates(bases, min(self.simulations, 100))
+        median, goal = float(np.median([each.width for each in found])), width_of(self.goals)
+        share = None if goal is None else float(np.mean([goal.margin(each) >= 0 for each in found]))
+        return Floor(bases=bases, median_width=median, probability=share)
+
+    def stronger_attack(self, design: Design) -> StrongerAttack | None:
+        """The same worlds and design, attacked with strength 0.9; None if they are as strong already."""
+        if float(np.median([truth.strength for truth in self.truths])) >= STRONG:
+            return None
+        strong = [
+            Job(design, number, truth._replace(strength=max(STRONG, truth.strength)))
+            for number, truth in enumerate(self.truths[: self.fewest])
+        ]
+        found = self.run(strong)
+        return StrongerAttack(
+            strength=STRONG,
+            median_width=float(np.median([each.width for each in found])),
+            probability=float(np.mean([worst_margin(self.goals, each) >= 0 for each in found])),
+        )
+
+    def curve_bases(self, centre: Design) -> list[int]:
+        """Numbers of bases for curves and floors: the chosen one, and some on either side."""
+        sizes = sorted({design.bases for design in self.candidates})
+        place = sizes.index(centre.bases)
+        step = 2 if len(sizes) > SHOWN_BASES else 1
+        around = [place + step * k for k in range(-2, 3)]
+        return [sizes[i] for i in around if 0 <= i < len(sizes)]
+
+    def curves(self, sizes: Sequence[int]) -> tuple[Curve, ...]:
+        """Fitted curves over the number of challenges; none if that does not vary."""
+        challenges = np.array(sorted({design.challenges for design in self.candidates}))
+        if len(challenges) < 2:
+            return ()
+        simulated = [design for design, found in self.answers.items() for _ in found]
+        logs = np.log([found.width for every in self.answers.values() for found in every])
+        widths, margins = Surface.fit(simulated, logs), self.surface()
+
+        def curve(bases: int) -> Curve:
+            line = [Design(bases, int(many)) for many in challenges]
+            return Curve(
+                bases=bases,
+                challenges=challenges.astype(float),
+                # A quadratic may turn up beyond the last simulation; more challenges never widen.
+                width=np.minimum.accumulate(np.exp(widths.mean(line))),
+                probability=np.maximum.accumulate(margins.probability(line)),
+            )
+
+        return tuple(map(curve, sizes))
+
 
 def _thinned(sizes: Sequence[int]) -> list[int]:
     """About every tripling, which is enough for a quadratic; both ends included."""
@@ -286,80 +355,3 @@ def _thinned(sizes: Sequence[int]) -> list[int]:
         if size >= 3 * kept[-1] and sizes[-1] >= 1.5 * size:
             kept.append(size)
     return kept if len(sizes) == 1 else [*kept, sizes[-1]]
-
-
-def look_around(search: Search, centre: Design) -> None:
-    """Designs of about half and twice the size in either direction, to set beside the chosen one."""
-
-    def nearest(bases: int, challenges: int) -> Design:
-        return min(
-            search.candidates,
-            key=lambda d: abs(math.log(d.bases / bases)) + abs(math.log(d.challenges / challenges)),
-        )
-
-    near = []
-    for factor in (0.5, 2.0):
-        near.append(nearest(round(centre.bases * factor), centre.challenges))
-        near.append(nearest(centre.bases, round(centre.challenges * factor)))
-    # Of the largest designs a handful of simulations takes longest and says least.
-    most = 2.5 * search.cost(centre)
-    search.simulate([(d, search.fewest) for d in dict.fromkeys(near) if search.cost(d) <= most])
-
-
-def floor_of(search: Search, bases: int) -> Floor:
-    """What simulations with known rates say of so many bases."""
-    found = search.known_rates(bases, min(search.simulations, 100))
-    goal = width_of(search.goals)
-    return Floor(
-        bases=bases,
-        median_width=float(np.median([each.width for each in found])),
-        probability=None if goal is None else float(np.mean([goal.margin(a) >= 0 for a in found])),
-    )
-
-
-def stronger_attack(search: Search, design: Design) -> StrongerAttack | None:
-    """The same worlds and design, attacked with strength 0.9; None if they are as strong already."""
-    if float(np.median([truth.strength for truth in search.truths])) >= STRONG:
-        return None
-    strong = [
-        Job(design, number, truth._replace(strength=max(STRONG, truth.strength)))
-        for number, truth in enumerate(search.truths[: search.fewest])
-    ]
-    found = search.run(strong)
-    return StrongerAttack(
-        strength=STRONG,
-        median_width=float(np.median([each.width for each in found])),
-        probability=float(np.mean([worst_margin(search.goals, each) >= 0 for each in found])),
-    )
-
-
-def curve_bases(candidates: Sequence[Design], centre: Design) -> list[int]:
-    """Numbers of bases for curves and floors: the chosen one, and some on either side."""
-    sizes = sorted({design.bases for design in candidates})
-    place = sizes.index(centre.bases)
-    step = 2 if len(sizes) > SHOWN_BASES else 1
-    around = [place + step * k for k in range(-2, 3)]
-    return [sizes[i] for i in around if 0 <= i < len(sizes)]
-
-
-def curves(search: Search, sizes: Sequence[int]) -> tuple[Curve, ...]:
-    """Fitted curves over the number of challenges; none if that does not vary."""
-    challenges = np.array(sorted({design.challenges for design in search.candidates}))
-    if len(challenges) < 2:
-        return ()
-    simulated = [design for design, found in search.answers.items() for _ in found]
-    logs = np.log([found.width for every in search.answers.values() for found in every])
-    widths, margins = Surface.fit(simulated, logs), search.surface()
-    curves = []
-    for bases in sizes:
-        line = [Design(bases, int(many)) for many in challenges]
-        curves.append(
-            Curve(
-                bases=bases,
-                challenges=challenges.astype(float),
-                # A quadratic may turn up beyond the last simulation; more challenges never widen.
-                width=np.minimum.accumulate(np.exp(widths.mean(line))),
-                probability=np.maximum.accumulate(margins.probability(line)),
-            )
-        )
-    return tuple(curves)
