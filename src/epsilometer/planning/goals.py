@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from epsilometer import _validate
-from epsilometer.inference.verdict import Thresholds
+from epsilometer.inference.verdict import Outcome, Thresholds
 
 LEAST_PROBABILITY = 1e-12
 """Posterior probabilities are cut here before their odds are taken."""
@@ -57,6 +57,10 @@ class Settled:
         below = _log_odds(self.thresholds.pass_at_most) - odds
         return max(below, odds - _log_odds(self.thresholds.fail_at_least))
 
+    def outcome(self, answer: Answer) -> Outcome:
+        """The verdict of one simulated audit."""
+        return self.thresholds.outcome(answer.above)
+
 
 Goal = Width | Settled
 
@@ -86,6 +90,7 @@ class CrossFedModels:
     """Every model is a challenge and a shadow of the rest: 2 models a challenge, one a hypothesis."""
 
     models_per_challenge: ClassVar[int] = 2
+    """Models for one challenge under each hypothesis."""
 
 
 @dataclass(frozen=True, kw_only=True)

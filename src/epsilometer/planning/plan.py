@@ -309,7 +309,7 @@ def _planned(
     low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
     share, size = search.reached(design), len(answers)
     claim = claim_of(search.goals)
-    verdicts = [] if claim is None else [claim.thresholds.outcome(a.above) for a in answers]
+    verdicts = [] if claim is None else [claim.outcome(found) for found in answers]
     # A share of 0 or 1 has an error too: that of one simulation more on the other side.
     near = (share * size + 1) / (size + 2)
     return PlannedDesign(

@@ -54,6 +54,7 @@ class Assumed:
     variance_ratio: float = 1.0
     count_correlation: float = 0.0
     pilot: ClassVar[None] = None
+    """There is none."""
 
     def __post_init__(self) -> None:
         _validate.positive("epsilon", self.epsilon)
