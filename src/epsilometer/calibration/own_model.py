@@ -94,14 +94,9 @@ def draw_groups(
     )
     spread, scatter = slip * truth["spread"], model.dependence.scatter
     if scatter is not None:
+        averages = np.repeat(alpha, members), np.repeat(beta, members)
         alpha, beta = sample_members(
-            scatter,
-            np.repeat(alpha, members),
-            np.repeat(beta, members),
-            spread,
-            truth["epsilon"],
-            model.delta,
-            rng=rng,
+            scatter, *averages, spread, truth["epsilon"], model.delta, rng=rng
         )
         x, y = rng.binomial(trials, alpha), rng.binomial(trials, beta)
     else:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from hashlib import sha256
+from operator import add
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from epsilometer import _files, _validate
-from epsilometer._arrays import IntArray
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.score_estimators import OneRunScan, ScoreEstimator
@@ -36,7 +37,6 @@ from epsilometer.calibration.plan import (
     StudyPlan,
     describe,
 )
-from epsilometer.calibration.tally import Tally
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
@@ -45,6 +45,51 @@ POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = OneRunScan(strategy=Bonferroni())
 """jax_privacy's correction, to see what it costs."""
 SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
+
+
+ROUNDING = 1e-9
+"""A bound above the truth by no more than this is not above it."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of ``runs``: how often the lower end was above the truth, the upper end below it, and more.
+
+    Sums of one estimator in one cell; they add up, so that runs can come in any order.
+    """
+
+    runs: int = 0
+    above: int = 0
+    below: int = 0
+    sum_low: float = 0.0
+    bounded: int = 0
+    sum_width: float = 0.0
+
+    @classmethod
+    def of(cls, low: FloatArray, high: FloatArray, *, truth: float) -> Tally:
+        """The sums; ``high`` is infinite where there is no upper end."""
+        finite = np.isfinite(high)
+        return cls(
+            runs=len(low),
+            above=int(np.sum(low > truth + ROUNDING)),
+            below=int(np.sum(high < truth - ROUNDING)),
+            sum_low=float(np.sum(low)),
+            bounded=int(finite.sum()),
+            sum_width=float(np.sum(high[finite] - low[finite])),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*map(add, astuple(self), astuple(other)))
+
+    as_dict = asdict
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Tally:
+        """From a file, whose text is checked."""
+        names = set(asdict(cls()))
+        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
+            raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
+        return cls(**data)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -195,10 +240,17 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
         return {"ranks": ranks(cell, job.size, rng)}
     if isinstance(cell, ScoresCell):
         found = _scores_job(plan, cell, job.size, rng)
-    elif job.part == "posterior":
-        found = _posterior_job(plan, cell, job.size, rng)
     else:
-        found = _counts_job(plan, cell, job.size, rng)
+        drawn = draw_counts(
+            cell.mechanism,
+            cell.rates,
+            power=cell.power,
+            trials=cell.trials,
+            shape=(job.size, cell.bases),
+            rng=rng,
+        )
+        judge = _judge_posterior if job.part == "posterior" else _judge_counts
+        found = judge(plan, cell, *drawn)
     return {label: tally.as_dict() for label, tally in found.items()}
 
 
@@ -209,25 +261,12 @@ def truth_of(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
     return cell.mechanism.epsilon(cell.delta)
 
 
-def _drawn(cell: CountsCell, runs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    return draw_counts(
-        cell.mechanism,
-        cell.rates,
-        power=cell.power,
-        trials=cell.trials,
-        shape=(runs, cell.bases),
-        rng=rng,
-    )
-
-
 def _counts(x: IntArray, y: IntArray, trials: int) -> AttackCounts:
     return AttackCounts(false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials)
 
 
-def _counts_job(
-    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Tally]:
-    drawn = np.stack(_drawn(cell, runs, rng), axis=-1).reshape(-1, 2)
+def _judge_counts(plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray) -> dict[str, Tally]:
+    drawn = np.stack([x.ravel(), y.ravel()], axis=1)
     # Few different pairs of counts occur; each is worked out once.
     pairs, where = np.unique(drawn, axis=0, return_inverse=True)
     counts = _counts(pairs[:, 0], pairs[:, 1], cell.trials)
@@ -237,25 +276,25 @@ def _counts_job(
         low, _ = estimator.interval(counts, cell.delta, 2 * plan.significance / cell.bases)
         _, high = estimator.interval(counts, cell.delta, 2 * plan.significance)
         found[estimator.label] = Tally.of(
-            low[where].reshape(runs, -1).max(axis=1),
-            high[where].reshape(runs, -1).max(axis=1),
+            low[where].reshape(x.shape).max(axis=1),
+            high[where].reshape(x.shape).max(axis=1),
             truth=truth_of(cell, estimator.gaussian),
         )
     return found
 
 
-def _posterior_job(
-    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
+def _judge_posterior(
+    plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray
 ) -> dict[str, Tally]:
     from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
     from epsilometer.model.joint import AuditModel
 
     model, tails = AuditModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
     ends = []
-    for x, y in zip(*_drawn(cell, runs, rng), strict=True):
+    for own_x, own_y in zip(x, y, strict=True):
         # Counts that contradict the model have no posterior and are left out.
         with contextlib.suppress(ContradictionError):
-            counts = _counts(x, y, cell.trials)
+            counts = _counts(own_x, own_y, cell.trials)
             posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
             ends.append(posterior.quantile("epsilon", tails))
     low, high = np.reshape(ends, (-1, 2)).T

@@ -26,8 +26,7 @@ from epsilometer.calibration.plan import (
     StudyPlan,
     describe,
 )
-from epsilometer.calibration.study import POSTERIOR, SCORE_ESTIMATORS, jobs_of, truth_of
-from epsilometer.calibration.tally import Tally
+from epsilometer.calibration.study import POSTERIOR, SCORE_ESTIMATORS, Tally, jobs_of, truth_of
 from epsilometer.errors import InputError
 
 CHANCE = 1e-4
