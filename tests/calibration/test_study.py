@@ -30,7 +30,7 @@ from epsilometer.calibration.plan import (
     full_plan,
     quick_plan,
 )
-from epsilometer.calibration.study import POSTERIOR, jobs_of, run_study
+from epsilometer.calibration.study import POSTERIOR, Tally, jobs_of, run_study
 from epsilometer.calibration.table import (
     KINDS,
     NO_BOUND,
@@ -44,7 +44,6 @@ from epsilometer.calibration.table import (
     summarise_bounds,
     to_csv,
 )
-from epsilometer.calibration.tally import Tally
 from epsilometer.errors import InputError
 
 SMALL = StudyPlan(

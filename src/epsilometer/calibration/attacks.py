@@ -8,6 +8,7 @@ guessing, (alpha, power beta + (1 - power)(1 - alpha)), and the mechanism's epsi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +27,6 @@ class OneRate:
         _validate.open_unit_interval("alpha", self.alpha)
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """The rate, so often."""
         return np.full(shape, self.alpha)
 
 
@@ -34,8 +34,9 @@ class OneRate:
 class AnyRate:
     """Each attack has its own false-positive rate, uniform on (0, 1)."""
 
+    alpha: ClassVar[str] = "any"  # its word in files
+
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """One for each attack."""
         return rng.random(shape)
 
 

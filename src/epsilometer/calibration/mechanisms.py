@@ -12,12 +12,11 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
-from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, least_epsilon
 
 
 class Mechanism(Protocol):
@@ -40,24 +39,20 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class Null:
-    """Releases nothing about the point."""
+    """Releases nothing about the point: every score is normal, whoever is in."""
 
     name: ClassVar[str] = "null"
 
     def epsilon(self, delta: float) -> float:
-        """0."""
         return 0.0
 
     def separation(self) -> float:
-        """0."""
         return 0.0
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
-        """1 - alpha."""
         return np.asarray(1 - np.asarray(alpha, dtype=float))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """Normal, whoever is in."""
         return rng.standard_normal(member.shape)
 
 
@@ -85,12 +80,10 @@ class Laplace:
         shrink = math.exp(-self.pure_epsilon)
         with np.errstate(divide="ignore"):
             middle = shrink / (4 * alpha)
-        steep = 1 - alpha / shrink
-        below = np.where(alpha < shrink / 2, steep, middle)
+        below = np.where(alpha < shrink / 2, 1 - alpha / shrink, middle)
         return np.asarray(np.where(alpha > 0.5, shrink * (1 - alpha), below))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """The released value."""
         return rng.laplace(size=member.shape) + self.pure_epsilon * member
 
 
@@ -109,7 +102,6 @@ class Gaussian:
         return float(epsilon_of_gaussian(self.mu, delta))
 
     def separation(self) -> float:
-        """The mu itself."""
         return self.mu
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
@@ -117,7 +109,6 @@ class Gaussian:
         return np.asarray(ndtr(-ndtri(np.asarray(alpha, dtype=float)) - self.mu))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """The released value."""
         return rng.standard_normal(member.shape) + self.mu * member
 
 
@@ -131,14 +122,19 @@ class RandomisedResponse:
     def __post_init__(self) -> None:
         _validate.positive("pure_epsilon", self.pure_epsilon)
 
+    @property
+    def _lie(self) -> float:
+        """Probability that the bit is not the true one."""
+        return 1 / (1 + math.exp(self.pure_epsilon))
+
     def epsilon(self, delta: float) -> float:
         """Solve delta = (e^pure - e^epsilon) / (1 + e^pure); 0 if that is below 0."""
         pure = math.exp(self.pure_epsilon)
         return max(0.0, math.log(max(pure - _validate.delta(delta) * (1 + pure), 1.0)))
 
     def separation(self) -> float:
-        """That of telling a lie with probability 1 / (1 + e^epsilon) either way."""
-        return float(-2 * ndtri(1 / (1 + math.exp(self.pure_epsilon))))
+        """That of telling a lie as often either way."""
+        return float(-2 * ndtri(self._lie))
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
         """The lower edge of R(epsilon, 0)."""
@@ -147,9 +143,7 @@ class RandomisedResponse:
         return np.maximum(1 - grow * alpha, (1 - alpha) / grow)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """The bit that was told."""
-        lie = rng.random(member.shape) < 1 / (1 + math.exp(self.pure_epsilon))
-        return (member ^ lie).astype(float)
+        return (member ^ (rng.random(member.shape) < self._lie)).astype(float)
 
 
 @dataclass(frozen=True)
@@ -171,34 +165,21 @@ class SubsampledGaussian:
         differences of tails cut where it equals e^epsilon or e^-epsilon.
         """
 
-        def cut(ratio: float) -> float:
+        def tails(ratio: float, side: int) -> tuple[float, float]:
+            """Probability on one side of the cut, without the point and with it."""
             inside = (ratio - 1 + self.rate) / self.rate
-            return -math.inf if inside <= 0 else math.log(inside) / self.mu + self.mu / 2
+            cut = -math.inf if inside <= 0 else math.log(inside) / self.mu + self.mu / 2
+            without, used = float(ndtr(side * cut)), float(ndtr(side * (cut - self.mu)))
+            return without, self.rate * used + (1 - self.rate) * without
 
-        def below(x: float) -> tuple[float, float]:
-            without = float(ndtr(x))
-            return without, self.rate * float(ndtr(x - self.mu)) + (1 - self.rate) * without
-
-        def above(x: float) -> tuple[float, float]:
-            without = float(ndtr(-x))
-            return without, self.rate * float(ndtr(self.mu - x)) + (1 - self.rate) * without
-
-        without, within = above(cut(math.exp(epsilon)))
-        more = within - math.exp(epsilon) * without
-        without, within = below(cut(math.exp(-epsilon)))
-        return max(more, without - math.exp(epsilon) * within)
+        grow = math.exp(epsilon)
+        above_without, above_with = tails(grow, -1)
+        below_without, below_with = tails(math.exp(-epsilon), 1)
+        return max(above_with - grow * above_without, below_without - grow * below_with)
 
     def epsilon(self, delta: float) -> float:
         """Where the divergence falls to delta; infinite at delta = 0."""
-        delta = _validate.delta(delta)
-        if delta == 0:
-            return math.inf
-        if self._delta(0.0) <= delta:
-            return 0.0
-        high = 1.0
-        while self._delta(high) > delta:
-            high *= 2
-        return float(brentq(lambda e: self._delta(e) - delta, 0.0, high, xtol=1e-12))
+        return least_epsilon(self._delta, delta, tolerance=1e-12)
 
     def separation(self) -> float:
         """The mu of the mechanism without sampling, approached at false-positive rates near 0."""
@@ -211,6 +192,5 @@ class SubsampledGaussian:
         return np.asarray(self.rate * used + (1 - self.rate) * (1 - alpha))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """The released value."""
         used = member & (rng.random(member.shape) < self.rate)
         return rng.standard_normal(member.shape) + self.mu * used

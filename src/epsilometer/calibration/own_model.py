@@ -6,6 +6,8 @@ agree (Cook, Gelman and Rubin 2006; Talts et al. 2018), so intervals of any leve
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
@@ -37,20 +39,24 @@ def draw(
 
     ``slip`` is for controls: the counts are of attacks at that many times the epsilon that is told.
     """
-    blank = AttackCounts(
-        false_positives=np.zeros(bases, dtype=np.int64),
-        trials_h0=trials,
-        false_negatives=np.zeros(bases, dtype=np.int64),
-        trials_h1=trials,
-    )
+    blank = _blank(trials, [""] * bases)
     truth = _truth(model, blank, rng)
     alpha, beta = region.sample_ring(
         bases, slip * truth["epsilon"], model.delta, truth["strength"], rng=rng
     )
     nuisance = model.likelihood.sample_nuisance(blank, rng=rng)
     x, y = model.likelihood.sample_counts(blank, alpha, beta, nuisance, rng=rng)
-    return truth, AttackCounts(
-        false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials
+    return truth, replace(blank, false_positives=x, false_negatives=y)
+
+
+def _blank(trials: int, groups: list[str]) -> AttackCounts:
+    """As many rows as labels, nothing counted yet."""
+    return AttackCounts(
+        false_positives=[0] * len(groups),
+        trials_h0=trials,
+        false_negatives=0,
+        trials_h1=trials,
+        groups=groups,
     )
 
 
@@ -79,13 +85,7 @@ def draw_groups(
     if members < 2 or model.likelihood.parameters:
         raise InputError("expected binomial counts in groups of at least two members.")
     labels = [f"group {number + 1}" for number in range(groups) for _ in range(members)]
-    blank = AttackCounts(
-        false_positives=np.zeros(len(labels), dtype=np.int64),
-        trials_h0=trials,
-        false_negatives=np.zeros(len(labels), dtype=np.int64),
-        trials_h1=trials,
-        groups=labels,
-    )
+    blank = _blank(trials, labels)
     truth = _truth(model, blank, rng)
     if "spread" not in truth:
         raise InputError("expected a dependence with a prior of the spread to draw from.")
@@ -94,21 +94,14 @@ def draw_groups(
     )
     spread, scatter = slip * truth["spread"], model.dependence.scatter
     if scatter is not None:
+        averages = np.repeat(alpha, members), np.repeat(beta, members)
         alpha, beta = sample_members(
-            scatter,
-            np.repeat(alpha, members),
-            np.repeat(beta, members),
-            spread,
-            truth["epsilon"],
-            model.delta,
-            rng=rng,
+            scatter, *averages, spread, truth["epsilon"], model.delta, rng=rng
         )
         x, y = rng.binomial(trials, alpha), rng.binomial(trials, beta)
     else:
         x, y = (_normal_members(rate, spread, members, trials, rng) for rate in (alpha, beta))
-    return truth, AttackCounts(
-        false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials, groups=labels
-    )
+    return truth, replace(blank, false_positives=x, false_negatives=y)
 
 
 def _normal_members(

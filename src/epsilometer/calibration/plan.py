@@ -6,7 +6,7 @@ Running them is in `study.py`, what comes out in `table.py`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -29,14 +29,14 @@ DELTA = 1e-5
 class CountsCell:
     """Attacks on a known mechanism, counted; estimators from counts and, if asked, the posterior."""
 
+    delta: float = DELTA
     mechanism: Mechanism
-    rates: Rates
     power: float
+    rates: Rates
     trials: int
     bases: int
     runs: int
     posterior_runs: int = 0
-    delta: float = DELTA
 
     chunk = 2500
     posterior_chunk = 10
@@ -46,11 +46,11 @@ class CountsCell:
 class ScoresCell:
     """Scores of canaries on a known mechanism; estimators from scores."""
 
+    delta: float = DELTA
     mechanism: Mechanism
     power: float
     canaries: int
     runs: int
-    delta: float = DELTA
 
     chunk = 100
 
@@ -59,11 +59,11 @@ class ScoresCell:
 class ModelCell:
     """Parameters from the prior, counts from the model itself: intervals must cover exactly."""
 
+    delta: float = 0.01
     likelihood: str
     bases: int
     trials: int
     runs: int
-    delta: float = 0.01
 
     chunk = 10
 
@@ -97,27 +97,16 @@ class StudyPlan:
 
 
 def describe(cell: Cell) -> dict[str, Any]:
-    """A cell as plain data, without how many runs it is asked for."""
-    found: dict[str, Any] = {"kind": type(cell).__name__, "delta": cell.delta}
-    if isinstance(cell, ModelCell):
-        return found | {
-            "likelihood": cell.likelihood,
-            "bases": cell.bases,
-            "trials": cell.trials,
-            "runs": cell.runs,
-        }
-    options: dict[str, Any] = asdict(cell.mechanism)  # type: ignore[call-overload]
-    found |= {"mechanism": cell.mechanism.name, "options": options, "power": cell.power}
-    if isinstance(cell, ScoresCell):
-        return found | {"canaries": cell.canaries, "runs": cell.runs}
-    rates = cell.rates.alpha if isinstance(cell.rates, OneRate) else "any"
-    return found | {
-        "false_positive_rate": rates,
-        "trials": cell.trials,
-        "bases": cell.bases,
-        "runs": cell.runs,
-        "posterior_runs": cell.posterior_runs,
-    }
+    """A cell as plain data, in the order of its fields; random numbers of its runs come from it."""
+    found: dict[str, Any] = {"kind": type(cell).__name__}
+    for name, value in vars(cell).items():
+        if name == "mechanism":
+            found |= {"mechanism": value.name, "options": asdict(value)}
+        elif name == "rates":
+            found["false_positive_rate"] = value.alpha
+        else:
+            found[name] = value
+    return found
 
 
 MECHANISMS: tuple[Mechanism, ...] = (
@@ -132,6 +121,19 @@ POWERS, BASES = (1.0, 0.5), (1, 5, 20)
 """Attacks as good as can be and half as good, on one base and on as many as are audited."""
 
 
+def _counted(mechanism: Mechanism, power: float, trials: int, bases: int) -> CountsCell:
+    """Attacks at one false-positive rate; many trials take the posterior too long."""
+    return CountsCell(
+        mechanism=mechanism,
+        rates=OneRate(0.1),
+        power=power,
+        trials=trials,
+        bases=bases,
+        runs=10_000,
+        posterior_runs=100 if trials == 100 else 0,
+    )
+
+
 def full_plan() -> StudyPlan:
     """The study whose results ship: about an hour and a half on two cores."""
     cells: list[Cell] = [
@@ -144,49 +146,17 @@ def full_plan() -> StudyPlan:
     ]
     cells.append(ScoresCell(mechanism=Null(), power=1.0, canaries=20_000, runs=400, delta=1e-9))
     for mechanism in MECHANISMS:
-        for power in POWERS[: 1 if isinstance(mechanism, Null) else None]:
+        for power in POWERS[: 1 if mechanism == Null() else None]:
             for trials in (100, 1000):
-                cells += [
-                    CountsCell(
-                        mechanism=mechanism,
-                        rates=OneRate(0.1),
-                        power=power,
-                        trials=trials,
-                        bases=bases,
-                        runs=10_000,
-                        posterior_runs=100 if trials == 100 else 0,
-                    )
-                    for bases in BASES
-                ]
-            cells.append(
-                CountsCell(
-                    mechanism=mechanism,
-                    rates=AnyRate(),
-                    power=power,
-                    trials=100,
-                    bases=20,
-                    runs=10_000,
-                    posterior_runs=100,
-                )
-            )
-            much = isinstance(mechanism, Null) or mechanism == Laplace(1.0)
+                cells += [_counted(mechanism, power, trials, bases) for bases in BASES]
+            cells.append(replace(_counted(mechanism, power, 100, 20), rates=AnyRate()))
+            # Where nominal errors are checked much, and less where a run is long.
+            much = mechanism in (Null(), Laplace(1.0)) and power == 1
             cells += [
-                ScoresCell(
-                    mechanism=mechanism,
-                    power=power,
-                    canaries=canaries,
-                    runs=_score_runs(canaries, much=much and power == 1),
-                )
-                for canaries in (400, 4000)
+                ScoresCell(mechanism=mechanism, power=power, canaries=canaries, runs=runs)
+                for canaries, runs in ((400, 10_000 if much else 500), (4000, 200))
             ]
     return StudyPlan(cells=tuple(cells))
-
-
-def _score_runs(canaries: int, *, much: bool) -> int:
-    """Where nominal errors are checked much, and less where a run is long."""
-    if canaries > 1000:
-        return 200
-    return 10_000 if much else 500
 
 
 def quick_plan() -> StudyPlan:
@@ -194,15 +164,7 @@ def quick_plan() -> StudyPlan:
     cells: list[Cell] = [ModelCell(likelihood="binomial", bases=5, trials=100, runs=60)]
     for mechanism in (Null(), Laplace(1.0)):
         cells += [
-            CountsCell(
-                mechanism=mechanism,
-                rates=OneRate(0.1),
-                power=1.0,
-                trials=100,
-                bases=bases,
-                runs=5000,
-                posterior_runs=20,
-            )
+            replace(_counted(mechanism, 1.0, 100, bases), runs=5000, posterior_runs=20)
             for bases in (1, 5)
         ]
         cells.append(ScoresCell(mechanism=mechanism, power=1.0, canaries=400, runs=400))

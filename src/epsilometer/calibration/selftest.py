@@ -17,8 +17,8 @@ from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
+from epsilometer.calibration.study import ROUNDING
 from epsilometer.calibration.table import keeps
-from epsilometer.calibration.tally import ROUNDING
 from epsilometer.errors import InputError
 
 Pipeline = Callable[[FloatArray, FloatArray], float]
@@ -43,14 +43,11 @@ class SelfTest:
 
 def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Scores of members and of others, all from one distribution; who is a member, a coin decides."""
+    canaries = _validate.whole_number("canaries", canaries, least=4)
+    seed = _validate.whole_number("seed", seed, least=0)
     for run in range(_validate.whole_number("runs", runs)):
-        rng = np.random.default_rng([_validate.whole_number("seed", seed, least=0), run])
-        yield draw_scores(
-            Null(),
-            power=1.0,
-            canaries=_validate.whole_number("canaries", canaries, least=4),
-            rng=rng,
-        )
+        rng = np.random.default_rng([seed, run])
+        yield draw_scores(Null(), power=1.0, canaries=canaries, rng=rng)
 
 
 def check_pipeline(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from hashlib import sha256
+from operator import add
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,8 +24,7 @@ from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import CountEstimator
-from epsilometer.baselines.score_estimators import OneRunScan
+from epsilometer.baselines.score_estimators import OneRunScan, ScoreEstimator
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
@@ -37,19 +37,59 @@ from epsilometer.calibration.plan import (
     StudyPlan,
     describe,
 )
-from epsilometer.calibration.tally import Tally
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
-Progress = Callable[[int, int], None]
-"""Told how many jobs are done, of how many."""
-
 POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = OneRunScan(strategy=Bonferroni())
 """jax_privacy's correction, to see what it costs."""
-LEVEL = 0.9
-"""Of all intervals."""
+SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
+
+
+ROUNDING = 1e-9
+"""A bound above the truth by no more than this is not above it."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of ``runs``: how often the lower end was above the truth, the upper end below it, and more.
+
+    Sums of one estimator in one cell; they add up, so that runs can come in any order.
+    """
+
+    runs: int = 0
+    above: int = 0
+    below: int = 0
+    sum_low: float = 0.0
+    bounded: int = 0
+    sum_width: float = 0.0
+
+    @classmethod
+    def of(cls, low: FloatArray, high: FloatArray, *, truth: float) -> Tally:
+        """The sums; ``high`` is infinite where there is no upper end."""
+        finite = np.isfinite(high)
+        return cls(
+            runs=len(low),
+            above=int(np.sum(low > truth + ROUNDING)),
+            below=int(np.sum(high < truth - ROUNDING)),
+            sum_low=float(np.sum(low)),
+            bounded=int(finite.sum()),
+            sum_width=float(np.sum(high[finite] - low[finite])),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*map(add, astuple(self), astuple(other)))
+
+    as_dict = asdict
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Tally:
+        """From a file, whose text is checked."""
+        names = set(asdict(cls()))
+        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
+            raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
+        return cls(**data)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -94,7 +134,7 @@ def run_study(
     store: Path,
     *,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Results of all jobs by key; those that ``store`` has are not run again.
 
@@ -104,12 +144,12 @@ def run_study(
         A JSON-lines file, made if it is not there; it must be of the same plan.
     workers
         Processes; 1 runs everything in this one.
+    progress
+        Told how many jobs are done, of how many.
     """
     workers = _validate.whole_number("workers", workers)
-    jobs = jobs_of(plan)
-    results = read_store(store, plan)
-    wanted = {job.key for job in jobs}
-    results = {key: value for key, value in results.items() if key in wanted}
+    jobs, known = jobs_of(plan), read_store(store, plan)
+    results = {job.key: known[job.key] for job in jobs if job.key in known}
     todo = [job for job in jobs if job.key not in results]
     with _opened(store, plan) as file:
         for job, result in _each(plan, todo, workers):
@@ -163,10 +203,8 @@ def code_digest() -> str:
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
     for folder in ("baselines", "calibration", "inference", "model"):
-        found = {
-            path.relative_to(package).as_posix(): path for path in (package / folder).rglob("*.py")
-        }
-        for name, path in sorted(found.items()):
+        for path in sorted((package / folder).rglob("*.py"), key=Path.as_posix):
+            name = path.relative_to(package).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -174,12 +212,10 @@ def code_digest() -> str:
 def _opened(store: Path, plan: StudyPlan) -> TextIO:
     """The file to append to, a cut last line taken off and its head written."""
     opened = store.open("a+", encoding="utf-8")
-    data = store.read_bytes()
-    whole = data.rfind(b"\n") + 1
+    whole = store.read_bytes().rfind(b"\n") + 1
     opened.truncate(whole)
     if whole == 0:
-        head = {"plan": plan.digest(), "code": code_digest()}
-        opened.write(json.dumps(head) + "\n")
+        opened.write(json.dumps({"plan": plan.digest(), "code": code_digest()}) + "\n")
     return opened
 
 
@@ -203,108 +239,83 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}
     if isinstance(cell, ScoresCell):
-        return _scores_job(plan, cell, job.size, rng)
-    if job.part == "posterior":
-        return _posterior_job(plan, cell, job.size, rng)
-    return _counts_job(plan, cell, job.size, rng)
+        found = _scores_job(plan, cell, job.size, rng)
+    else:
+        drawn = draw_counts(
+            cell.mechanism,
+            cell.rates,
+            power=cell.power,
+            trials=cell.trials,
+            shape=(job.size, cell.bases),
+            rng=rng,
+        )
+        judge = _judge_posterior if job.part == "posterior" else _judge_counts
+        found = judge(plan, cell, *drawn)
+    return {label: tally.as_dict() for label, tally in found.items()}
 
 
-def _truth(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
+def truth_of(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
     """What an estimator's answer is about."""
     if gaussian:
         return float(epsilon_of_gaussian(cell.mechanism.separation(), cell.delta))
     return cell.mechanism.epsilon(cell.delta)
 
 
-def _drawn(cell: CountsCell, runs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    return draw_counts(
-        cell.mechanism,
-        cell.rates,
-        power=cell.power,
-        trials=cell.trials,
-        shape=(runs, cell.bases),
-        rng=rng,
-    )
+def _counts(x: IntArray, y: IntArray, trials: int) -> AttackCounts:
+    return AttackCounts(false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials)
 
 
-def _counts_job(
-    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    x, y = _drawn(cell, runs, rng)
+def _judge_counts(plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray) -> dict[str, Tally]:
+    drawn = np.stack([x.ravel(), y.ravel()], axis=1)
     # Few different pairs of counts occur; each is worked out once.
-    pairs, where = np.unique(np.stack([x.ravel(), y.ravel()], axis=1), axis=0, return_inverse=True)
-    counts = AttackCounts(
-        false_positives=pairs[:, 0],
-        trials_h0=cell.trials,
-        false_negatives=pairs[:, 1],
-        trials_h1=cell.trials,
-    )
-    found: dict[str, Any] = {}
+    pairs, where = np.unique(drawn, axis=0, return_inverse=True)
+    counts = _counts(pairs[:, 0], pairs[:, 1], cell.trials)
+    found = {}
     for estimator in FROM_COUNTS:
-        low, high = _shared(estimator, counts, cell, plan.significance)
-        tally = Tally.of(
-            low[where].reshape(runs, -1).max(axis=1),
-            high[where].reshape(runs, -1).max(axis=1),
-            truth=_truth(cell, estimator.gaussian),
+        # The largest of all bases errs with ``significance`` at either end; see `best_interval`.
+        low, _ = estimator.interval(counts, cell.delta, 2 * plan.significance / cell.bases)
+        _, high = estimator.interval(counts, cell.delta, 2 * plan.significance)
+        found[estimator.label] = Tally.of(
+            low[where].reshape(x.shape).max(axis=1),
+            high[where].reshape(x.shape).max(axis=1),
+            truth=truth_of(cell, estimator.gaussian),
         )
-        found[estimator.label] = tally.as_dict()
     return found
 
 
-def _shared(
-    estimator: CountEstimator, counts: AttackCounts, cell: CountsCell, significance: float
-) -> tuple[FloatArray, FloatArray]:
-    """Ends whose largest over the cell's bases errs with ``significance`` each; see `best_interval`."""
-    low, _ = estimator.interval(counts, cell.delta, 2 * significance / cell.bases)
-    _, high = estimator.interval(counts, cell.delta, 2 * significance)
-    return low, high
-
-
-def _posterior_job(
-    plan: StudyPlan, cell: CountsCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
+def _judge_posterior(
+    plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray
+) -> dict[str, Tally]:
     from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
     from epsilometer.model.joint import AuditModel
 
-    x, y = _drawn(cell, runs, rng)
-    model = AuditModel(delta=cell.delta)
-    low, high = np.zeros(runs), np.zeros(runs)
-    for run in range(runs):
-        counts = AttackCounts(
-            false_positives=x[run],
-            trials_h0=cell.trials,
-            false_negatives=y[run],
-            trials_h1=cell.trials,
-        )
-        try:
+    model, tails = AuditModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
+    ends = []
+    for own_x, own_y in zip(x, y, strict=True):
+        # Counts that contradict the model have no posterior and are left out.
+        with contextlib.suppress(ContradictionError):
+            counts = _counts(own_x, own_y, cell.trials)
             posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
-            low[run], high[run] = posterior.quantile(
-                "epsilon", [plan.significance, 1 - plan.significance]
-            )
-        except ContradictionError:
-            low[run], high[run] = np.nan, np.nan
-    known = np.isfinite(low)
-    tally = Tally.of(low[known], high[known], truth=_truth(cell, gaussian=False))
-    return {POSTERIOR: tally.as_dict()}
+            ends.append(posterior.quantile("epsilon", tails))
+    low, high = np.reshape(ends, (-1, 2)).T
+    return {POSTERIOR: Tally.of(low, high, truth=truth_of(cell, gaussian=False))}
 
 
 def _scores_job(
     plan: StudyPlan, cell: ScoresCell, runs: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    estimators = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
-    low = np.zeros((len(estimators), runs))
+) -> dict[str, Tally]:
+    low = np.zeros((len(SCORE_ESTIMATORS), runs))
     for run in range(runs):
         members, others = draw_scores(
             cell.mechanism, power=cell.power, canaries=cell.canaries, rng=rng
         )
         auditor = CanaryScoreAuditor(members, others)
-        for number, estimator in enumerate(estimators):
+        for number, estimator in enumerate(SCORE_ESTIMATORS):
             # Coins that look unfair are refused; who refuses says nothing.
             with contextlib.suppress(InputError):
                 low[number, run] = estimator.lower(auditor, cell.delta, plan.significance)
+    no_end = np.full(runs, np.inf)
     return {
-        estimator.label: Tally.of(
-            row, np.full(runs, np.inf), truth=_truth(cell, estimator.gaussian)
-        ).as_dict()
-        for estimator, row in zip(estimators, low, strict=True)
+        estimator.label: Tally.of(row, no_end, truth=truth_of(cell, estimator.gaussian))
+        for estimator, row in zip(SCORE_ESTIMATORS, low, strict=True)
     }

@@ -6,29 +6,28 @@ explains; such a row is a finding, never an error of the study.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import binom, kstest
 
 from epsilometer import _files
-from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.estimator import CountEstimator, Kind
-from epsilometer.baselines.score_estimators import ScoreEstimator
-from epsilometer.calibration.attacks import OneRate
+from epsilometer.baselines.catalogue import FROM_COUNTS
+from epsilometer.baselines.estimator import Kind
 from epsilometer.calibration.controls import CONTROLS
 from epsilometer.calibration.plan import (
+    Cell,
     CountsCell,
     ModelCell,
     ScoresCell,
     StudyPlan,
+    describe,
 )
-from epsilometer.calibration.study import PEERS_RULE, POSTERIOR, jobs_of
-from epsilometer.calibration.tally import Tally
+from epsilometer.calibration.study import POSTERIOR, SCORE_ESTIMATORS, Tally, jobs_of, truth_of
 from epsilometer.errors import InputError
-from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 CHANCE = 1e-4
 """Probability below which a number of failures is not put down to chance."""
@@ -37,14 +36,9 @@ Row = TypeVar("Row", "BoundRow", "ModelRow")
 
 KEPT, TOO_OFTEN, NO_BOUND = "kept", "too often", "no bound"
 
-_ALL: tuple[CountEstimator | ScoreEstimator, ...] = (
-    *FROM_COUNTS,
-    *FROM_SCORES,
-    PEERS_RULE,
-    *CONTROLS,
-)
 KINDS: dict[str, tuple[Kind, bool]] = {POSTERIOR: (Kind.CREDIBLE, False)} | {
-    estimator.label: (estimator.kind, estimator.gaussian) for estimator in _ALL
+    estimator.label: (estimator.kind, estimator.gaussian)
+    for estimator in (*FROM_COUNTS, *SCORE_ESTIMATORS)
 }
 """What is known by which label: its kind, and whether it is about a covering Gaussian mechanism."""
 
@@ -117,87 +111,76 @@ def keeps(failures: int, runs: int, significance: float) -> bool:
     return bool(binom.sf(failures - 1, runs, significance) > CHANCE)
 
 
+def _by_cell(
+    plan: StudyPlan, results: Mapping[str, Any]
+) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
+    """Each cell of the plan with what its finished jobs found."""
+    finished = [job for job in jobs_of(plan) if job.key in results]
+    for number, cell in enumerate(plan.cells):
+        yield cell, [results[job.key] for job in finished if job.cell == number]
+
+
 def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     """Rows of the cells on known mechanisms, in the plan's order."""
-    sums: dict[tuple[int, str], Tally] = {}
-    for job in jobs_of(plan):
-        if isinstance(plan.cells[job.cell], ModelCell) or job.key not in results:
-            continue
-        for name, data in results[job.key].items():
-            if name not in KINDS:
-                raise InputError(f"expected an estimator that is known, got {name!r}.")
-            key = (job.cell, name)
-            sums[key] = sums.get(key, Tally()) + Tally.from_dict(data)
-    order = list(KINDS)
     rows = []
-    for (number, name), tally in sorted(
-        sums.items(), key=lambda item: (item[0][0], order.index(item[0][1]))
-    ):
-        cell = plan.cells[number]
-        assert isinstance(cell, CountsCell | ScoresCell)
-        kind, gaussian = KINDS[name]
-        truth = cell.mechanism.epsilon(cell.delta)
-        if gaussian:
-            truth = float(epsilon_of_gaussian(cell.mechanism.separation(), cell.delta))
-        options = asdict(cell.mechanism)  # type: ignore[call-overload]
-        bounded = max(tally.bounded, 1)
-        rows.append(
-            BoundRow(
-                mechanism=cell.mechanism.name,
-                setting=" ".join(f"{key}={value:g}" for key, value in options.items()),
-                delta=cell.delta,
-                power=cell.power,
-                bases=cell.bases if isinstance(cell, CountsCell) else 1,
-                trials=cell.trials if isinstance(cell, CountsCell) else cell.canaries,
-                false_positive_rate=_rate(cell),
-                estimator=name,
-                kind=str(kind),
-                truth=round(truth, 6),
-                runs=tally.runs,
-                above=tally.above,
-                below=tally.below,
-                mean_low=round(tally.sum_low / max(tally.runs, 1), 6),
-                mean_width=round(tally.sum_width / bounded, 6) if tally.bounded else np.inf,
-            )
-        )
+    for cell, found in _by_cell(plan, results):
+        if isinstance(cell, ModelCell):
+            continue
+        sums: dict[str, Tally] = {}
+        for result in found:
+            for name, data in result.items():
+                if name not in KINDS:
+                    raise InputError(f"expected an estimator that is known, got {name!r}.")
+                sums[name] = sums.get(name, Tally()) + Tally.from_dict(data)
+        rows += [_bound_row(cell, name, sums[name]) for name in KINDS if name in sums]
     return rows
 
 
-def _rate(cell: CountsCell | ScoresCell) -> str:
-    if isinstance(cell, ScoresCell):
-        return "scores"
-    return f"{cell.rates.alpha:g}" if isinstance(cell.rates, OneRate) else "any"
+def _bound_row(cell: CountsCell | ScoresCell, name: str, tally: Tally) -> BoundRow:
+    described = describe(cell)
+    kind, gaussian = KINDS[name]
+    return BoundRow(
+        mechanism=cell.mechanism.name,
+        setting=" ".join(f"{key}={value:g}" for key, value in described["options"].items()),
+        delta=cell.delta,
+        power=cell.power,
+        bases=described.get("bases", 1),
+        trials=cell.trials if isinstance(cell, CountsCell) else cell.canaries,
+        false_positive_rate=str(described.get("false_positive_rate", "scores")),
+        estimator=name,
+        kind=str(kind),
+        truth=round(truth_of(cell, gaussian), 6),
+        runs=tally.runs,
+        above=tally.above,
+        below=tally.below,
+        mean_low=round(tally.sum_low / max(tally.runs, 1), 6),
+        mean_width=round(tally.sum_width / tally.bounded, 6) if tally.bounded else np.inf,
+    )
 
 
 def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     """Rows of the cells under the model itself."""
-    found: dict[tuple[int, str], list[float]] = {}
-    for job in jobs_of(plan):
-        if isinstance(plan.cells[job.cell], ModelCell) and job.key in results:
-            for parameter, values in results[job.key]["ranks"].items():
-                found.setdefault((job.cell, parameter), []).extend(map(float, values))
     rows = []
-    for (number, parameter), values in sorted(found.items()):
-        cell = plan.cells[number]
-        assert isinstance(cell, ModelCell)
-        ranks = np.array(values)
-        covered = {
-            level: int(np.sum(np.abs(ranks - 0.5) <= level / 200)) for level in (50, 80, 90, 95)
-        }
-        rows.append(
-            ModelRow(
-                likelihood=cell.likelihood,
-                bases=cell.bases,
-                trials=cell.trials,
-                parameter=parameter,
-                runs=len(ranks),
-                covered_50=covered[50],
-                covered_80=covered[80],
-                covered_90=covered[90],
-                covered_95=covered[95],
-                uniformity=round(float(kstest(ranks, "uniform").pvalue), 6),
+    for cell, found in _by_cell(plan, results):
+        if not isinstance(cell, ModelCell) or not found:
+            continue
+        for parameter in sorted(found[0]["ranks"]):
+            ranks = np.array([float(rank) for one in found for rank in one["ranks"][parameter]])
+            covered = {
+                f"covered_{level}": int(np.sum(np.abs(ranks - 0.5) <= level / 200))
+                for level in (50, 80, 90, 95)
+            }
+            rows.append(
+                ModelRow(
+                    likelihood=cell.likelihood,
+                    bases=cell.bases,
+                    trials=cell.trials,
+                    parameter=parameter,
+                    runs=len(ranks),
+                    **covered,
+                    uniformity=round(float(kstest(ranks, "uniform").pvalue), 6),
+                )
             )
-        )
     return rows
 
 
@@ -216,12 +199,10 @@ class Summary:
 
 def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summary]:
     """The worst each estimator did, and how near to the truth it came."""
-    by_name: dict[str, list[BoundRow]] = {}
-    for row in rows:
-        by_name.setdefault(row.estimator, []).append(row)
+    by_place = sorted(rows, key=lambda row: list(KINDS).index(row.estimator))
     found = []
-    for name in sorted(by_name, key=list(KINDS).index):
-        own = by_name[name]
+    for name, group in groupby(by_place, key=lambda row: row.estimator):
+        own = list(group)
         near = [row.tightness for row in own if row.truth > 0 and row.power == 1]
         found.append(
             Summary(
@@ -250,12 +231,9 @@ def from_csv(text: str, kind: type[Row], *, name: str) -> list[Row]:
     convert = {"int": int, "float": float, "str": str}
     rows = []
     for place, row in zip(places, cells, strict=True):
+        named = zip(header, row, strict=True)
         try:
-            values = {
-                column: convert[str(columns[column])](cell)
-                for column, cell in zip(header, row, strict=True)
-            }
+            rows.append(kind(**{name: convert[str(columns[name])](cell) for name, cell in named}))
         except ValueError as error:
             raise InputError(f"{place}: {error}.") from None
-        rows.append(kind(**values))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,19 +44,24 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
     >>> round(gaussian_epsilon(0.126937, sensitivity=1.0, noise=1.0), 4)
     1.0
     """
+    return least_epsilon(
+        lambda epsilon: gaussian_delta(epsilon, sensitivity=sensitivity, noise=noise),
+        delta,
+        tolerance=1e-10,
+    )
+
+
+def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance: float) -> float:
+    """Where a delta that falls with epsilon, but never to 0, comes down to the one given."""
     delta = _validate.delta(delta)
     if delta == 0:
         return math.inf
-
-    def excess(epsilon: float) -> float:
-        return gaussian_delta(epsilon, sensitivity=sensitivity, noise=noise) - delta
-
-    if excess(0.0) <= 0:
+    if delta_at(0.0) <= delta:
         return 0.0
     high = 1.0
-    while excess(high) > 0:
+    while delta_at(high) > delta:
         high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-10))
+    return float(brentq(lambda epsilon: delta_at(epsilon) - delta, 0.0, high, xtol=tolerance))
 
 
 _FAR = 1e50

@@ -147,6 +147,14 @@ class IndependentBinomial(Likelihood):
         return np.asarray(total)
 
 
+def normal_counts(
+    trials: IntArray | int, rate: FloatArray, wider: FloatArray | float, normal: FloatArray
+) -> IntArray:
+    """Counts from standard normals, ``wider`` than binomial by that factor; rounded, cut to 0..N."""
+    counts = trials * rate + np.sqrt(trials * wider * rate * (1 - rate)) * normal
+    return np.clip(np.rint(counts), 0, trials).astype(np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedNormal(Likelihood):
     """A bivariate normal for (X, Y) with correlated decisions, N0 and N1 free to differ.
@@ -287,12 +295,7 @@ class CorrelatedNormal(Likelihood):
         correlation = np.clip(correlation, -1.0, 1.0)
         z, w = rng.standard_normal((2, *alpha.shape))
         w = correlation * z + np.sqrt(1 - correlation**2) * w
-        x = n0 * alpha + np.sqrt(n0 * wider_h0 * alpha * (1 - alpha)) * z
-        y = n1 * beta + np.sqrt(n1 * wider_h1 * beta * (1 - beta)) * w
-        return (
-            np.clip(np.rint(x), 0, n0).astype(np.int64),
-            np.clip(np.rint(y), 0, n1).astype(np.int64),
-        )
+        return normal_counts(n0, alpha, wider_h0, z), normal_counts(n1, beta, wider_h1, w)
 
     def count_moments(
         self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]

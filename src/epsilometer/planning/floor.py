@@ -15,7 +15,7 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.region import critical_epsilon, log_ring_area
+from epsilometer.model.region import beta_limits, critical_epsilon, log_ring_area
 
 EPSILON_NODES, STRENGTH_NODES = 400, 80
 """Quantiles are then good to 1e-3 of the width, which a test holds them to."""
@@ -37,15 +37,6 @@ def known_rates_interval(
 ) -> tuple[float, float]:
     """Return the central credible interval of epsilon if the error rates of all bases are known.
 
-    Parameters
-    ----------
-    alpha, beta
-        The error rates, one a base.
-    model
-        Delta and the priors; the likelihood of counts plays no part.
-    level
-        In (0, 1).
-
     Examples
     --------
     >>> rates = np.array([0.2, 0.3, 0.1]), np.array([0.3, 0.1, 0.5])
@@ -55,7 +46,7 @@ def known_rates_interval(
     """
     level = _validate.level(level)
     check_free(model)
-    alpha, beta = _folded(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
+    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
     least = float(critical_epsilon(alpha, beta, model.delta).max())
     top = model.epsilon.end
     if not math.isfinite(top):
@@ -64,7 +55,7 @@ def known_rates_interval(
             top = least + 5.0
     s = model.strength.fixed_value
     if s:
-        top = min(top, float(_level(alpha, beta, np.asarray(s * model.delta)).min()) / s)
+        top = min(top, float(critical_epsilon(alpha, beta, s * model.delta).min()) / s)
     if not top > least:  # the rates alone fix epsilon, as at strength 1
         return least, least
     # Cubes: the density is highest at the least epsilon, where it falls as e^(-n x).
@@ -110,21 +101,7 @@ def _largest_strength(
     low, high = np.zeros(len(epsilon)), np.ones(len(epsilon))
     for _ in range(50):
         middle = 0.5 * (low + high)
-        nearest = _level(alpha, beta, delta * middle[:, None]).min(axis=1)
-        free = nearest > middle * epsilon
+        least, largest = beta_limits(alpha, (middle * epsilon)[:, None], delta * middle[:, None])
+        free = ((beta < least) | (beta > largest)).all(axis=1)
         low, high = np.where(free, middle, low), np.where(free, high, middle)
     return high
-
-
-def _level(alpha: FloatArray, beta: FloatArray, delta: FloatArray) -> FloatArray:
-    """The critical epsilon of points with alpha + beta <= 1, for deltas that broadcast."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = np.log(np.maximum(1 - delta - alpha, 0.0)) - np.log(beta)
-        right = np.log(np.maximum(1 - delta - beta, 0.0)) - np.log(alpha)
-    # Both -inf or both inf leave NaN: a point on the line that every region holds.
-    return np.asarray(np.maximum(0.0, np.fmax(left, right)))
-
-
-def _folded(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    worse = alpha + beta > 1
-    return np.where(worse, 1 - alpha, alpha), np.where(worse, 1 - beta, beta)

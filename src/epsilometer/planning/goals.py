@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from epsilometer import _validate
 from epsilometer.inference.verdict import Outcome, Thresholds
@@ -64,6 +65,21 @@ class Settled:
 Goal = Width | Settled
 
 
+def width_of(goals: Sequence[Goal]) -> Width | None:
+    """The width asked for, if one was."""
+    return next((goal for goal in goals if isinstance(goal, Width)), None)
+
+
+def claim_of(goals: Sequence[Goal]) -> Settled | None:
+    """The claim to be settled, if there is one."""
+    return next((goal for goal in goals if isinstance(goal, Settled)), None)
+
+
+def worst_margin(goals: Sequence[Goal], answer: Answer) -> float:
+    """At least 0 where every goal is reached."""
+    return min(goal.margin(answer) for goal in goals)
+
+
 def _log_odds(probability: float) -> float:
     inside = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
     return math.log(inside) - math.log1p(-inside)
@@ -73,10 +89,8 @@ def _log_odds(probability: float) -> float:
 class CrossFedModels:
     """Every model is a challenge and a shadow of the rest: 2 models a challenge, one a hypothesis."""
 
-    @property
-    def models_per_challenge(self) -> int:
-        """Models for one challenge under each hypothesis."""
-        return 2
+    models_per_challenge: ClassVar[int] = 2
+    """Models for one challenge under each hypothesis."""
 
 
 @dataclass(frozen=True, kw_only=True)

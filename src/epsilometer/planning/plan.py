@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
 from epsilometer.planning.floor import check_free
-from epsilometer.planning.goals import Answer, Cost, CrossFedModels, Goal, Settled, Width
-from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario
-from epsilometer.planning.search import DESCENTS, Search
-from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
-from epsilometer.planning.surroundings import (
-    Curve,
-    Floor,
-    StrongerAttack,
-    curve_bases,
-    curves,
-    floor_probability,
-    floor_widths,
-    look_around,
-    stronger_attack,
+from epsilometer.planning.goals import (
+    Answer,
+    Cost,
+    CrossFedModels,
+    Goal,
+    Settled,
+    Width,
+    claim_of,
+    width_of,
+    worst_margin,
 )
+from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario, largest_challenges
+from epsilometer.planning.search import DESCENTS, Curve, Floor, Search, StrongerAttack
+from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
 
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes are these times a power of ten."""
@@ -115,17 +113,19 @@ class AuditPlan:
     @property
     def width_goal(self) -> Width | None:
         """The width asked for, if one was."""
-        return next((goal for goal in self.goals if isinstance(goal, Width)), None)
+        return width_of(self.goals)
 
     @property
     def claim_goal(self) -> Settled | None:
         """The claim to be settled, if there is one."""
-        return next((goal for goal in self.goals if isinstance(goal, Settled)), None)
+        return claim_of(self.goals)
 
     @property
     def nothing_needed(self) -> bool:
         """Whether the prior alone is as narrow, or as sure of the claim, as is wanted."""
-        return _prior_suffices(self.model, self.goals, self.level)
+        goal = self.claim_goal
+        above = math.nan if goal is None else self.model.epsilon.probability_above(goal.claim)
+        return worst_margin(self.goals, Answer(0.0, self.prior_width, above)) >= 0
 
 
 def plan_audit(
@@ -188,8 +188,12 @@ def plan_audit(
     >>> plan.recommended.probability >= 0.8
     True
     """
-    checked = _checked(model, scenario, goals, probability, level, simulations, seed, workers)
-    probability, level = checked
+    _check(model, scenario, goals)
+    probability = _validate.open_unit_interval("probability", probability)
+    level = _validate.level(level)
+    _validate.whole_number("simulations", simulations, least=20, most=100_000)
+    _validate.whole_number("seed", seed, least=0)
+    _validate.whole_number("workers", workers)
     most_bases = _validate.whole_number("most_bases", most_bases, least=FEWEST_BASES, most=5000)
     most_challenges = _validate.whole_number(
         "most_challenges", most_challenges, least=FEWEST_CHALLENGES, most=10**6
@@ -197,39 +201,39 @@ def plan_audit(
     if models_per_second is not None:
         models_per_second = _validate.positive("models_per_second", models_per_second)
     candidates, old = _candidates(scenario, most_bases, most_challenges)
-    per_challenge = (cost or CrossFedModels()).models_per_challenge
-    setting = Setting(
-        model=model,
-        level=level,
-        claim=next((goal.claim for goal in goals if isinstance(goal, Settled)), None),
-        pilot=scenario.pilot,
-        most_bases=max(design.bases for design in candidates),
-        seed=seed,
-    )
-    found: dict[str, Any] = {}
-    if not _prior_suffices(model, goals, level):
-        with simulator(setting, workers, progress) as run:
-            search = Search(
-                run=run,
-                truths=scenario.truths(simulations, rng=stream(seed, 0, TRUTHS)),
-                goals=goals,
-                probability=probability,
-                candidates=candidates,
-                cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
-                report=report or (lambda _: None),
-            )
-            found = _searched(search, models_per_second, surroundings=surroundings)
-    return AuditPlan(
+    low, high = model.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
+    plan = AuditPlan(
         model=model,
         scenario=scenario,
         goals=tuple(goals),
         level=level,
         wanted_probability=probability,
-        prior_width=_prior_width(model, level),
+        prior_width=float(high - low),
         most=max(candidates),
         seed=seed,
-        **found,
     )
+    if plan.nothing_needed:
+        return plan
+    per_challenge = (cost or CrossFedModels()).models_per_challenge
+    setting = Setting(
+        model=model,
+        level=level,
+        claim=None if plan.claim_goal is None else plan.claim_goal.claim,
+        pilot=scenario.pilot,
+        most_bases=plan.most.bases,
+        seed=seed,
+    )
+    with simulator(setting, workers, progress) as run:
+        search = Search(
+            run=run,
+            truths=scenario.truths(simulations, rng=stream(seed, 0, TRUTHS)),
+            goals=goals,
+            probability=probability,
+            candidates=candidates,
+            cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
+            report=report or (lambda _: None),
+        )
+        return replace(plan, **_searched(search, models_per_second, surroundings=surroundings))
 
 
 def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dict[str, Any]:
@@ -237,41 +241,25 @@ def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dic
     found = search.cheapest(descents=DESCENTS if surroundings else 0)
     centre, stronger = found or max(search.candidates), None
     if surroundings:
-        look_around(search, centre)
-        stronger = stronger_attack(search, centre)
-    shown = sorted(
-        (design for design in search.answers if search.closely(design)),
-        key=lambda design: (search.cost(design), design),
-    )
-    sizes = curve_bases(search.candidates, centre)
-    widths = floor_widths(search, {design.bases for design in shown} | set(sizes))
-    designs = [_planned(search, design, speed, widths[design.bases]) for design in shown]
+        search.look_around(centre)
+        stronger = search.stronger_attack(centre)
+    shown = sorted(filter(search.closely, search.answers), key=search.rank)
+    sizes = search.curve_bases(centre)
+    floors = {
+        bases: search.floor_of(bases)
+        for bases in sorted({design.bases for design in shown} | set(sizes))
+    }
+    designs = {d: _planned(search, d, speed, floors[d.bases].median_width) for d in shown}
     return {
-        "recommended": next((d for d in designs if (d.bases, d.challenges) == found), None),
-        "designs": tuple(designs),
-        "floors": tuple(
-            Floor(
-                bases=bases,
-                median_width=float(np.median(widths[bases])),
-                probability=floor_probability(widths[bases], search.goals),
-            )
-            for bases in sizes
-        ),
-        "curves": curves(search, sizes),
+        "recommended": None if found is None else designs[found],
+        "designs": tuple(designs.values()),
+        "floors": tuple(floors[bases] for bases in sizes),
+        "curves": search.curves(sizes),
         "stronger": stronger,
     }
 
 
-def _checked(
-    model: AuditModel,
-    scenario: Scenario,
-    goals: Sequence[Goal],
-    probability: float,
-    level: float,
-    simulations: int,
-    seed: int,
-    workers: int,
-) -> tuple[float, float]:
+def _check(model: AuditModel, scenario: Scenario, goals: Sequence[Goal]) -> None:
     check_free(model)
     if not isinstance(scenario, Assumed | FromPilot):
         raise InputError(f"expected Assumed(...) or FromPilot(...), got scenario={scenario!r}.")
@@ -280,11 +268,6 @@ def _checked(
         raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
     if isinstance(scenario, FromPilot) and scenario.posterior.model != model:
         raise InputError("expected the model of the pilot, got another one.")
-    probability = _validate.open_unit_interval("probability", probability)
-    _validate.whole_number("simulations", simulations, least=20, most=100_000)
-    _validate.whole_number("seed", seed, least=0)
-    _validate.whole_number("workers", workers)
-    return probability, _validate.level(level)
 
 
 def sizes_between(least: int, most: int) -> list[int]:
@@ -315,32 +298,17 @@ def _candidates(
                 f"got most_bases={most_bases}."
             )
         bases = [old + new for new in sizes_between(1, most_bases - old)]
-        challenges = [int(max(pilot.trials_h0.max(), pilot.trials_h1.max()))]
+        challenges = [largest_challenges(pilot)]
     return [Design(n, many) for n in bases for many in challenges], old
 
 
-def _prior_width(model: AuditModel, level: float) -> float:
-    low, high = model.epsilon.quantile([0.5 - level / 2, 0.5 + level / 2])
-    return float(high - low)
-
-
-def _prior_suffices(model: AuditModel, goals: Sequence[Goal], level: float) -> bool:
-    above = math.nan
-    for goal in goals:
-        if isinstance(goal, Settled):
-            above = model.epsilon.probability_above(goal.claim)
-    prior = Answer(0.0, _prior_width(model, level), above)
-    return all(goal.margin(prior) >= 0 for goal in goals)
-
-
 def _planned(
-    search: Search, design: Design, speed: float | None, floor: FloatArray
+    search: Search, design: Design, speed: float | None, floor_width: float
 ) -> PlannedDesign:
-    models = search.cost(design)
-    answers = search.answers[design]
+    models, answers = search.cost(design), search.answers[design]
     low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
     share, size = search.reached(design), len(answers)
-    claim = next((goal for goal in search.goals if isinstance(goal, Settled)), None)
+    claim = claim_of(search.goals)
     verdicts = [] if claim is None else [claim.outcome(found) for found in answers]
     # A share of 0 or 1 has an error too: that of one simulation more on the other side.
     near = (share * size + 1) / (size + 2)
@@ -350,7 +318,7 @@ def _planned(
         median_width=float(median),
         low_width=float(low),
         high_width=float(high),
-        floor_width=float(np.median(floor)),
+        floor_width=floor_width,
         probability=share,
         standard_error=math.sqrt(near * (1 - near) / size),
         pass_share=verdicts.count(Outcome.PASS) / size if claim else None,

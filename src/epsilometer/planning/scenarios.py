@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Assumed:
     strength: float
     variance_ratio: float = 1.0
     count_correlation: float = 0.0
+    pilot: ClassVar[None] = None
+    """There is none."""
 
     def __post_init__(self) -> None:
         _validate.positive("epsilon", self.epsilon)
@@ -64,27 +66,14 @@ class Assumed:
                 f"got count_correlation={self.count_correlation}."
             )
 
-    @property
-    def pilot(self) -> AttackCounts | None:
-        """There is none."""
-        return None
-
     def truths(self, size: int, *, rng: np.random.Generator) -> list[Truth]:
         """The same truth, so often."""
         del rng
-        known = Truth(self.epsilon, self.strength, self.variance_ratio, self.count_correlation)
-        return [known] * size
+        return [Truth(**asdict(self))] * size
 
     def described(self) -> dict[str, object]:
         """What is assumed, as plain values."""
-        return {
-            "assumed": {
-                "epsilon": self.epsilon,
-                "strength": self.strength,
-                "variance_ratio": self.variance_ratio,
-                "count_correlation": self.count_correlation,
-            }
-        }
+        return {"assumed": asdict(self)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,17 +116,20 @@ class FromPilot:
 
     def described(self) -> dict[str, object]:
         """The pilot in numbers."""
-        counts, low_high = self.posterior.counts, {}
-        for name in ("epsilon", "strength"):
-            low_high[name] = list(self.posterior.credible_interval(name, 0.9))
         return {
             "pilot": {
-                "bases": len(counts),
-                "largest_challenges": int(max(counts.trials_h0.max(), counts.trials_h1.max())),
+                "bases": len(self.posterior.counts),
+                "largest_challenges": largest_challenges(self.posterior.counts),
                 "extended": self.extend,
-                **low_high,
+                "epsilon": list(self.posterior.credible_interval("epsilon", 0.9)),
+                "strength": list(self.posterior.credible_interval("strength", 0.9)),
             }
         }
 
 
 Scenario = Assumed | FromPilot
+
+
+def largest_challenges(counts: AttackCounts) -> int:
+    """The most challenges that any base has under either hypothesis."""
+    return int(max(counts.trials_h0.max(), counts.trials_h1.max()))

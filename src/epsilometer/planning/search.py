@@ -1,4 +1,4 @@
-"""The cheapest design that reaches a goal often enough, found with few simulations.
+"""The cheapest design that reaches a goal often enough, found with few simulations; its surroundings.
 
 Margins (see `goals.py`) are smooth in the logarithms of both sizes, so a surface fitted to a few
 simulations of scattered designs says where to look.  What is reported of a design comes from its own
@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtr
 
 from epsilometer._arrays import FloatArray
-from epsilometer.planning.goals import Answer, Goal, Width
+from epsilometer.planning.goals import Answer, Goal, width_of, worst_margin
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import Design, Job, Run
 
@@ -41,6 +42,41 @@ LEAST_SPREAD = 0.02
 
 PULL = 1e-3
 """Weight that draws the curvature of the surface to 0 where few designs were simulated."""
+
+
+STRONG = 0.9
+"""The strength that is set beside the scenario's own."""
+
+SHOWN_BASES = 5
+"""Numbers of bases that get a curve in the figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrongerAttack:
+    """The recommended design with attacks of another strength."""
+
+    strength: float
+    median_width: float
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """So many bases whose error rates are known: the median width, and how often it is small enough."""
+
+    bases: int
+    median_width: float
+    probability: float | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """The fitted median width and probability of so many bases, for figures only."""
+
+    bases: int
+    challenges: FloatArray
+    width: FloatArray
+    probability: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +114,6 @@ class Surface:
 
     def probability(self, designs: Sequence[Design]) -> FloatArray:
         """The probability of a value of at least 0."""
-        from scipy.special import ndtr
-
         return np.asarray(ndtr(self.mean(designs) / self.spread))
 
 
@@ -92,23 +126,15 @@ def _features(designs: Sequence[Design]) -> FloatArray:
 
 @dataclass(kw_only=True, eq=False)
 class Search:
-    """Simulations made so far, and what they say.
-
-    Attributes
-    ----------
-    cost
-        Models that a design needs.
-    report
-        Told in words of every design that is the best so far.
-    """
+    """Simulations made so far, and what they say."""
 
     run: Run
     truths: Sequence[Truth]
     goals: Sequence[Goal]
     probability: float
     candidates: Sequence[Design]
-    cost: Callable[[Design], int]
-    report: Callable[[str], None] = lambda _: None
+    cost: Callable[[Design], int]  # models to train
+    report: Callable[[str], None] = lambda _: None  # told of every design that is the best so far
     answers: dict[Design, list[Answer]] = field(default_factory=dict)
     asked: set[Design] = field(default_factory=set)
 
@@ -134,9 +160,7 @@ class Search:
 
     def margins(self, design: Design) -> FloatArray:
         """The worst margin of each simulation."""
-        return np.array(
-            [min(goal.margin(found) for goal in self.goals) for found in self.answers[design]]
-        )
+        return np.array([worst_margin(self.goals, found) for found in self.answers[design]])
 
     def reached(self, design: Design) -> float:
         """The share of simulations in which every goal was reached."""
@@ -159,11 +183,16 @@ class Search:
                 if margins.min() >= CERTAIN or (margins.max() < 0 and self._below_floor(few)):
                     break
 
+    def known_rates(self, bases: int, size: int) -> list[Answer]:
+        """Simulated audits of so many bases whose error rates are known: quick."""
+        return self.run([Job(Design(bases, 0), k, self.truths[k]) for k in range(size)])
+
     def _below_floor(self, bases: int) -> bool:
-        """Whether the width wanted is not reached though every error rate is known: quick to tell."""
-        wanted = [goal for goal in self.goals if isinstance(goal, Width)]
-        jobs = [Job(Design(bases, 0), number, self.truths[number]) for number in range(EXPLORING)]
-        return bool(wanted) and all(wanted[0].margin(found) < 0 for found in self.run(jobs))
+        """Whether the width wanted is not reached though every error rate is known."""
+        wanted = width_of(self.goals)
+        return wanted is not None and all(
+            wanted.margin(found) < 0 for found in self.known_rates(bases, EXPLORING)
+        )
 
     def surface(self) -> Surface:
         """Fitted to all margins so far."""
@@ -215,7 +244,7 @@ class Search:
             enough = [d for d, p in zip(open_, expected, strict=True) if p >= self.probability]
             likeliest = int(np.argmax(expected))
             if enough:
-                asked = min(enough, key=self._rank)
+                asked = min(enough, key=self.rank)
             elif best is None:  # the surface may err: ask the largest design itself
                 asked = max(open_)
             elif descents and expected[likeliest] >= self.probability - SURFACE_ERROR:
@@ -232,24 +261,91 @@ class Search:
             for design in self.candidates
             if self.closely(design) and self.reached(design) >= self.probability
         ]
-        return min(good, key=self._rank) if good else None
+        return min(good, key=self.rank) if good else None
 
-    def _rank(self, design: Design) -> tuple[int, Design]:
+    def rank(self, design: Design) -> tuple[int, Design]:
+        """By cost, and then by size."""
         return self.cost(design), design
 
     def _worth_asking(self, design: Design, best: Design | None) -> bool:
-        """Whether its own simulations could change the answer."""
-        cheaper = best is None or self.cost(design) < self.cost(best)
-        return cheaper and design not in self.asked and not self._hopeless(design)
-
-    def _hopeless(self, design: Design) -> bool:
-        """Whether a design at least as large in both sizes was seen to fall short."""
-        return any(
+        """Whether it is cheaper than the best, and none that holds it was seen to fall short."""
+        if design in self.asked or (best is not None and self.cost(design) >= self.cost(best)):
+            return False
+        return not any(
             other.bases >= design.bases
             and other.challenges >= design.challenges
             and self.reached(other) < self.probability
             for other in self.asked
         )
+
+    def look_around(self, centre: Design) -> None:
+        """Designs of about half and twice the size in either direction, to set beside the chosen one."""
+
+        def nearest(bases: int, challenges: int) -> Design:
+            def apart(design: Design) -> float:
+                both = design.bases / bases, design.challenges / challenges
+                return sum(abs(math.log(ratio)) for ratio in both)
+
+            return min(self.candidates, key=apart)
+
+        near = []
+        for factor in (0.5, 2.0):
+            near.append(nearest(round(centre.bases * factor), centre.challenges))
+            near.append(nearest(centre.bases, round(centre.challenges * factor)))
+        # Of the largest designs a handful of simulations takes longest and says least.
+        most = 2.5 * self.cost(centre)
+        self.simulate([(d, self.fewest) for d in dict.fromkeys(near) if self.cost(d) <= most])
+
+    def floor_of(self, bases: int) -> Floor:
+        """What simulations with known rates say of so many bases."""
+        found = self.known_rates(bases, min(self.simulations, 100))
+        median, goal = float(np.median([each.width for each in found])), width_of(self.goals)
+        share = None if goal is None else float(np.mean([goal.margin(each) >= 0 for each in found]))
+        return Floor(bases=bases, median_width=median, probability=share)
+
+    def stronger_attack(self, design: Design) -> StrongerAttack | None:
+        """The same worlds and design, attacked with strength 0.9; None if they are as strong already."""
+        if float(np.median([truth.strength for truth in self.truths])) >= STRONG:
+            return None
+        strong = [
+            Job(design, number, truth._replace(strength=max(STRONG, truth.strength)))
+            for number, truth in enumerate(self.truths[: self.fewest])
+        ]
+        found = self.run(strong)
+        return StrongerAttack(
+            strength=STRONG,
+            median_width=float(np.median([each.width for each in found])),
+            probability=float(np.mean([worst_margin(self.goals, each) >= 0 for each in found])),
+        )
+
+    def curve_bases(self, centre: Design) -> list[int]:
+        """Numbers of bases for curves and floors: the chosen one, and some on either side."""
+        sizes = sorted({design.bases for design in self.candidates})
+        place = sizes.index(centre.bases)
+        step = 2 if len(sizes) > SHOWN_BASES else 1
+        around = [place + step * k for k in range(-2, 3)]
+        return [sizes[i] for i in around if 0 <= i < len(sizes)]
+
+    def curves(self, sizes: Sequence[int]) -> tuple[Curve, ...]:
+        """Fitted curves over the number of challenges; none if that does not vary."""
+        challenges = np.array(sorted({design.challenges for design in self.candidates}))
+        if len(challenges) < 2:
+            return ()
+        simulated = [design for design, found in self.answers.items() for _ in found]
+        logs = np.log([found.width for every in self.answers.values() for found in every])
+        widths, margins = Surface.fit(simulated, logs), self.surface()
+
+        def curve(bases: int) -> Curve:
+            line = [Design(bases, int(many)) for many in challenges]
+            return Curve(
+                bases=bases,
+                challenges=challenges.astype(float),
+                # A quadratic may turn up beyond the last simulation; more challenges never widen.
+                width=np.minimum.accumulate(np.exp(widths.mean(line))),
+                probability=np.maximum.accumulate(margins.probability(line)),
+            )
+
+        return tuple(map(curve, sizes))
 
 
 def _thinned(sizes: Sequence[int]) -> list[int]:

@@ -8,17 +8,19 @@ same worlds, and the numbers do not depend on who simulates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray
 from epsilometer._workers import process_pool
 from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.likelihoods import normal_counts
 from epsilometer.model.region import sample_rings
 from epsilometer.planning.floor import known_rates_interval
 from epsilometer.planning.goals import Answer
@@ -37,21 +39,13 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """What all simulations of a plan share.
-
-    Attributes
-    ----------
-    pilot
-        Counts that every simulated audit starts from; its bases are among the design's.
-    most_bases
-        Rates are drawn for so many, of which a design takes the first.
-    """
+    """What all simulations of a plan share."""
 
     model: AuditModel
     level: float
     claim: float | None
-    pilot: AttackCounts | None
-    most_bases: int
+    pilot: AttackCounts | None  # counts that every audit starts from, among the design's bases
+    most_bases: int  # rates are drawn for so many; a design takes the first of them
     seed: int
 
 
@@ -89,7 +83,10 @@ def draw_counts(setting: Setting, job: Job) -> AttackCounts:
     rng = stream(setting.seed, job.number, COUNTS)
     trials, truth = job.design.challenges, job.truth
     if setting.model.likelihood.parameters:
-        x, y = _correlated(alpha, beta, trials, truth, setting.most_bases, rng)
+        z, w = rng.standard_normal((setting.most_bases, 2))[: len(alpha)].T
+        ratio, correlation = truth.variance_ratio, truth.count_correlation
+        w = correlation * z + np.sqrt(1 - correlation**2) * w
+        x, y = normal_counts(trials, alpha, ratio, z), normal_counts(trials, beta, ratio, w)
     else:
         from scipy.stats import binom
 
@@ -97,38 +94,8 @@ def draw_counts(setting: Setting, job: Job) -> AttackCounts:
         uniform = rng.random((setting.most_bases, 2))[: len(alpha)]
         x = np.asarray(binom.ppf(uniform[:, 0], trials, alpha), dtype=np.int64)
         y = np.asarray(binom.ppf(uniform[:, 1], trials, beta), dtype=np.int64)
-    if setting.pilot is None:
-        return AttackCounts(
-            false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials
-        )
-    pilot, new = setting.pilot, np.full(len(x), trials)
-    return AttackCounts(
-        false_positives=np.concatenate([pilot.false_positives, x]),
-        trials_h0=np.concatenate([pilot.trials_h0, new]),
-        false_negatives=np.concatenate([pilot.false_negatives, y]),
-        trials_h1=np.concatenate([pilot.trials_h1, new]),
-    )
-
-
-def _correlated(
-    alpha: FloatArray,
-    beta: FloatArray,
-    trials: int,
-    truth: Truth,
-    most_bases: int,
-    rng: np.random.Generator,
-) -> tuple[IntArray, IntArray]:
-    """Jointly normal counts, rounded and cut to 0..N."""
-    z, w = rng.standard_normal((most_bases, 2))[: len(alpha)].T
-    correlation = truth.count_correlation
-    w = correlation * z + np.sqrt(1 - correlation**2) * w
-    wide = trials * truth.variance_ratio
-    x = trials * alpha + np.sqrt(wide * alpha * (1 - alpha)) * z
-    y = trials * beta + np.sqrt(wide * beta * (1 - beta)) * w
-    return (
-        np.clip(np.rint(x), 0, trials).astype(np.int64),
-        np.clip(np.rint(y), 0, trials).astype(np.int64),
-    )
+    new = AttackCounts(false_positives=x, trials_h0=trials, false_negatives=y, trials_h1=trials)
+    return new if setting.pilot is None else setting.pilot.joined(new)
 
 
 def simulate(setting: Setting, job: Job) -> Answer:
@@ -155,25 +122,23 @@ def simulator(
 
     ``progress`` is told after each simulation how many there have been.
     """
-    done = 0
+    done = count(1)
+    with process_pool(workers) if workers > 1 else nullcontext() as pool:
 
-    def counted(found: Iterable[Answer]) -> Iterator[Answer]:
-        nonlocal done
-        for answer in found:
-            done += 1
-            if progress is not None:
-                progress(done)
-            yield answer
-
-    if workers == 1:
-        yield lambda jobs: list(counted(simulate(setting, job) for job in jobs))
-        return
-    with process_pool(workers) as pool:
-
-        def spread(jobs: Sequence[Job]) -> list[Answer]:
+        def answers(jobs: Sequence[Job]) -> Iterable[Answer]:
+            if pool is None:
+                return (simulate(setting, job) for job in jobs)
             # Large designs take longest: begin with them, so that none is left alone at the end.
             order = sorted(range(len(jobs)), key=lambda i: -jobs[i].design.bases)
             futures = {i: pool.submit(simulate, setting, jobs[i]) for i in order}
-            return list(counted(futures[i].result() for i in range(len(jobs))))
+            return (futures[i].result() for i in range(len(jobs)))
 
-        yield spread
+        def run(jobs: Sequence[Job]) -> list[Answer]:
+            found = []
+            for answer in answers(jobs):
+                found.append(answer)
+                if progress is not None:
+                    progress(next(done))
+            return found
+
+        yield run

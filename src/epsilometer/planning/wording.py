@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 from epsilometer._files import csv_text
@@ -11,22 +11,6 @@ from epsilometer.planning.plan import AuditPlan, PlannedDesign
 
 NEAR_FLOOR = 1.15
 """Widths up to this multiple of the floor: more challenges cannot narrow them further to speak of."""
-
-COLUMNS = (
-    "bases",
-    "challenges",
-    "median_width",
-    "low_width",
-    "high_width",
-    "floor_width",
-    "probability",
-    "standard_error",
-    "pass_share",
-    "fail_share",
-    "models",
-    "hours",
-    "simulations",
-)
 
 
 def recommendation(plan: AuditPlan) -> str:
@@ -38,23 +22,21 @@ def recommendation(plan: AuditPlan) -> str:
         )
     found = plan.recommended
     if found is None:
-        tried = (
-            f"{plan.most.bases:,} bases"
-            if len(plan.curves) == 0
-            else "audits of up to "
-            f"{plan.most.bases:,} bases with {plan.most.challenges:,} challenges each"
-        )
+        tried = f"{plan.most.bases:,} bases"
+        if plan.curves:
+            tried = f"audits of up to {tried} with {plan.most.challenges:,} challenges each"
         return (
             f"No audit within the limits reaches {_goal(plan)} with probability "
             f"{plan.wanted_probability:g}: {tried} do not."
         )
+    time = "" if found.hours is None else f" ({_number(found.hours)} h)"
     added = ""
     if plan.scenario.pilot is not None:
         new = found.bases - len(plan.scenario.pilot)
         added = f" ({new:,} new ones beside those of the pilot)"
     return (
         f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges each under "
-        f"either hypothesis: {found.models:,} models{_time(found)} reach {_goal(plan)} with "
+        f"either hypothesis: {found.models:,} models{time} reach {_goal(plan)} with "
         f"probability {found.probability:.2f}, and the interval is likely to be "
         f"{_number(found.median_width)} wide ({_number(found.low_width)} to "
         f"{_number(found.high_width)} in 8 of 10 such audits)."
@@ -75,15 +57,11 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         )
     else:
         said.append(f"More challenges can narrow the interval to {floor} at best, its floor.")
-    short = [
-        floor
-        for floor in plan.floors
-        if floor.probability is not None and floor.probability < plan.wanted_probability
-    ]
+    wanted = plan.wanted_probability
+    short = [f.bases for f in plan.floors if f.probability is not None and f.probability < wanted]
     if short and plan.width_goal is not None:
-        most = max(short, key=lambda each: each.bases)
         said.append(
-            f"With {most.bases:,} bases or fewer no number of challenges reaches a width of "
+            f"With {max(short):,} bases or fewer no number of challenges reaches a width of "
             f"{plan.width_goal.at_most:g} often enough."
         )
     if plan.stronger is not None:
@@ -147,15 +125,15 @@ def described(plan: AuditPlan) -> dict[str, Any]:
         "floors": [asdict(floor) for floor in plan.floors],
         "stronger_attack": None if plan.stronger is None else asdict(plan.stronger),
         "prior_width": plan.prior_width,
-        "most": {"bases": plan.most.bases, "challenges": plan.most.challenges},
+        "most": plan.most._asdict(),
         "seed": plan.seed,
     }
 
 
 def designs_csv(designs: Sequence[PlannedDesign]) -> str:
     """The table as CSV, all its numbers in full."""
-    rows = [["" if (v := getattr(d, name)) is None else v for name in COLUMNS] for d in designs]
-    return csv_text(COLUMNS, rows)
+    rows = [["" if value is None else value for value in astuple(design)] for design in designs]
+    return csv_text([field.name for field in fields(PlannedDesign)], rows)
 
 
 def _goal(plan: AuditPlan) -> str:
@@ -167,10 +145,6 @@ def _goal(plan: AuditPlan) -> str:
     if plan.claim_goal is not None:
         parts.append(f"a verdict on the claim of {plan.claim_goal.claim:g}")
     return " and ".join(parts)
-
-
-def _time(design: PlannedDesign) -> str:
-    return "" if design.hours is None else f" ({_number(design.hours)} h)"
 
 
 def _number(value: float) -> str:

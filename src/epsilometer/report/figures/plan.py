@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-from epsilometer.planning.surroundings import Curve, Floor
+from epsilometer.planning.search import Curve, Floor
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Rule, Sheet
