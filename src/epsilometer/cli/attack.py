@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson, AttackMethod, Shadows, StoreVariant, option
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument, option
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from epsilometer.model.counts import AttackCounts
 
 STDOUT = "-"
-METHOD = "likelihood-ratio"
-"""The attack unless somebody chooses another: the paper's."""
 MOST_ROWS = 40
 """Bases that are shown: a screen of them."""
 LONGEST_NAME, RULE = 24, 44
@@ -39,40 +35,31 @@ CROSS_FED = (
 
 
 def attack(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, "
-            "loss, or a store of `audit`; - reads CSV from standard input.",
-        ),
-    ],
-    target_alpha: Annotated[
-        str,
-        option(
-            "A",
-            "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
-            "challenge is judged by one of them, and the rules of a base are a group.",
-        ),
-    ] = "0.1",
-    statistic: Annotated[
-        str,
-        option(
-            "loss|logit|module:function",
-            "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
-            "Several, with commas between, are several rules.",
-        ),
-    ] = "loss",
-    method: AttackMethod = METHOD,
-    shadows: Shadows = None,
-    variant: StoreVariant = None,
-    curves: Annotated[
-        Path | None, option("FILE", "Write counts at the target rates .01 to .99 as CSV.")
-    ] = None,
-    output: Annotated[
-        str | None, option("FILE", "Write the counts, JSON if it ends in .json; - prints CSV.")
-    ] = None,
-    as_json: AsJson = False,
+    file: str = argument(
+        "FILE",
+        "Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss, or a "
+        "store of `audit`; - reads CSV from standard input.",
+    ),
+    target_alpha: str = option(
+        "A",
+        "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
+        "challenge is judged by one of them, and the rules of a base are a group.",
+        default="0.1",
+    ),
+    statistic: str = option(
+        "loss|logit|module:function",
+        "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
+        "Several, with commas between, are several rules.",
+        default="loss",
+    ),
+    method: str = options.ATTACK_METHOD,
+    shadows: int | None = options.SHADOWS,
+    variant: str | None = options.STORE_VARIANT,
+    curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
+    output: str | None = option(
+        "FILE", "Write the counts, JSON if it ends in .json; - prints CSV."
+    ),
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files

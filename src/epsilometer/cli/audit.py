@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     CURVES,
     DeliveryOptions,
@@ -24,18 +22,7 @@ from epsilometer.cli.delivery import (
     outcomes_of,
 )
 from epsilometer.cli.estimate import curve_of
-from epsilometer.cli.options import (
-    ChangedCode,
-    ClaimOptions,
-    Deltas,
-    EngineOptions,
-    PriorOptions,
-    flat,
-    given,
-    option,
-    parse_deltas,
-    refuse_deltas,
-)
+from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from epsilometer.audit.config import AuditConfig
@@ -58,15 +45,12 @@ LONGEST_MESSAGE = 160
 class ExecutionOptions:
     """Who trains; each goes before the configuration's."""
 
-    executor: Annotated[
-        str | None,
-        option("serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."),
-    ] = None
-    workers: Annotated[
-        int | None, option("N", "Threads or processes; one a processor if unset.")
-    ] = None
-    retries: Annotated[int | None, option("N", "How often a failed model is tried again.")] = None
-    accept_changed_code: ChangedCode = False
+    executor: str | None = option(
+        "serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."
+    )
+    workers: int | None = option("N", "Threads or processes; one a processor if unset.")
+    retries: int | None = option("N", "How often a failed model is tried again.")
+    accept_changed_code: bool = options.CHANGED_CODE
 
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
@@ -95,32 +79,25 @@ class ExecutionOptions:
             )
 
 
-@flat
+@options.flat
 def audit(
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG",
-            help="The audit, as a TOML file; a network on handwritten digits unless given.",
-        ),
-    ] = None,
+    config: Path | None = argument(
+        "CONFIG",
+        "The audit, as a TOML file; a network on handwritten digits unless given.",
+        default=None,
+    ),
     *,
     execution: ExecutionOptions,
-    until_width: Annotated[
-        float | None,
-        option(
-            "W",
-            "Stop as soon as the interval of epsilon is at most W wide; the configuration's "
-            "challenge bases are then the most.",
-        ),
-    ] = None,
-    show_config: Annotated[
-        bool, option(None, "Print the configuration and audit nothing.", "--show-config")
-    ] = False,
-    delta: Deltas = None,
-    priors: PriorOptions,
-    engine: EngineOptions,
-    claims: ClaimOptions,
+    until_width: float | None = option(
+        "W",
+        "Stop as soon as the interval of epsilon is at most W wide; the configuration's challenge "
+        "bases are then the most.",
+    ),
+    show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
+    delta: str | None = options.DELTAS,
+    priors: options.PriorOptions,
+    engine: options.EngineOptions,
+    claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
@@ -135,17 +112,17 @@ def audit(
     if show_config:
         results.say(_files.load(file))
         return 0
-    deltas = () if delta is None else parse_deltas(delta)
+    deltas = () if delta is None else options.parse_deltas(delta)
     execution.check()
     if until_width is not None:
         _validate.positive("until_width", until_width)
     chains = engine.settings()
     if chains is not None and len(deltas) > 1:
-        refuse_deltas("--engine mcmc", "one delta", deltas)
+        options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
     verdict.check()
     delivery.check()
-    table = given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
+    table = options.given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
     table.pop("claim_curve", None)
     with redirect_stdout(sys.stderr):
         settings = configurations.read_audit(

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import (
-    AsJson,
-    Delta,
-    GroupOptions,
-    PriorOptions,
-    Significance,
-    flat,
-    given,
-    need_delta,
-    option,
-)
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
 
@@ -32,23 +20,20 @@ LABEL = 34
 """Columns for the longest name of an estimator."""
 
 
-@flat
+@options.flat
 def compare(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Counts, as `estimate` reads them, or scores: CSV with the columns score and "
-            "member (0 or 1), higher for members; - reads standard input.",
-        ),
-    ],
+    file: str = argument(
+        "FILE",
+        "Counts, as `estimate` reads them, or scores: CSV with the columns score and member (0 or "
+        "1), higher for members; - reads standard input.",
+    ),
     *,
-    delta: Delta = None,
-    significance: Significance = 0.05,
-    priors: PriorOptions,
-    groups: GroupOptions,
-    figure: Annotated[Path | None, option("FILE", "Write a figure: .png, .svg or .pdf.")] = None,
-    as_json: AsJson = False,
+    delta: float | None = options.DELTA,
+    significance: float = options.SIGNIFICANCE,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+    figure: Path | None = option("FILE", "Write a figure: .png, .svg or .pdf."),
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare every estimator of epsilon that applies to the same data.
 
@@ -56,13 +41,13 @@ def compare(
     """
     from epsilometer.report.figures.chart import FORMATS, save_figure
 
-    need_delta(delta)
+    options.need_delta(delta)
     delta = _validate.delta(delta)
     model = priors.model(delta, groups.made())
     form = "" if figure is None else figure.suffix.lower().lstrip(".")
     if figure is not None:
         _validate.one_of("the figure's ending", form, FORMATS)
-    found = _compared(file, significance, model, given(priors, groups))
+    found = _compared(file, significance, model, options.given(priors, groups))
     if figure is not None:
         from epsilometer.report.figures.comparison import draw_comparison
 

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson, CheckModel, FiguresFolder, option
+from epsilometer.cli import options, results
+from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ POSTERIOR, SUMMARY, CURVES = "posterior.nc", "summary.json", "curves.csv"
 class ThresholdOptions:
     """Where the verdict takes sides."""
 
-    pass_at_most: Annotated[
-        float, option("P", "PASS if epsilon exceeds the claim with probability at most P.")
-    ] = 0.05
-    fail_at_least: Annotated[
-        float, option("P", "FAIL if epsilon exceeds the claim with probability at least P.")
-    ] = 0.95
+    pass_at_most: float = option(
+        "P", "PASS if epsilon exceeds the claim with probability at most P.", default=0.05
+    )
+    fail_at_least: float = option(
+        "P", "FAIL if epsilon exceeds the claim with probability at least P.", default=0.95
+    )
 
     @property
     def thresholds(self) -> Thresholds:
@@ -51,16 +51,12 @@ class ThresholdOptions:
 class VerdictOptions(ThresholdOptions):
     """The verdict, and the exit code that it leads to."""
 
-    fail_on: Annotated[
-        str,
-        option(
-            "never|fail|inconclusive",
-            "Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
-        ),
-    ] = "never"
-    allow_unconverged: Annotated[
-        bool, option(None, "Accept a result that did not converge.", "--allow-unconverged")
-    ] = False
+    fail_on: str = option(
+        "never|fail|inconclusive",
+        "Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
+        default="never",
+    )
+    allow_unconverged: bool = flag("Accept a result that did not converge.", "--allow-unconverged")
 
     def check(self) -> None:
         """Refuse what makes no sense before any work is done."""
@@ -103,20 +99,15 @@ class VerdictOptions(ThresholdOptions):
 class DeliveryOptions:
     """What is printed and written."""
 
-    as_json: AsJson = False
-    output: Annotated[
-        Path | None,
-        option(
-            "DIR",
-            "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, "
-            "counts.csv and curves.csv; several deltas curve.csv, curve.json and curve.png.",
-        ),
-    ] = None
-    report: Annotated[
-        Path | None, option("FILE", "Write a page, HTML, that stands alone.", "--report")
-    ] = None
-    figures: FiguresFolder = None
-    check_model: CheckModel = False
+    as_json: bool = options.AS_JSON
+    output: Path | None = option(
+        "DIR",
+        "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, counts.csv "
+        "and curves.csv; several deltas curve.csv, curve.json and curve.png.",
+    )
+    report: Path | None = option("FILE", "Write a page, HTML, that stands alone.", "--report")
+    figures: Path | None = options.FIGURES
+    check_model: bool = options.CHECK_MODEL
 
     def check(self) -> None:
         """Refuse what cannot be written, before any work is done."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from epsilometer import _files
-from epsilometer.cli import results
-from epsilometer.cli.options import ChangedCode, StoreVariant
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,14 +23,9 @@ losses_app = typer.Typer(
 
 @losses_app.command("export")
 def export_losses(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store made by `audit`.")],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="CSV, or Parquet if it ends in .parquet; - prints CSV."
-        ),
-    ],
-    variant: StoreVariant = None,
+    store: Path = argument("STORE", "A store made by `audit`."),
+    file: Path = argument("FILE", "CSV, or Parquet if it ends in .parquet; - prints CSV."),
+    variant: str | None = options.STORE_VARIANT,
 ) -> int:
     """Write the losses of a store to a file."""
     from epsilometer.cli.attack import choose_variant
@@ -51,18 +46,13 @@ def export_losses(
 
 @losses_app.command("import")
 def import_losses(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Losses of the same plan, CSV or Parquet.")
-    ],
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STORE|CONFIG",
-            help="A store made by `audit`, or the TOML of an audit, whose store is made if need be.",
-        ),
-    ],
-    variant: StoreVariant = None,
-    accept_changed_code: ChangedCode = False,
+    file: Path = argument("FILE", "Losses of the same plan, CSV or Parquet."),
+    target: Path = argument(
+        "STORE|CONFIG",
+        "A store made by `audit`, or the TOML of an audit, whose store is made if need be.",
+    ),
+    variant: str | None = options.STORE_VARIANT,
+    accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
     from epsilometer.attacks.losses import Losses

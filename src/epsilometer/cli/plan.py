@@ -6,21 +6,11 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from epsilometer.cli import results
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import POSTERIOR, ThresholdOptions
-from epsilometer.cli.options import (
-    LEVEL,
-    AsJson,
-    Delta,
-    Level,
-    Processes,
-    Seed,
-    Shadows,
-    flat,
-    option,
-)
+from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,22 +26,15 @@ PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
 class ScenarioOptions:
     """What is assumed of the audit that is planned, or the pilot that tells it."""
 
-    epsilon: Annotated[float | None, option("E", "The epsilon that is assumed to be true.")] = None
-    strength: Annotated[float | None, option("S", "The strength of the attacks, assumed.")] = None
-    delta: Delta = None
-    likelihood: Annotated[
-        str | None, option("correlated|binomial", "Cross-fed models, or with --shadows.")
-    ] = None
-    pilot: Annotated[
-        Path | None,
-        option(
-            "RESULT",
-            "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
-        ),
-    ] = None
-    extend: Annotated[
-        bool, option(None, "Keep the pilot's bases and add others to them.", "--extend")
-    ] = False
+    epsilon: float | None = option("E", "The epsilon that is assumed to be true.")
+    strength: float | None = option("S", "The strength of the attacks, assumed.")
+    delta: float | None = options.DELTA
+    likelihood: str | None = option("correlated|binomial", "Cross-fed models, or with --shadows.")
+    pilot: Path | None = option(
+        "RESULT",
+        "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
+    )
+    extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
 
     def made(self, *, cross_fed: bool) -> tuple[AuditModel, Scenario]:
         """The model, and what is true under it."""
@@ -85,12 +68,8 @@ class ScenarioOptions:
 class GoalOptions:
     """What the audit is to reach."""
 
-    width: Annotated[
-        float | None, option("W", "The interval of epsilon is to be at most W wide.")
-    ] = None
-    claim: Annotated[
-        float | None, option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
-    ] = None
+    width: float | None = option("W", "The interval of epsilon is to be at most W wide.")
+    claim: float | None = option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         """The goals, at least one."""
@@ -110,30 +89,26 @@ class GoalOptions:
 class SearchOptions:
     """Where designs are looked for, and how long; in the words of ``plan_audit``."""
 
-    probability: Annotated[float, option("P", "With what probability.")] = 0.8
-    models_per_second: Annotated[
-        float | None, option("R", "Speed of training, to tell the hours.")
-    ] = None
-    most_bases: Annotated[int, option("N", "Challenge bases at most.")] = 150
-    most_challenges: Annotated[int, option("N", "Challenges a base at most.")] = 2000
-    simulations: Annotated[int, option("N", "Simulated audits of a recommended design.")] = 100
-    seed: Seed = 1
+    probability: float = option("P", "With what probability.", default=0.8)
+    models_per_second: float | None = option("R", "Speed of training, to tell the hours.")
+    most_bases: int = option("N", "Challenge bases at most.", default=150)
+    most_challenges: int = option("N", "Challenges a base at most.", default=2000)
+    simulations: int = option("N", "Simulated audits of a recommended design.", default=100)
+    seed: int = options.SEED
 
 
-@flat
+@options.flat
 def plan(
     *,
     scenario: ScenarioOptions,
     goals: GoalOptions,
     search: SearchOptions,
-    level: Level = None,
-    shadows: Shadows = None,
-    workers: Processes = None,
+    level: float | None = options.LEVEL,
+    shadows: int | None = options.SHADOWS,
+    workers: int | None = options.PROCESSES,
     sides: ThresholdOptions,
-    as_json: AsJson = False,
-    output: Annotated[
-        Path | None, option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there.")
-    ] = None,
+    as_json: bool = options.AS_JSON,
+    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
     from epsilometer.planning.goals import CrossFedModels, SeparateShadows
@@ -151,7 +126,7 @@ def plan(
             model,
             truth,
             *wanted,
-            level=LEVEL if level is None else level,
+            level=options.DEFAULT_LEVEL if level is None else level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
             progress=None if report is None else lambda done: report(f"{done:,} done"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from epsilometer import _files, _validate
-from epsilometer.cli import results
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     CURVES,
     POSTERIOR,
@@ -17,16 +15,7 @@ from epsilometer.cli.delivery import (
     VerdictOptions,
     deliver,
 )
-from epsilometer.cli.options import (
-    LEVEL,
-    AsJson,
-    CheckModel,
-    ClaimedEpsilon,
-    FiguresFolder,
-    Level,
-    flat,
-    option,
-)
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,25 +30,20 @@ MOST_NAMED = 8
 """Variants of an audit that an error names."""
 
 
-@flat
+@options.flat
 def report(
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT",
-            help="A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
-        ),
-    ],
+    result: Path = argument(
+        "RESULT",
+        "A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
+    ),
     *,
-    output: Annotated[
-        Path | None, option("FILE", "Write the page, HTML, there.", "--output", "-o")
-    ] = None,
-    figures: FiguresFolder = None,
-    claim: ClaimedEpsilon = None,
-    level: Level = None,
+    output: Path | None = option("FILE", "Write the page, HTML, there.", "--output", "-o"),
+    figures: Path | None = options.FIGURES,
+    claim: float | None = options.CLAIM,
+    level: float | None = options.LEVEL,
     verdict: VerdictOptions,
-    as_json: AsJson = False,
-    check_model: CheckModel = False,
+    as_json: bool = options.AS_JSON,
+    check_model: bool = options.CHECK_MODEL,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
     from epsilometer.inference.result import Result
@@ -70,7 +54,7 @@ def report(
     if claim is not None:
         _validate.non_negative("claim", claim)
     delivery = DeliveryOptions(
-        as_json=as_json, report=output, figures=figures, check_model=check_model
+        as_json=as_json, output=None, report=output, figures=figures, check_model=check_model
     )
     verdict.check()
     delivery.check()
@@ -81,7 +65,7 @@ def report(
     if claim is None and "claim" in known:
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
     verdict.check_claim(claim)
-    level = level or known.get("epsilon", {}).get("level", LEVEL)
+    level = level or known.get("epsilon", {}).get("level", options.DEFAULT_LEVEL)
     asked = verdict.question(level, claim, delivery, source=source)
     curves = _curves(folder, posterior) if folder is not None else None
     found = Result(

@@ -8,24 +8,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import call_function, load_object, statistic_of
-from epsilometer.cli import results
-from epsilometer.cli.attack import METHOD, choose_attack, read_losses
+from epsilometer.cli import options, results
+from epsilometer.cli.attack import choose_attack, read_losses
 from epsilometer.cli.delivery import REFUSED
-from epsilometer.cli.options import (
-    AsJson,
-    AttackMethod,
-    Seed,
-    Significance,
-    StoreVariant,
-    flat,
-    option,
-)
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import paragraphs, plain
 
@@ -53,13 +43,11 @@ LONGEST_ERROR = 200
 class NullData:
     """How much null data there is, and what bounds are asked of it."""
 
-    runs: Annotated[int, option("R", "Sets of null data.")] = 200
-    canaries: Annotated[int, option("M", "Scores in a set.")] = 400
-    significance: Significance = 0.05
-    delta: Annotated[float, option("D", "For the shipped bounds; null data are private at 0.")] = (
-        1e-5
-    )
-    seed: Seed = 1
+    runs: int = option("R", "Sets of null data.", default=200)
+    canaries: int = option("M", "Scores in a set.", default=400)
+    significance: float = options.SIGNIFICANCE
+    delta: float = option("D", "For the shipped bounds; null data are private at 0.", default=1e-5)
+    seed: int = options.SEED
 
     def check(self) -> None:
         """Refuse too little: 20 runs can tell one alarm in twenty, 4 canaries fill both sides."""
@@ -76,49 +64,37 @@ class NullData:
 class LossesOptions:
     """How losses are attacked."""
 
-    target_alpha: Annotated[
-        float | None,
-        option(
-            "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
-        ),
-    ] = None
-    statistic: Annotated[str, option("loss|logit|module:function", "LOSSES: what it looks at.")] = (
-        "loss"
+    target_alpha: float | None = option(
+        "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
     )
-    method: AttackMethod = METHOD
-    variant: StoreVariant = None
+    statistic: str = option(
+        "loss|logit|module:function", "LOSSES: what it looks at.", default="loss"
+    )
+    method: str = options.ATTACK_METHOD
+    variant: str | None = options.STORE_VARIANT
 
 
-@flat
+@options.flat
 def selftest(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="LOSSES",
-            help="Losses, or a store of `audit`: models without the point play both parts, and the "
-            "attack and its bound are tried on them.",
-        ),
-    ] = None,
+    file: str | None = argument(
+        "LOSSES",
+        "Losses, or a store of `audit`: models without the point play both parts, and the attack "
+        "and its bound are tried on them.",
+        default=None,
+    ),
     *,
-    pipeline: Annotated[
-        str | None,
-        option(
-            "module:function",
-            "Your function of the scores of members and of others that returns a lower bound "
-            "of epsilon.",
-        ),
-    ] = None,
-    command: Annotated[
-        str | None,
-        option(
-            "CMD",
-            "Your command; {file} stands for a CSV of score and member, and it prints a lower "
-            "bound of epsilon.",
-        ),
-    ] = None,
+    pipeline: str | None = option(
+        "module:function",
+        "Your function of the scores of members and of others that returns a lower bound of epsilon.",
+    ),
+    command: str | None = option(
+        "CMD",
+        "Your command; {file} stands for a CSV of score and member, and it prints a lower bound of "
+        "epsilon.",
+    ),
     null: NullData,
     attacked: LossesOptions,
-    as_json: AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Feed data without any membership to a pipeline; finding epsilon there, it is broken."""
     null.check()
