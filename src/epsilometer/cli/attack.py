@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
 from epsilometer.cli import options, results
@@ -15,12 +16,8 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.result import AttackResult
     from epsilometer.attacks.rules import Attack
-    from epsilometer.attacks.several_rules import Rule
     from epsilometer.measurement.designs import Design
-    from epsilometer.model.counts import AttackCounts
 
 STDOUT = "-"
 MOST_ROWS = 40
@@ -63,7 +60,6 @@ def attack(
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files
-    from epsilometer.attacks.several_rules import Rule
     from epsilometer.audit.variants import describe
 
     rates = _rates(target_alpha)
@@ -79,7 +75,7 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        rules = [Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+        rules = [em.Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
         return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
@@ -104,7 +100,7 @@ def _rates(text: str) -> list[float]:
 
 
 def _deliver(
-    counts: AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
+    counts: em.AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
 ) -> int:
     """Write and print counts, and warn of what the attack warns of."""
     from epsilometer.model import counts_files
@@ -123,19 +119,17 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[Rule], design: Design) -> tuple[AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
-    from epsilometer.attacks.several_rules import deal_counts
-    from epsilometer.measurement.designs import MeasureMIAFast
     from epsilometer.model import counts_files
 
-    counts = deal_counts(rules)
+    counts = em.deal_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules
         for warning in rule.result.warnings(rule.target_alpha)
     ]
-    if isinstance(design, MeasureMIAFast):
+    if isinstance(design, em.MeasureMIAFast):
         warnings.append(CROSS_FED)
     labels = [rule.label for rule in rules]
     data = {"rules": labels, "bases": counts_files.rows(counts), "warnings": warnings}
@@ -163,7 +157,7 @@ def choose_attack(method: str) -> Attack:
     return ATTACKS[_validate.one_of("method", method, ATTACKS)]
 
 
-def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, Design]:
+def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
     from epsilometer.attacks import losses_files
     from epsilometer.measurement.sqlite_store import is_store
 
@@ -181,17 +175,16 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, 
     return losses, _design(losses, shadows)
 
 
-def read_losses(file: str, variant: str | None) -> Losses:
+def read_losses(file: str, variant: str | None) -> em.Losses:
     """Losses of a file or a store, however they were measured."""
     return _read(file, variant, None)[0]
 
 
-def _design(losses: Losses, shadows: int | None) -> Design:
-    from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+def _design(losses: em.Losses, shadows: int | None) -> Design:
 
     most = int(losses.replicate.max()) + 1
     if shadows is None:
-        return MeasureMIAFast(replicates=max(most, 3))
+        return em.MeasureMIAFast(replicates=max(most, 3))
     _validate.whole_number("shadows", shadows, least=2)
     blocks, rest = divmod(most, 1 + 2 * shadows)
     if rest:
@@ -199,14 +192,13 @@ def _design(losses: Losses, shadows: int | None) -> Design:
             f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
             f"its shadow models), got {most}; without --shadows models are cross-fed."
         )
-    return MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
+    return em.MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
 
 
-def _read_store(path: Path, variant: str | None) -> tuple[Losses, Design]:
+def _read_store(path: Path, variant: str | None) -> tuple[em.Losses, Design]:
     from epsilometer.measurement.designs import design_of
-    from epsilometer.measurement.sqlite_store import SqliteStore
 
-    with SqliteStore(path, read_only=True) as store:
+    with em.SqliteStore(path, read_only=True) as store:
         sizes = store.sizes()
         chosen = choose_variant(sizes.variants, variant)
         losses = store.losses(sizes, chosen)
@@ -223,7 +215,7 @@ def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
     return str(wanted)
 
 
-def text_of(result: AttackResult, target_alpha: float) -> str:
+def text_of(result: em.AttackResult, target_alpha: float) -> str:
     """The counts for reading, at most 80 columns wide."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)

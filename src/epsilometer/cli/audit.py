@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
@@ -25,12 +26,9 @@ from epsilometer.cli.estimate import curve_of
 from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
-    from epsilometer.audit.config import AuditConfig
     from epsilometer.audit.stopping import Stopping
     from epsilometer.audit.variants import Estimated
-    from epsilometer.inference.result import Origin, Result
-    from epsilometer.measurement.engine import Measurement, Progress
-    from epsilometer.measurement.plan import Plan
+    from epsilometer.inference.result import Result
     from epsilometer.measurement.store import Failure
 
 SECONDS_BETWEEN_LINES = 30
@@ -61,14 +59,12 @@ class ExecutionOptions:
         if self.workers is not None:
             _validate.whole_number("workers", self.workers)
 
-    def measure(self, plan: Plan, settings: AuditConfig) -> Measurement:
+    def measure(self, plan: em.Plan, settings: em.AuditConfig) -> em.Measurement:
         """Train what is missing, and show how far it is."""
-        from epsilometer.measurement.engine import measure
-
         execution = settings.file.execution
         # What the user's code prints is not the program's answer.
         with _progress() as show, redirect_stdout(sys.stderr):
-            return measure(
+            return em.measure(
                 plan,
                 settings.store,
                 executor=self.executor or execution.executor,
@@ -148,9 +144,9 @@ def audit(
 
 
 def _result(
-    settings: AuditConfig,
+    settings: em.AuditConfig,
     found: Estimated,
-    origin: Origin,
+    origin: em.Origin,
     deltas: tuple[float, ...],
     over: Any,
     verdict: VerdictOptions,
@@ -174,7 +170,7 @@ def _result(
 
 
 def _deliver(
-    measurement: Measurement,
+    measurement: em.Measurement,
     concluded: list[Result],
     found: list[Estimated],
     stopping: Stopping | None,
@@ -221,7 +217,7 @@ def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
 
 
 def _printed(
-    measurement: Measurement,
+    measurement: em.Measurement,
     concluded: list[Result],
     stopping: Stopping | None,
     *,
@@ -254,7 +250,7 @@ def _printed(
     return text
 
 
-def _report_failures(measurement: Measurement) -> None:
+def _report_failures(measurement: em.Measurement) -> None:
     failures = measurement.failures
     said: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -277,12 +273,12 @@ def _report_failures(measurement: Measurement) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Iterator[Callable[[em.Progress], None]]:
     """A bar on a terminal, a line now and then elsewhere."""
     start = last = time.monotonic()
     with results.progress("training", unit="") as (report, advance):
 
-        def show(now: Progress) -> None:
+        def show(now: em.Progress) -> None:
             nonlocal last
             seconds = time.monotonic()
             if report is not None and advance is not None:
@@ -295,7 +291,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def progress_text(now: Progress, seconds: float) -> str:
+def progress_text(now: em.Progress, seconds: float) -> str:
     """Models done, rate and time left."""
     text = f"{now.done:,} of {now.total:,} models"
     if now.failed:

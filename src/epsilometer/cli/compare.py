@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument, option
@@ -13,7 +14,6 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
 
 if TYPE_CHECKING:
-    from epsilometer.model.joint import AuditModel
     from epsilometer.report.comparison import Comparison, Row
 
 LABEL = 34
@@ -66,12 +66,11 @@ def _described(found: Comparison) -> dict[str, Any]:
 
 
 def _compared(
-    file: str, significance: float, model: AuditModel, options: dict[str, Any]
+    file: str, significance: float, model: em.AuditModel, options: dict[str, Any]
 ) -> Comparison:
     from epsilometer.baselines import scores_files
     from epsilometer.model import counts_files
     from epsilometer.model.count_tables import COLUMNS
-    from epsilometer.report.comparison import compare_counts, compare_scores
 
     name, text = results.text_of(file)
     if scores_files.looks_like_scores(text):
@@ -79,7 +78,7 @@ def _compared(
             name = next(iter(options)).replace("_", "-")
             raise InputError(f"--{name} is for counts; scores have no posterior.")
         scores = scores_files.parse(text, name=name)
-        return compare_scores(scores, delta=model.delta, significance=significance)
+        return em.compare_scores(scores, delta=model.delta, significance=significance)
     if text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{") and "false_positives" not in text:
         raise InputError(
             f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
@@ -89,7 +88,7 @@ def _compared(
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:
         label += f", strength {model.strength.fixed_value:g}"
-    return compare_counts(
+    return em.compare_counts(
         counts, delta=model.delta, significance=significance, posteriors=[(label, posterior)]
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.options import flag, option
@@ -16,7 +17,6 @@ from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.inference.result import Question, Result
-    from epsilometer.inference.verdict import Outcome, Thresholds
     from epsilometer.report.delta_table import CurveTable
 
 REFUSED = 3
@@ -40,11 +40,9 @@ class ThresholdOptions:
     )
 
     @property
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> em.Thresholds:
         """As the verdict knows them."""
-        from epsilometer.inference.verdict import Thresholds
-
-        return Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
+        return em.Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,7 @@ class VerdictOptions(ThresholdOptions):
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
         )
 
-    def exit_code(self, trustworthy: bool, outcomes: Sequence[Outcome]) -> int:
+    def exit_code(self, trustworthy: bool, outcomes: Sequence[em.Outcome]) -> int:
         """4 before 3: a result that must not be quoted has no verdict."""
         if not trustworthy and not self.allow_unconverged:
             return NOT_CONVERGED
@@ -230,7 +228,7 @@ def doubts_of(result: Result) -> list[str]:
     return found + [f"warning: {sentence}" for sentence in result.doubts]
 
 
-def outcomes_of(result: Result) -> list[Outcome]:
+def outcomes_of(result: Result) -> list[em.Outcome]:
     """The verdicts in a result: that at its own delta, and that over several."""
     over = None if result.over_delta is None else result.over_delta.verdict
     return [each.outcome for each in (result.verdict, over) if each is not None]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import epsilometer as em
 from epsilometer.cli import options, results
 from epsilometer.cli.batches import Batches
 from epsilometer.cli.delivery import (
@@ -19,8 +20,6 @@ from epsilometer.cli.options import argument
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import Claim
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
     from epsilometer.report.delta_table import CurveTable
 
 
@@ -71,8 +70,8 @@ def estimate(
 
 
 def curve_of(
-    counts: AttackCounts,
-    model: AuditModel,
+    counts: em.AttackCounts,
+    model: em.AuditModel,
     deltas: tuple[float, ...],
     *,
     level: float,
@@ -80,12 +79,11 @@ def curve_of(
     verdict: VerdictOptions,
 ) -> CurveTable:
     """The curve of epsilon over several deltas, judged."""
-    from epsilometer.inference.delta_curve import estimate_curve
     from epsilometer.report.delta_table import CurveTable
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
-        curve = estimate_curve(counts, model, deltas, report=report)
+        curve = em.estimate_curve(counts, model, deltas, report=report)
     return CurveTable.of(
         curve,
         level=level,
@@ -96,8 +94,8 @@ def curve_of(
 
 
 def _over_delta(
-    counts: AttackCounts,
-    model: AuditModel,
+    counts: em.AttackCounts,
+    model: em.AuditModel,
     deltas: tuple[float, ...],
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
@@ -125,7 +123,7 @@ def _over_delta(
 
 
 def _page(
-    table: CurveTable, model: AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
+    table: CurveTable, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
 ) -> list[Path]:
     """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
     from epsilometer.inference.result import Result

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
-
-if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.measurement.sqlite_store import SqliteStore
 
 losses_app = typer.Typer(
     name="losses", help="Export losses from a store, or import them.", rich_markup_mode=None
@@ -29,9 +25,8 @@ def export_losses(
 ) -> int:
     """Write the losses of a store to a file."""
     from epsilometer.cli.attack import choose_variant
-    from epsilometer.measurement.sqlite_store import SqliteStore
 
-    with SqliteStore(store, read_only=True) as opened:
+    with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
     if str(file) == "-":
@@ -55,26 +50,21 @@ def import_losses(
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.measurement.sqlite_store import SqliteStore
-
-    losses = Losses.read(file)
+    losses = em.Losses.read(file)
     if target.suffix.lower() == ".toml":
-        from epsilometer.audit.config import read_audit
-
-        settings = read_audit(target, say=results.warn)
-        with SqliteStore(settings.store) as opened:
+        settings = em.read_audit(target, say=results.warn)
+        with em.SqliteStore(settings.store) as opened:
             opened.prepare(settings.plan, accept_changed_code=accept_changed_code)
             return _take_in(file, losses, opened, variant)
     if not target.is_file():
         raise InputError(
             f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."
         )
-    with SqliteStore(target) as opened:
+    with em.SqliteStore(target) as opened:
         return _take_in(file, losses, opened, variant)
 
 
-def _take_in(file: Path, losses: Losses, store: SqliteStore, variant: str | None) -> int:
+def _take_in(file: Path, losses: em.Losses, store: em.SqliteStore, variant: str | None) -> int:
     from epsilometer.cli.attack import choose_variant
 
     sizes = store.sizes()

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import Claim
-    from epsilometer.inference.mcmc.driver import McmcSettings
-    from epsilometer.inference.posterior import Posterior
     from epsilometer.model.dependence import Dependence
-    from epsilometer.model.joint import AuditModel
 
 ENGINES = ("exact", "mcmc")
 PRESETS = ("published",)
@@ -97,7 +95,7 @@ class PriorOptions:
         "V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."
     )
 
-    def model(self, delta: float, dependence: Dependence | None = None) -> AuditModel:
+    def model(self, delta: float, dependence: Dependence | None = None) -> em.AuditModel:
         """The model that the options describe."""
         from epsilometer.audit.assumptions import model_of
 
@@ -145,7 +143,7 @@ class EngineOptions:
     num_chains: int | None = option("C", "mcmc: number of chains.")
     seed: int | None = option("N", "mcmc: same seed, same draws.")
 
-    def settings(self, start: Posterior | None = None) -> McmcSettings | None:
+    def settings(self, start: em.Posterior | None = None) -> em.McmcSettings | None:
         """Settings of the chains, None for quadrature; ``start`` is gone on from with its own."""
         engine = _validate.one_of("engine", self.engine or ENGINES[0], ENGINES)
         if start is not None:
@@ -159,19 +157,18 @@ class EngineOptions:
                     f"{option} is for --engine mcmc; the exact engine does not sample."
                 )
             return None
-        from epsilometer.inference.mcmc.driver import McmcSettings
 
         if start is not None:
             known: Any = start.engine
             return replace(known, **given)  # type: ignore[no-any-return]
         if self.preset is None:
-            return McmcSettings(**given)
+            return em.McmcSettings(**given)
         _validate.one_of("preset", self.preset, PRESETS)
         if "num_iterations" in given:
             # The paper counts all iterations and discards the first tenth.
             total = _validate.whole_number("num_iterations", given["num_iterations"], least=10)
             given |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
-        return McmcSettings.published(**given)
+        return em.McmcSettings.published(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +198,8 @@ class ClaimOptions:
         """The claim at each of several deltas; ``otherwise`` if the options have none."""
         if self.claim_curve is None:
             return otherwise if self.claim is None else self.claim
-        from epsilometer.inference.claimed_curve import ClaimedCurve
 
-        found = ClaimedCurve.read_csv(self.claim_curve)
+        found = em.ClaimedCurve.read_csv(self.claim_curve)
         if all(found(delta) == float("inf") for delta in deltas):
             raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
         return found

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import epsilometer as em
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import POSTERIOR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.model.joint import AuditModel
     from epsilometer.planning.goals import Cost, Goal
-    from epsilometer.planning.plan import AuditPlan
     from epsilometer.planning.scenarios import Scenario
 
 PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
@@ -36,22 +35,20 @@ class ScenarioOptions:
     )
     extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
 
-    def made(self, *, cross_fed: bool) -> tuple[AuditModel, Scenario]:
+    def made(self, *, cross_fed: bool) -> tuple[em.AuditModel, Scenario]:
         """The model, and what is true under it."""
         from epsilometer.audit.assumptions import model_of
-        from epsilometer.inference.storage import load
-        from epsilometer.planning.scenarios import Assumed, FromPilot
 
         if self.pilot is not None:
             for name in ("likelihood", "epsilon", "strength", "delta"):
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} comes from the pilot; leave it out.")
-            posterior = load(self.pilot / POSTERIOR if self.pilot.is_dir() else self.pilot)
+            posterior = em.load(self.pilot / POSTERIOR if self.pilot.is_dir() else self.pilot)
             if not posterior.trustworthy:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, and neither may the plan."
                 )
-            return posterior.model, FromPilot(posterior=posterior, extend=self.extend)
+            return posterior.model, em.FromPilot(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
             raise InputError(
                 "expected --epsilon E, --strength S and --delta D, or a small audit as "
@@ -60,7 +57,7 @@ class ScenarioOptions:
         if self.extend:
             raise InputError("--extend is for --pilot RESULT: there is nothing to extend.")
         likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
-        truth = Assumed(epsilon=self.epsilon, strength=self.strength)
+        truth = em.Assumed(epsilon=self.epsilon, strength=self.strength)
         return model_of(self.delta, likelihood=likelihood), truth
 
 
@@ -73,13 +70,11 @@ class GoalOptions:
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         """The goals, at least one."""
-        from epsilometer.planning.goals import Settled, Width
-
         goals: list[Goal] = []
         if self.width is not None:
-            goals.append(Width(at_most=self.width))
+            goals.append(em.Width(at_most=self.width))
         if self.claim is not None:
-            goals.append(Settled(claim=self.claim, thresholds=sides.thresholds))
+            goals.append(em.Settled(claim=self.claim, thresholds=sides.thresholds))
         if not goals:
             raise InputError("expected --width W, --claim C or both: what the audit is to reach.")
         return goals
@@ -111,18 +106,16 @@ def plan(
     output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
-    from epsilometer.planning.goals import CrossFedModels, SeparateShadows
-    from epsilometer.planning.plan import plan_audit
     from epsilometer.planning.wording import described
 
     wanted = goals.made(sides)
-    cost: Cost = CrossFedModels()
+    cost: Cost = em.CrossFedModels()
     if shadows is not None:
-        cost = SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
+        cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
     results.check_output(output)
     with results.progress("simulated audits") as (report, _):
-        found = plan_audit(
+        found = em.plan_audit(
             model,
             truth,
             *wanted,
@@ -137,7 +130,7 @@ def plan(
     return results.answer(as_json, lambda: described(found), lambda: _text(found, written))
 
 
-def _write(found: AuditPlan, folder: Path) -> list[Path]:
+def _write(found: em.AuditPlan, folder: Path) -> list[Path]:
     from epsilometer.planning.wording import described, designs_csv
     from epsilometer.report.figures.plan import PlanChart
 
@@ -152,7 +145,7 @@ def _write(found: AuditPlan, folder: Path) -> list[Path]:
     return [folder / name for name in (*texts, *figures)]
 
 
-def _text(found: AuditPlan, written: list[Path]) -> str:
+def _text(found: em.AuditPlan, written: list[Path]) -> str:
     from epsilometer.planning.wording import help_sentences, recommendation, table
     from epsilometer.report.text import paragraphs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
@@ -20,8 +21,6 @@ from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
-    from epsilometer.inference.posterior import Posterior
-    from epsilometer.inference.result import Origin
 
 SAME = 1e-6
 """Relative difference of two medians of one posterior: JSON keeps every digit, versions may not."""
@@ -47,7 +46,6 @@ def report(
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
     from epsilometer.inference.result import Result
-    from epsilometer.inference.storage import load
 
     if level is not None:
         _validate.level(level)
@@ -59,7 +57,7 @@ def report(
     verdict.check()
     delivery.check()
     folder = result if result.is_dir() else None
-    posterior = load(_posterior_in(result))
+    posterior = em.load(_posterior_in(result))
     known = _summary(folder, posterior) if folder is not None else {}
     source = None
     if claim is None and "claim" in known:
@@ -90,10 +88,8 @@ def _posterior_in(result: Path) -> Path:
     )
 
 
-def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> Origin:
+def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> em.Origin:
     """What the summary of a result says of where its counts came from."""
-    from epsilometer.inference.result import Origin
-
     attack = known.get("counts", {})
     models = {}
     if known:
@@ -102,7 +98,7 @@ def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> Origin:
             "reused": known["models_reused"],
             "failed": len(known["models_failed"]),
         }
-    return Origin(
+    return em.Origin(
         plan=known.get("plan", {}),
         attack=attack,
         models=models,
@@ -113,7 +109,7 @@ def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> Origin:
     )
 
 
-def _summary(folder: Path, posterior: Posterior) -> dict[str, Any]:
+def _summary(folder: Path, posterior: em.Posterior) -> dict[str, Any]:
     """What a result's summary says beside its posterior; it is a file like any other, and checked."""
     path = folder / SUMMARY
     if not path.exists():
@@ -181,7 +177,7 @@ def _model() -> Any:
     return Summary
 
 
-def _curves(folder: Path, posterior: Posterior) -> ErrorCurves | None:
+def _curves(folder: Path, posterior: em.Posterior) -> ErrorCurves | None:
     path = folder / CURVES
     if not path.exists():
         return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import call_function, load_object, statistic_of
 from epsilometer.cli import options, results
@@ -119,10 +120,9 @@ Bound = Callable[[Any, Any], float]
 
 
 def _own(bound: Bound, label: str, null: NullData) -> SelfTest:
-    from epsilometer.calibration.selftest import check_pipeline
 
     with results.progress("null scores") as (_, advance):
-        return check_pipeline(
+        return em.check_pipeline(
             bound,
             label=label,
             runs=null.runs,
@@ -177,10 +177,7 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     import numpy as np
 
     from epsilometer.attacks.result import target_rate
-    from epsilometer.baselines.bases import best_base
-    from epsilometer.baselines.intervals import ClopperPearson
     from epsilometer.calibration.selftest import null_losses, summed
-    from epsilometer.measurement.designs import MeasureMIAFast
 
     losses = read_losses(file, attacked.variant)
     given = attacked.target_alpha
@@ -192,11 +189,13 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     with results.progress("null losses") as (_, advance):
         for run in range(null.runs):
             dealt = null_losses(losses, np.random.default_rng([null.seed, run]))
-            design = MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
+            design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
             result = design.attack(dealt, attack, statistic=looked_at)
             for rate, found in bounds.items():
                 counts = result.counts(rate)
-                found.append(best_base(ClopperPearson(), counts, null.delta, null.significance))
+                found.append(
+                    em.best_base(em.ClopperPearson(), counts, null.delta, null.significance)
+                )
             if advance is not None:
                 advance(run + 1, null.runs)
     label = f"{attacked.method} on {attacked.statistic} at"
@@ -206,7 +205,6 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 def _shipped(null: NullData, *, as_json: bool) -> int:
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
-    from epsilometer.baselines.scores import CanaryScoreAuditor
     from epsilometer.calibration.controls import CONTROLS
     from epsilometer.calibration.selftest import null_scores, summed
 
@@ -217,7 +215,7 @@ def _shipped(null: NullData, *, as_json: bool) -> int:
     with results.progress("null scores") as (_, advance):
         drawn = null_scores(null.runs, null.canaries, seed=null.seed)
         for run, (members, others) in enumerate(drawn):
-            auditor = CanaryScoreAuditor(members, others)
+            auditor = em.CanaryScoreAuditor(members, others)
             for each in estimators:
                 found[each.label].append(each.lower(auditor, null.delta, null.significance))
             if advance is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument
@@ -22,9 +23,7 @@ def status(
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Show how far the audit of a store has come; safe while it is running."""
-    from epsilometer.measurement.sqlite_store import SqliteStore
-
-    with SqliteStore(store, read_only=True) as opened:
+    with em.SqliteStore(store, read_only=True) as opened:
         found = opened.status()
     return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
 
