@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -163,18 +162,12 @@ class AuditConfig:
         return replace(self, claim=stated)
 
 
-def warn(line: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"epsilometer: {_files.printable(line)}\n")
-    sys.stderr.flush()
-
-
 def read_audit(
     path: str | PathLike[str],
     *,
     folder: Path | None = None,
     estimate: Mapping[str, Any] | None = None,
-    say: Say = warn,
+    say: Say = _files.warn,
 ) -> AuditConfig:
     """Read and check a configuration; everything wrong with it is named with its place.
 
@@ -273,7 +266,8 @@ def _claim(table: EstimateTable, plan: Plan, say: Say) -> Claim | None:
 def _promised(algorithm: algorithms.Claims, delta: float) -> float:
     """What an algorithm promises at a delta; infinite if nothing."""
     place = "[algorithm] claimed_epsilon"
-    epsilon = loading.call(algorithm.claimed_epsilon, {"delta": delta}, place=place, done="called")
+    failure = f"{place}: cannot be called with delta"
+    epsilon = loading.run(failure, algorithm.claimed_epsilon, delta=delta)
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
         raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
     return float(epsilon)
@@ -302,7 +296,8 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     if not hasattr(found, "train") or isinstance(found, type):
         if not callable(found):
             raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
-        found = loading.call(found, table.options, place=place)
+        shown = ", ".join(table.options) or "no options"
+        found = loading.run(f"{place}: cannot be made with {shown}", found, **table.options)
     elif table.options:
         raise InputError(
             f"[algorithm] options: {table.object} is made already; options are for a class or a "

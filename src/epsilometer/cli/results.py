@@ -20,6 +20,8 @@ Advance = Callable[[int, int], None]
 
 STDIN = "-"
 
+warn = _files.warn
+
 _open: list[Report] = []
 """The displays that are shown now, the innermost last."""
 
@@ -96,12 +98,6 @@ def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> i
     else:
         say(text())
     return 0
-
-
-def warn(message: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"epsilometer: {_files.printable(message)}\n")
-    sys.stderr.flush()
 
 
 def text_of(file: str) -> tuple[str, str]:

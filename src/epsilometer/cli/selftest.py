@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.loading import call_function, load_object, statistic_of
+from epsilometer.audit.loading import load_object, run, statistic_of
 from epsilometer.cli import options, results
 from epsilometer.cli.attack import choose_attack, read_losses
 from epsilometer.cli.delivery import REFUSED
@@ -115,6 +116,7 @@ def selftest(
     return REFUSED if any(test.broken for test in found) else 0
 
 
+Data = TypeVar("Data")
 Bound = Callable[[Any, Any], float]
 """Scores of members and of others in, a lower bound out."""
 
@@ -137,15 +139,14 @@ def _function(pipeline: str) -> tuple[Bound, str]:
     function = load_object(pipeline, folder=Path(), place="--pipeline")
     if not callable(function):
         raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
-    place = f"--pipeline {pipeline}"
-    return lambda members, others: call_function(function, members, others, place=place), pipeline
+    return partial(run, f"--pipeline {pipeline}: the function failed", function), pipeline
 
 
 def _command(command: str) -> tuple[Bound, str]:
     words = shlex.split(command)
     if not any(PLACE in word for word in words):
         raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
-    return lambda members, others: _printed(words, members, others), words[0]
+    return partial(_printed, words), words[0]
 
 
 def _printed(words: list[str], members: Any, others: Any) -> float:
@@ -172,55 +173,66 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
         ) from None
 
 
+def _tested(
+    title: str, null: NullData, drawn: Iterable[Data], bounds: Callable[[Data], dict[str, float]]
+) -> list[SelfTest]:
+    """One test for each of the labelled bounds, all on the same sets of null data."""
+    from epsilometer.calibration.selftest import summed
+
+    found: dict[str, list[float]] = {}
+    with results.progress(title) as (_, advance):
+        for run, data in enumerate(drawn, start=1):
+            for label, bound in bounds(data).items():
+                found.setdefault(label, []).append(bound)
+            if advance is not None:
+                advance(run, null.runs)
+    return [summed(label, values, null.significance) for label, values in found.items()]
+
+
 def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
     """One test for each target rate; the runs deal the same losses anew."""
     import numpy as np
 
     from epsilometer.attacks.result import target_rate
-    from epsilometer.calibration.selftest import null_losses, summed
+    from epsilometer.calibration.selftest import null_losses
 
     losses = read_losses(file, attacked.variant)
     given = attacked.target_alpha
-    bounds: dict[float, list[float]] = {
-        target_rate(rate): [] for rate in (RATES if given is None else (given,))
-    }
+    rates = [target_rate(rate) for rate in (RATES if given is None else (given,))]
     attack = choose_attack(attacked.method)
     looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
-    with results.progress("null losses") as (_, advance):
-        for run in range(null.runs):
-            dealt = null_losses(losses, np.random.default_rng([null.seed, run]))
-            design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
-            result = design.attack(dealt, attack, statistic=looked_at)
-            for rate, found in bounds.items():
-                counts = result.counts(rate)
-                found.append(
-                    em.best_base(em.ClopperPearson(), counts, null.delta, null.significance)
-                )
-            if advance is not None:
-                advance(run + 1, null.runs)
-    label = f"{attacked.method} on {attacked.statistic} at"
-    return [summed(f"{label} {rate:g}", found, null.significance) for rate, found in bounds.items()]
+
+    def bounds(dealt: em.Losses) -> dict[str, float]:
+        design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
+        result = design.attack(dealt, attack, statistic=looked_at)
+        return {
+            f"{attacked.method} on {attacked.statistic} at {rate:g}": em.best_base(
+                em.ClopperPearson(), result.counts(rate), null.delta, null.significance
+            )
+            for rate in rates
+        }
+
+    streams = (np.random.default_rng([null.seed, run]) for run in range(null.runs))
+    drawn = (null_losses(losses, rng) for rng in streams)
+    return _tested("null losses", null, drawn, bounds)
 
 
 def _shipped(null: NullData, *, as_json: bool) -> int:
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
     from epsilometer.calibration.controls import CONTROLS
-    from epsilometer.calibration.selftest import null_scores, summed
+    from epsilometer.calibration.selftest import null_scores
 
     estimators = [*(e for e in FROM_SCORES if e.kind is not Kind.POINT), CONTROLS[-1]]
     if null.delta == 0:
         estimators = [estimator for estimator in estimators if not estimator.gaussian]
-    found: dict[str, list[float]] = {estimator.label: [] for estimator in estimators}
-    with results.progress("null scores") as (_, advance):
-        drawn = null_scores(null.runs, null.canaries, seed=null.seed)
-        for run, (members, others) in enumerate(drawn):
-            auditor = em.CanaryScoreAuditor(members, others)
-            for each in estimators:
-                found[each.label].append(each.lower(auditor, null.delta, null.significance))
-            if advance is not None:
-                advance(run + 1, null.runs)
-    tests = [summed(label, values, null.significance) for label, values in found.items()]
+
+    def bounds(scores: tuple[Any, Any]) -> dict[str, float]:
+        auditor = em.CanaryScoreAuditor(*scores)
+        return {e.label: e.lower(auditor, null.delta, null.significance) for e in estimators}
+
+    drawn = null_scores(null.runs, null.canaries, seed=null.seed)
+    tests = _tested("null scores", null, drawn, bounds)
     broken = [test.label for test in tests[:-1] if test.broken]
     caught = tests[-1].broken
     last = "All bounds keep their word on null scores; the control, wrong on purpose, is caught."
@@ -248,20 +260,14 @@ def _verdict(test: SelfTest, hint: str) -> str:
     return f"It keeps its word: false alarms in {seen} of {test.runs} runs, at most {promised} allowed."
 
 
+def _described(test: SelfTest) -> dict[str, Any]:
+    data = asdict(test)
+    return {"pipeline": data.pop("label"), **data, "broken": test.broken}
+
+
 def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
     if as_json:
-        data = [
-            {
-                "pipeline": test.label,
-                "runs": test.runs,
-                "alarms": test.alarms,
-                "largest": test.largest,
-                "significance": test.significance,
-                "broken": test.broken,
-            }
-            for test in tests
-        ]
-        results.say_json({"tests": plain(data), "verdict": last})
+        results.say_json({"tests": plain([_described(test) for test in tests]), "verdict": last})
         return
     lines = [
         "Null data: no membership in them, the true epsilon is 0.",
