@@ -319,27 +319,18 @@ _WORDS = {"String should have": "expected", "a valid integer": "a whole number",
 
 def _worded(detail: ErrorDetails) -> str:
     """One thing that is wrong, with its place: ``[audit] replicates: expected ..., got ...``."""
-    parts = [str(part) for part in detail["loc"]]
-    tables = list(AuditFile.model_fields)
+    table, *keys = map(str, detail["loc"])
+    where = f"[{table}] {'.'.join(keys)}".strip()
     if detail["type"] == "missing":
-        if len(parts) == 1:
-            return f"table [{parts[0]}] is missing"
-        return f"[{parts[0]}] {parts[1]} is missing"
+        return f"{where if keys else f'table {where}'} is missing"
     if detail["type"] == "extra_forbidden":
-        known = tables
-        if len(parts) > 1:
-            model: Any = AuditFile.model_fields[parts[0]].annotation
-            known = list(model.model_fields)
-        near = difflib.get_close_matches(parts[-1], known, 1)
+        known: Any = AuditFile.model_fields
+        if keys:
+            known = known[table].annotation.model_fields
+        near = difflib.get_close_matches(keys[-1] if keys else table, known, 1)
         hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
-        where = (
-            f"unknown table [{parts[0]}]"
-            if len(parts) == 1
-            else (f"unknown key [{parts[0]}] {parts[1]}")
-        )
-        return f"{where}: {hint}"
-    place = f"[{parts[0]}] " + ".".join(parts[1:])
+        return f"unknown {'key' if keys else 'table'} {where}: {hint}"
     message = detail["msg"].replace("Input should be", "expected")
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
-    return f"{place.strip()}: {message}, got {_files.shown(detail['input'])}"
+    return f"{where}: {message}, got {_files.shown(detail['input'])}"

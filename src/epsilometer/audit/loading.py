@@ -38,14 +38,9 @@ _RAISED = (
 
 
 def load_object(spec: str, *, folder: Path, place: str) -> Any:
-    """The object ``module:attribute``; modules in ``folder`` can be imported.
+    """The object that ``my_training:algorithm`` names; modules in ``folder`` can be imported.
 
-    Parameters
-    ----------
-    spec
-        As in ``my_training:algorithm``.
-    place
-        Stands for where the name was given, in error messages.
+    ``place`` stands for where the name was given, in error messages.
     """
     if not _OBJECT.fullmatch(spec):
         raise InputError(f"{place}: expected module:attribute, got {spec!r}.")

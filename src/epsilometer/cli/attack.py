@@ -62,7 +62,7 @@ def attack(
     from epsilometer.attacks import curves_files
     from epsilometer.audit.variants import describe
 
-    rates = _rates(target_alpha)
+    rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
     chosen = choose_attack(method)
@@ -84,19 +84,9 @@ def attack(
     return _deliver(counts, data, text_of(result, alpha), output=output, as_json=as_json)
 
 
-def _rates(text: str) -> list[float]:
-    from epsilometer.attacks.result import target_rate
-
-    rates = []
-    for part in text.split(","):
-        try:
-            number = float(part)
-        except ValueError:
-            raise InputError(
-                f"--target-alpha: expected rates in (0, 1), got {_files.shown(part)}."
-            ) from None
-        rates.append(target_rate(number))
-    return rates
+def _rate(text: str) -> float:
+    refusal = f"--target-alpha: expected rates in (0, 1), got {_files.shown(text)}."
+    return _validate.open_unit_interval("target_alpha", options.number(text, refusal))
 
 
 def _deliver(
@@ -167,11 +157,11 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losse
         return _read_store(Path(file), variant)
     if variant is not None:
         raise InputError("--variant is for stores; a file of losses has one variant.")
-    if file == STDIN:
+    if file != STDIN:
+        losses = em.Losses.read(file)
+    else:
         name, text = results.text_of(file)
         losses = losses_files.parse_csv(text, name=name)
-    else:
-        losses = losses_files.read(file)
     return losses, _design(losses, shadows)
 
 
@@ -200,8 +190,7 @@ def _read_store(path: Path, variant: str | None) -> tuple[em.Losses, Design]:
 
     with em.SqliteStore(path, read_only=True) as store:
         sizes = store.sizes()
-        chosen = choose_variant(sizes.variants, variant)
-        losses = store.losses(sizes, chosen)
+        losses = store.losses(sizes, choose_variant(sizes.variants, variant))
         return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
 
 

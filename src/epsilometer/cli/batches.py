@@ -39,8 +39,7 @@ class Batches:
             raise InputError(f"{later}: expected counts; only the first file may be a posterior.")
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
-        found = tuple((_label(file), _read(file)) for file in rest)
-        return cls(start=start, name=name, counts=found)
+        return cls(start=start, name=name, counts=tuple(map(_read, rest)))
 
     def model_of(self, options: dict[str, Any]) -> em.AuditModel:
         """The model of the posterior, after a look whether the options say otherwise."""
@@ -97,17 +96,14 @@ def _is_posterior(file: str) -> bool:
     return path.suffix.lower() == ".nc"
 
 
-def _label(file: str) -> str:
-    return "standard input" if file == STDIN else Path(file).name
-
-
-def _read(file: str) -> em.AttackCounts:
+def _read(file: str) -> tuple[str, em.AttackCounts]:
+    """What a file is called, and its counts."""
     from epsilometer.model import counts_files
 
     if file != STDIN:
-        return counts_files.read(file)
+        return Path(file).name, em.AttackCounts.read(file)
     name, text = results.text_of(file)
-    return counts_files.parse(text, name=name)
+    return name, counts_files.parse(text, name=name)
 
 
 def _shown(value: Any) -> str:

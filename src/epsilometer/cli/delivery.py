@@ -41,7 +41,6 @@ class ThresholdOptions:
 
     @property
     def thresholds(self) -> em.Thresholds:
-        """As the verdict knows them."""
         return em.Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
 
 
@@ -74,7 +73,6 @@ class VerdictOptions(ThresholdOptions):
         *,
         source: str | None = None,
     ) -> Question:
-        """What is asked of a posterior."""
         from epsilometer.inference.result import OtherModels, Question
 
         return Question(
@@ -135,10 +133,9 @@ class DeliveryOptions:
             written.append(self.output)
         if not self.shows_all:
             return written
-        from epsilometer.report import page
-        from epsilometer.report.evidence import charts
+        from epsilometer.report import evidence, page
 
-        shown = charts(result)
+        shown = evidence.charts(result)
         if self.report is not None:
             written.append(self.report.with_stem(f"{self.report.stem}{suffix}"))
             page.write_page(result, written[-1], shown)

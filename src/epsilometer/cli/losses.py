@@ -9,6 +9,7 @@ import typer
 import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options, results
+from epsilometer.cli.attack import choose_variant
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -24,8 +25,6 @@ def export_losses(
     variant: str | None = options.STORE_VARIANT,
 ) -> int:
     """Write the losses of a store to a file."""
-    from epsilometer.cli.attack import choose_variant
-
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
@@ -51,30 +50,24 @@ def import_losses(
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
     losses = em.Losses.read(file)
+    settings = None
     if target.suffix.lower() == ".toml":
         settings = em.read_audit(target, say=results.warn)
-        with em.SqliteStore(settings.store) as opened:
-            opened.prepare(settings.plan, accept_changed_code=accept_changed_code)
-            return _take_in(file, losses, opened, variant)
-    if not target.is_file():
+    elif not target.is_file():
         raise InputError(
             f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."
         )
-    with em.SqliteStore(target) as opened:
-        return _take_in(file, losses, opened, variant)
-
-
-def _take_in(file: Path, losses: em.Losses, store: em.SqliteStore, variant: str | None) -> int:
-    from epsilometer.cli.attack import choose_variant
-
-    sizes = store.sizes()
-    for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
-        largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
-        if largest >= most:
-            raise InputError(
-                f"{file}: expected replicates below {most} under hypothesis {hypothesis}, as in the "
-                f"plan of {store.name}, got {largest}."
-            )
-    new = store.add_losses(losses, variant=choose_variant(sizes.variants, variant))
+    with em.SqliteStore(target if settings is None else settings.store) as store:
+        if settings is not None:
+            store.prepare(settings.plan, accept_changed_code=accept_changed_code)
+        sizes = store.sizes()
+        for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
+            largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
+            if largest >= most:
+                raise InputError(
+                    f"{file}: expected replicates below {most} under hypothesis {hypothesis}, as in "
+                    f"the plan of {store.name}, got {largest}."
+                )
+        new = store.add_losses(losses, variant=choose_variant(sizes.variants, variant))
     results.say(f"{new:,} losses taken in, {len(losses) - new:,} were there already\n")
     return 0

@@ -96,7 +96,6 @@ class PriorOptions:
     )
 
     def model(self, delta: float, dependence: Dependence | None = None) -> em.AuditModel:
-        """The model that the options describe."""
         from epsilometer.audit.assumptions import model_of
 
         return model_of(delta, **vars(self), dependence=dependence)
@@ -120,11 +119,9 @@ class GroupOptions:
     )
 
     def made(self) -> Dependence:
-        """The dependence that the options describe."""
         from epsilometer.audit.assumptions import dependence_of
 
-        given = dict(vars(self))
-        return dependence_of(given.pop("dependence"), **given)
+        return dependence_of(**vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,30 +142,30 @@ class EngineOptions:
 
     def settings(self, start: em.Posterior | None = None) -> em.McmcSettings | None:
         """Settings of the chains, None for quadrature; ``start`` is gone on from with its own."""
-        engine = _validate.one_of("engine", self.engine or ENGINES[0], ENGINES)
+        chosen = given(self)
+        engine = _validate.one_of("engine", chosen.pop("engine", ENGINES[0]), ENGINES)
         if start is not None:
             engine = start.provenance.engine
-        names = ("num_auxiliary", "num_sweeps", "num_iterations", "num_chains", "seed")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        preset = chosen.pop("preset", None)
         if engine != "mcmc":
-            if self.preset is not None or given:
-                option = "--" + next(iter(given), "preset").replace("_", "-")
+            if preset is not None or chosen:
+                name = next(iter(chosen), "preset").replace("_", "-")
                 raise InputError(
-                    f"{option} is for --engine mcmc; the exact engine does not sample."
+                    f"--{name} is for --engine mcmc; the exact engine does not sample."
                 )
             return None
 
         if start is not None:
             known: Any = start.engine
-            return replace(known, **given)  # type: ignore[no-any-return]
-        if self.preset is None:
-            return em.McmcSettings(**given)
-        _validate.one_of("preset", self.preset, PRESETS)
-        if "num_iterations" in given:
+            return replace(known, **chosen)  # type: ignore[no-any-return]
+        if preset is None:
+            return em.McmcSettings(**chosen)
+        _validate.one_of("preset", preset, PRESETS)
+        if "num_iterations" in chosen:
             # The paper counts all iterations and discards the first tenth.
-            total = _validate.whole_number("num_iterations", given["num_iterations"], least=10)
-            given |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
-        return em.McmcSettings.published(**given)
+            total = _validate.whole_number("num_iterations", chosen["num_iterations"], least=10)
+            chosen |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
+        return em.McmcSettings.published(**chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +244,6 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
 
 MOST_DELTAS = 1000
 """Of a curve; more would be finer than any plot or table shows."""
-FORMS = "D, D,D,... or LOW:HIGH:COUNT"
 
 
 def need_delta(delta: Any) -> None:
@@ -265,9 +261,10 @@ def refuse_deltas(option: str, needed: str, deltas: tuple[float, ...]) -> None:
 
 def parse_deltas(text: str) -> tuple[float, ...]:
     """The deltas in the order given; a grid is evenly spaced in the logarithm, both ends included."""
+    refusal = f"expected --delta D, D,D,... or LOW:HIGH:COUNT, got {_files.shown(text)}."
     if ":" in text:
-        return _grid(text)
-    found = tuple(_validate.delta(_number(part, text)) for part in text.split(","))
+        return _grid(text, refusal)
+    found = tuple(_validate.delta(number(part, refusal)) for part in text.split(","))
     for index, value in enumerate(found):
         if value in found[:index]:
             raise InputError(f"expected distinct deltas, got {value:g} twice in --delta.")
@@ -276,13 +273,13 @@ def parse_deltas(text: str) -> tuple[float, ...]:
     return found
 
 
-def _grid(text: str) -> tuple[float, ...]:
+def _grid(text: str, refusal: str) -> tuple[float, ...]:
     import numpy as np
 
     parts = text.split(":")
     if len(parts) != 3 or not parts[2].strip().isdecimal():
-        raise InputError(f"expected --delta {FORMS}, got {_files.shown(text)}.")
-    low, high = (_validate.delta(_number(part, text)) for part in parts[:2])
+        raise InputError(refusal)
+    low, high = (_validate.delta(number(part, refusal)) for part in parts[:2])
     # Nine digits are more than enough to be refused, and never too many to be read.
     count = _validate.whole_number("COUNT", int(parts[2][:9]), least=2, most=MOST_DELTAS)
     if not 0 < low < high:
@@ -292,8 +289,9 @@ def _grid(text: str) -> tuple[float, ...]:
     return (low, *inner, high)
 
 
-def _number(part: str, whole: str) -> float:
+def number(text: str, refusal: str) -> float:
+    """A number that was given as text; ``refusal`` is said if it is none."""
     try:
-        return float(part)
+        return float(text)
     except ValueError:
-        raise InputError(f"expected --delta {FORMS}, got {_files.shown(whole)}.") from None
+        raise InputError(refusal) from None

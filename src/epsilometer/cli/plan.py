@@ -69,7 +69,6 @@ class GoalOptions:
     claim: float | None = option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
-        """The goals, at least one."""
         goals: list[Goal] = []
         if self.width is not None:
             goals.append(em.Width(at_most=self.width))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import epsilometer as em
-from epsilometer import _files, _validate
+from epsilometer import _files
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     CURVES,
@@ -47,28 +47,22 @@ def report(
     """Judge a result, and write a page that a reviewer can act on."""
     from epsilometer.inference.result import Result
 
-    if level is not None:
-        _validate.level(level)
-    if claim is not None:
-        _validate.non_negative("claim", claim)
+    options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = DeliveryOptions(
         as_json=as_json, output=None, report=output, figures=figures, check_model=check_model
     )
     verdict.check()
     delivery.check()
-    folder = result if result.is_dir() else None
     posterior = em.load(_posterior_in(result))
-    known = _summary(folder, posterior) if folder is not None else {}
+    known = _summary(result, posterior)  # beside a posterior.nc alone there is none
     source = None
     if claim is None and "claim" in known:
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
     verdict.check_claim(claim)
     level = level or known.get("epsilon", {}).get("level", options.DEFAULT_LEVEL)
     asked = verdict.question(level, claim, delivery, source=source)
-    curves = _curves(folder, posterior) if folder is not None else None
-    found = Result(
-        posterior=posterior, asked=asked, origin=_origin(known, curves), report=results.tell
-    )
+    origin = _origin(known, _curves(result, posterior))
+    found = Result(posterior=posterior, asked=asked, origin=origin, report=results.tell)
     return deliver(found, delivery, verdict)
 
 
@@ -90,19 +84,15 @@ def _posterior_in(result: Path) -> Path:
 
 def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> em.Origin:
     """What the summary of a result says of where its counts came from."""
-    attack = known.get("counts", {})
-    models = {}
-    if known:
-        models = {
-            "trained": known["models_trained"],
-            "reused": known["models_reused"],
-            "failed": len(known["models_failed"]),
-        }
+    if not known:
+        return em.Origin(curves=curves)
+    attack, failures = known.get("counts", {}), known["models_failed"]
+    models = {"trained": known["models_trained"], "reused": known["models_reused"]}
     return em.Origin(
         plan=known.get("plan", {}),
         attack=attack,
-        models=models,
-        failures=tuple(known.get("models_failed", ())),
+        models=models | {"failed": len(failures)},
+        failures=tuple(failures),
         warnings=tuple(attack.get("warnings", ())),
         curves=curves,
         variant=known.get("variant"),

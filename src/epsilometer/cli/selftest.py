@@ -165,12 +165,9 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
     if done.returncode != 0:
         said = " ".join(done.stderr.split())[-LONGEST_ERROR:]
         raise InputError(f"--command: {words[0]} ended with {done.returncode} ({said}).")
-    try:
-        return float(done.stdout.strip())
-    except ValueError:
-        raise InputError(
-            f"--command: expected a number on standard output, got {_files.shown(done.stdout)}."
-        ) from None
+    got = _files.shown(done.stdout)
+    refusal = f"--command: expected a number on standard output, got {got}."
+    return options.number(done.stdout.strip(), refusal)
 
 
 def _tested(
@@ -193,12 +190,13 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     """One test for each target rate; the runs deal the same losses anew."""
     import numpy as np
 
-    from epsilometer.attacks.result import target_rate
     from epsilometer.calibration.selftest import null_losses
 
     losses = read_losses(file, attacked.variant)
     given = attacked.target_alpha
-    rates = [target_rate(rate) for rate in (RATES if given is None else (given,))]
+    rates: tuple[float, ...] = RATES
+    if given is not None:
+        rates = (_validate.open_unit_interval("target_alpha", given),)
     attack = choose_attack(attacked.method)
     looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
 
