@@ -136,37 +136,20 @@ def audit(
         say=results.warn,
     )
     _report_failures(measurement)
+    level, model = settings.file.estimate.level, settings.model
+    epsilon, source = settings.claim or (None, None)
     concluded = []
     for each in found:
-        origin = origin_of(settings, measurement, each, stopping)
-        concluded.append(_result(settings, each, origin, deltas, over, verdict, delivery))
+        posterior = each.posterior
+        context: dict[str, Any] = {"origin": origin_of(settings, measurement, each, stopping)}
+        if len(deltas) > 1:
+            context["over_delta"] = curve_of(
+                posterior.counts, model, deltas, level=level, claim=over, verdict=verdict
+            )
+        concluded.append(
+            verdict.result(posterior, level, epsilon, delivery, source=source, **context)
+        )
     return _deliver(measurement, concluded, found, stopping, delivery, verdict)
-
-
-def _result(
-    settings: em.AuditConfig,
-    found: Estimated,
-    origin: em.Origin,
-    deltas: tuple[float, ...],
-    over: Any,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-) -> Result:
-    """The result of one variant, with the curve over delta if there are several."""
-    from epsilometer.inference.result import Result
-
-    counts, level = found.posterior.counts, settings.file.estimate.level
-    epsilon, source = settings.claim or (None, None)
-    curve = None
-    if len(deltas) > 1:
-        curve = curve_of(counts, settings.model, deltas, level=level, claim=over, verdict=verdict)
-    return Result(
-        posterior=found.posterior,
-        asked=verdict.question(level, epsilon, delivery, source=source),
-        origin=origin,
-        over_delta=curve,
-        report=results.tell,
-    )
 
 
 def _deliver(

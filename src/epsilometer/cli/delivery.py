@@ -16,7 +16,7 @@ from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.inference.result import Question, Result
+    from epsilometer.inference.result import Result
     from epsilometer.report.delta_table import CurveTable
 
 REFUSED = 3
@@ -65,17 +65,20 @@ class VerdictOptions(ThresholdOptions):
         if claim is None and self.fail_on != "never":
             raise InputError(f"--fail-on {self.fail_on} needs a claimed epsilon to judge.")
 
-    def question(
+    def result(
         self,
+        posterior: em.Posterior,
         level: float,
         claim: float | None,
         delivery: DeliveryOptions,
         *,
         source: str | None = None,
-    ) -> Question:
-        from epsilometer.inference.result import OtherModels, Question
+        **context: Any,
+    ) -> Result:
+        """What the options ask of a posterior; ``context`` is its origin and its curve over delta."""
+        from epsilometer.inference.result import OtherModels, Question, Result
 
-        return Question(
+        asked = Question(
             level=level,
             claim=claim,
             claim_source=source,
@@ -83,6 +86,7 @@ class VerdictOptions(ThresholdOptions):
             accept_untrusted=self.allow_unconverged,
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
         )
+        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
 
     def exit_code(self, trustworthy: bool, outcomes: Sequence[em.Outcome]) -> int:
         """4 before 3: a result that must not be quoted has no verdict."""

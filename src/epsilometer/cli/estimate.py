@@ -62,11 +62,9 @@ def estimate(
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
         return _over_delta(data.all_counts(), model, deltas, claims, verdict, delivery)
-    from epsilometer.inference.result import Result
-
-    asked = verdict.question(claims.level or options.DEFAULT_LEVEL, claims.claim, delivery)
-    posterior = data.estimate(model, settings)
-    return deliver(Result(posterior=posterior, asked=asked, report=results.tell), delivery, verdict)
+    level = claims.level or options.DEFAULT_LEVEL
+    result = verdict.result(data.estimate(model, settings), level, claims.claim, delivery)
+    return deliver(result, delivery, verdict)
 
 
 def curve_of(
@@ -126,15 +124,10 @@ def _page(
     table: CurveTable, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
 ) -> list[Path]:
     """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
-    from epsilometer.inference.result import Result
-
     if not delivery.shows_all:
         return []
     found = table.verdict_at(model.delta)
-    result = Result(
-        posterior=results.run_engine(table.curve.counts, model, None),
-        asked=verdict.question(table.level, None if found is None else found.claim, delivery),
-        over_delta=table,
-        report=results.tell,
-    )
+    claim = None if found is None else found.claim
+    posterior = results.run_engine(table.curve.counts, model, None)
+    result = verdict.result(posterior, table.level, claim, delivery, over_delta=table)
     return replace(delivery, output=None).write(result)

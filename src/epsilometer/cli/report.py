@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import epsilometer as em
 from epsilometer import _files
-from epsilometer.cli import options, results
+from epsilometer.cli import options
 from epsilometer.cli.delivery import (
     CURVES,
     POSTERIOR,
@@ -45,8 +45,6 @@ def report(
     check_model: bool = options.CHECK_MODEL,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
-    from epsilometer.inference.result import Result
-
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = DeliveryOptions(
         as_json=as_json, output=None, report=output, figures=figures, check_model=check_model
@@ -60,9 +58,8 @@ def report(
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
     verdict.check_claim(claim)
     level = level or known.get("epsilon", {}).get("level", options.DEFAULT_LEVEL)
-    asked = verdict.question(level, claim, delivery, source=source)
     origin = _origin(known, _curves(result, posterior))
-    found = Result(posterior=posterior, asked=asked, origin=origin, report=results.tell)
+    found = verdict.result(posterior, level, claim, delivery, source=source, origin=origin)
     return deliver(found, delivery, verdict)
 
 
