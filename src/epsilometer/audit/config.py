@@ -267,7 +267,7 @@ def _promised(algorithm: algorithms.Claims, delta: float) -> float:
     """What an algorithm promises at a delta; infinite if nothing."""
     place = "[algorithm] claimed_epsilon"
     failure = f"{place}: cannot be called with delta"
-    epsilon = loading.run(failure, algorithm.claimed_epsilon, delta=delta)
+    epsilon = loading.run_user_code(failure, algorithm.claimed_epsilon, delta=delta)
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
         raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
     return float(epsilon)
@@ -296,8 +296,8 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     if not hasattr(found, "train") or isinstance(found, type):
         if not callable(found):
             raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
-        shown = ", ".join(table.options) or "no options"
-        found = loading.run(f"{place}: cannot be made with {shown}", found, **table.options)
+        failure = f"{place}: cannot be made with {', '.join(table.options) or 'no options'}"
+        found = loading.run_user_code(failure, found, **table.options)
     elif table.options:
         raise InputError(
             f"[algorithm] options: {table.object} is made already; options are for a class or a "

@@ -49,7 +49,7 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     if home not in sys.path:
         sys.path.insert(0, home)  # stays: worker processes inherit it
     failure = f"{place}: cannot import {module_name} with {folder} on the path"
-    found = run(failure, import_module, module_name)
+    found = run_user_code(failure, import_module, module_name)
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -74,7 +74,9 @@ def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:
     return CustomStatistic(function=function, name=name)
 
 
-def run(failure: str, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+def run_user_code(
+    failure: str, function: Callable[..., Any], /, *arguments: Any, **options: Any
+) -> Any:
     """What a user's code returns; what it raises becomes one line that begins with ``failure``."""
     try:
         return function(*arguments, **options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.loading import load_object, run, statistic_of
+from epsilometer.audit.loading import load_object, run_user_code, statistic_of
 from epsilometer.cli import options, results
 from epsilometer.cli.attack import choose_attack, read_losses
 from epsilometer.cli.delivery import REFUSED
@@ -139,7 +139,7 @@ def _function(pipeline: str) -> tuple[Bound, str]:
     function = load_object(pipeline, folder=Path(), place="--pipeline")
     if not callable(function):
         raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
-    return partial(run, f"--pipeline {pipeline}: the function failed", function), pipeline
+    return partial(run_user_code, f"--pipeline {pipeline}: the function failed", function), pipeline
 
 
 def _command(command: str) -> tuple[Bound, str]:
