@@ -123,16 +123,10 @@ Bound = Callable[[Any, Any], float]
 
 def _own(bound: Bound, label: str, null: NullData) -> SelfTest:
 
+    settings = asdict(null)
+    del settings["delta"]  # which is for the shipped bounds
     with results.progress("null scores") as (_, advance):
-        return em.check_pipeline(
-            bound,
-            label=label,
-            runs=null.runs,
-            canaries=null.canaries,
-            significance=null.significance,
-            seed=null.seed,
-            progress=advance,
-        )
+        return em.check_pipeline(bound, label=label, progress=advance, **settings)
 
 
 def _function(pipeline: str) -> tuple[Bound, str]:
