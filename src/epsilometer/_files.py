@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -165,6 +166,12 @@ def printable(text: object) -> str:
         c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
         for c in str(text)
     )
+
+
+def warn(line: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"epsilometer: {printable(line)}\n")
+    sys.stderr.flush()
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 import typer
@@ -45,8 +45,8 @@ def test_an_audit_can_be_asked_what_an_estimate_can() -> None:
 class Pair:
     """A group of two."""
 
-    left: Annotated[int, option("N", "The left one.")] = 1
-    right: Annotated[int | None, option("N", "The right one.")] = None
+    left: int = option("N", "The left one.", default=1)
+    right: int | None = option("N", "The right one.")
 
 
 def test_a_group_reaches_the_command_whole() -> None:

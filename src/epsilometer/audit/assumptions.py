@@ -42,14 +42,14 @@ def model_of(
 
 
 def dependence_of(
-    name: str | None = None,
     *,
+    dependence: str | None = None,
     scatter: str | None = None,
     spread: float | None = None,
     spread_prior_scale: float | None = None,
 ) -> Dependence:
     """The dependence that such words describe; what does not go together is refused by its option."""
-    chosen = _validate.one_of("dependence", name or ScatteredMembers().name, DEPENDENCE_KINDS)
+    chosen = _validate.one_of("dependence", dependence or ScatteredMembers().name, DEPENDENCE_KINDS)
     how = _validate.one_of("scatter", scatter or "normal", dependences.SCATTERS)
     kind = DEPENDENCE_KINDS[chosen]
     parts = {part.name for part in fields(kind)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -163,18 +162,12 @@ class AuditConfig:
         return replace(self, claim=stated)
 
 
-def warn(line: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"epsilometer: {_files.printable(line)}\n")
-    sys.stderr.flush()
-
-
 def read_audit(
     path: str | PathLike[str],
     *,
     folder: Path | None = None,
     estimate: Mapping[str, Any] | None = None,
-    say: Say = warn,
+    say: Say = _files.warn,
 ) -> AuditConfig:
     """Read and check a configuration; everything wrong with it is named with its place.
 
@@ -273,7 +266,8 @@ def _claim(table: EstimateTable, plan: Plan, say: Say) -> Claim | None:
 def _promised(algorithm: algorithms.Claims, delta: float) -> float:
     """What an algorithm promises at a delta; infinite if nothing."""
     place = "[algorithm] claimed_epsilon"
-    epsilon = loading.call(algorithm.claimed_epsilon, {"delta": delta}, place=place, done="called")
+    failure = f"{place}: cannot be called with delta"
+    epsilon = loading.run_user_code(failure, algorithm.claimed_epsilon, delta=delta)
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
         raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
     return float(epsilon)
@@ -302,7 +296,8 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     if not hasattr(found, "train") or isinstance(found, type):
         if not callable(found):
             raise InputError(f"{place}: expected an algorithm or what makes one, got {found!r}.")
-        found = loading.call(found, table.options, place=place)
+        failure = f"{place}: cannot be made with {', '.join(table.options) or 'no options'}"
+        found = loading.run_user_code(failure, found, **table.options)
     elif table.options:
         raise InputError(
             f"[algorithm] options: {table.object} is made already; options are for a class or a "
@@ -324,27 +319,18 @@ _WORDS = {"String should have": "expected", "a valid integer": "a whole number",
 
 def _worded(detail: ErrorDetails) -> str:
     """One thing that is wrong, with its place: ``[audit] replicates: expected ..., got ...``."""
-    parts = [str(part) for part in detail["loc"]]
-    tables = list(AuditFile.model_fields)
+    table, *keys = map(str, detail["loc"])
+    where = f"[{table}] {'.'.join(keys)}".strip()
     if detail["type"] == "missing":
-        if len(parts) == 1:
-            return f"table [{parts[0]}] is missing"
-        return f"[{parts[0]}] {parts[1]} is missing"
+        return f"{where if keys else f'table {where}'} is missing"
     if detail["type"] == "extra_forbidden":
-        known = tables
-        if len(parts) > 1:
-            model: Any = AuditFile.model_fields[parts[0]].annotation
-            known = list(model.model_fields)
-        near = difflib.get_close_matches(parts[-1], known, 1)
+        known: Any = AuditFile.model_fields
+        if keys:
+            known = known[table].annotation.model_fields
+        near = difflib.get_close_matches(keys[-1] if keys else table, known, 1)
         hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
-        where = (
-            f"unknown table [{parts[0]}]"
-            if len(parts) == 1
-            else (f"unknown key [{parts[0]}] {parts[1]}")
-        )
-        return f"{where}: {hint}"
-    place = f"[{parts[0]}] " + ".".join(parts[1:])
+        return f"unknown {'key' if keys else 'table'} {where}: {hint}"
     message = detail["msg"].replace("Input should be", "expected")
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
-    return f"{place.strip()}: {message}, got {_files.shown(detail['input'])}"
+    return f"{where}: {message}, got {_files.shown(detail['input'])}"

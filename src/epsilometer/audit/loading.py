@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,14 +38,9 @@ _RAISED = (
 
 
 def load_object(spec: str, *, folder: Path, place: str) -> Any:
-    """The object ``module:attribute``; modules in ``folder`` can be imported.
+    """The object that ``my_training:algorithm`` names; modules in ``folder`` can be imported.
 
-    Parameters
-    ----------
-    spec
-        As in ``my_training:algorithm``.
-    place
-        Stands for where the name was given, in error messages.
+    ``place`` stands for where the name was given, in error messages.
     """
     if not _OBJECT.fullmatch(spec):
         raise InputError(f"{place}: expected module:attribute, got {spec!r}.")
@@ -52,12 +48,8 @@ def load_object(spec: str, *, folder: Path, place: str) -> Any:
     home = str(folder.absolute())
     if home not in sys.path:
         sys.path.insert(0, home)  # stays: worker processes inherit it
-    try:
-        found: Any = import_module(module_name)
-    except _RAISED as error:
-        raise InputError(
-            f"{place}: cannot import {module_name} with {folder} on the path ({_reason(error)})."
-        ) from None
+    failure = f"{place}: cannot import {module_name} with {folder} on the path"
+    found = run_user_code(failure, import_module, module_name)
     _send_code_from(folder)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -82,21 +74,14 @@ def statistic_of(name: str, *, folder: Path, place: str) -> Statistic:
     return CustomStatistic(function=function, name=name)
 
 
-def call(factory: Any, options: dict[str, Any], *, place: str, done: str = "made") -> Any:
-    """What a class or function makes of its options; ``done`` is the word for it in errors."""
+def run_user_code(
+    failure: str, function: Callable[..., Any], /, *arguments: Any, **options: Any
+) -> Any:
+    """What a user's code returns; what it raises becomes one line that begins with ``failure``."""
     try:
-        return factory(**options)
+        return function(*arguments, **options)
     except _RAISED as error:
-        shown = ", ".join(options) or "no options"
-        raise InputError(f"{place}: cannot be {done} with {shown} ({_reason(error)}).") from None
-
-
-def call_function(function: Any, *arguments: Any, place: str) -> Any:
-    """What a user's function returns; what it raises becomes one line."""
-    try:
-        return function(*arguments)
-    except _RAISED as error:
-        raise InputError(f"{place}: the function failed ({_reason(error)}).") from None
+        raise InputError(f"{failure} ({_reason(error)}).") from None
 
 
 def _reason(error: BaseException) -> str:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson, AttackMethod, Shadows, StoreVariant, option
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument, option
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.result import AttackResult
     from epsilometer.attacks.rules import Attack
-    from epsilometer.attacks.several_rules import Rule
     from epsilometer.measurement.designs import Design
-    from epsilometer.model.counts import AttackCounts
 
 STDOUT = "-"
-METHOD = "likelihood-ratio"
-"""The attack unless somebody chooses another: the paper's."""
 MOST_ROWS = 40
 """Bases that are shown: a screen of them."""
 LONGEST_NAME, RULE = 24, 44
@@ -39,47 +32,37 @@ CROSS_FED = (
 
 
 def attack(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, "
-            "loss, or a store of `audit`; - reads CSV from standard input.",
-        ),
-    ],
-    target_alpha: Annotated[
-        str,
-        option(
-            "A",
-            "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
-            "challenge is judged by one of them, and the rules of a base are a group.",
-        ),
-    ] = "0.1",
-    statistic: Annotated[
-        str,
-        option(
-            "loss|logit|module:function",
-            "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
-            "Several, with commas between, are several rules.",
-        ),
-    ] = "loss",
-    method: AttackMethod = METHOD,
-    shadows: Shadows = None,
-    variant: StoreVariant = None,
-    curves: Annotated[
-        Path | None, option("FILE", "Write counts at the target rates .01 to .99 as CSV.")
-    ] = None,
-    output: Annotated[
-        str | None, option("FILE", "Write the counts, JSON if it ends in .json; - prints CSV.")
-    ] = None,
-    as_json: AsJson = False,
+    file: str = argument(
+        "FILE",
+        "Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss, or a "
+        "store of `audit`; - reads CSV from standard input.",
+    ),
+    target_alpha: str = option(
+        "A",
+        "Target false-positive rate, in (0, 1). Several, A,A,..., are several rules: every "
+        "challenge is judged by one of them, and the rules of a base are a group.",
+        default="0.1",
+    ),
+    statistic: str = option(
+        "loss|logit|module:function",
+        "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
+        "Several, with commas between, are several rules.",
+        default="loss",
+    ),
+    method: str = options.ATTACK_METHOD,
+    shadows: int | None = options.SHADOWS,
+    variant: str | None = options.STORE_VARIANT,
+    curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
+    output: str | None = option(
+        "FILE", "Write the counts, JSON if it ends in .json; - prints CSV."
+    ),
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
     from epsilometer.attacks import curves_files
-    from epsilometer.attacks.several_rules import Rule
     from epsilometer.audit.variants import describe
 
-    rates = _rates(target_alpha)
+    rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
     chosen = choose_attack(method)
@@ -92,7 +75,7 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        rules = [Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+        rules = [em.Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
         return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
@@ -101,23 +84,13 @@ def attack(
     return _deliver(counts, data, text_of(result, alpha), output=output, as_json=as_json)
 
 
-def _rates(text: str) -> list[float]:
-    from epsilometer.attacks.result import target_rate
-
-    rates = []
-    for part in text.split(","):
-        try:
-            number = float(part)
-        except ValueError:
-            raise InputError(
-                f"--target-alpha: expected rates in (0, 1), got {_files.shown(part)}."
-            ) from None
-        rates.append(target_rate(number))
-    return rates
+def _rate(text: str) -> float:
+    refusal = f"--target-alpha: expected rates in (0, 1), got {_files.shown(text)}."
+    return _validate.open_unit_interval("target_alpha", options.number(text, refusal))
 
 
 def _deliver(
-    counts: AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
+    counts: em.AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
 ) -> int:
     """Write and print counts, and warn of what the attack warns of."""
     from epsilometer.model import counts_files
@@ -136,19 +109,17 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[Rule], design: Design) -> tuple[AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
-    from epsilometer.attacks.several_rules import deal_counts
-    from epsilometer.measurement.designs import MeasureMIAFast
     from epsilometer.model import counts_files
 
-    counts = deal_counts(rules)
+    counts = em.deal_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules
         for warning in rule.result.warnings(rule.target_alpha)
     ]
-    if isinstance(design, MeasureMIAFast):
+    if isinstance(design, em.MeasureMIAFast):
         warnings.append(CROSS_FED)
     labels = [rule.label for rule in rules]
     data = {"rules": labels, "bases": counts_files.rows(counts), "warnings": warnings}
@@ -176,7 +147,7 @@ def choose_attack(method: str) -> Attack:
     return ATTACKS[_validate.one_of("method", method, ATTACKS)]
 
 
-def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, Design]:
+def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
     from epsilometer.attacks import losses_files
     from epsilometer.measurement.sqlite_store import is_store
 
@@ -186,25 +157,24 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, 
         return _read_store(Path(file), variant)
     if variant is not None:
         raise InputError("--variant is for stores; a file of losses has one variant.")
-    if file == STDIN:
+    if file != STDIN:
+        losses = em.Losses.read(file)
+    else:
         name, text = results.text_of(file)
         losses = losses_files.parse_csv(text, name=name)
-    else:
-        losses = losses_files.read(file)
     return losses, _design(losses, shadows)
 
 
-def read_losses(file: str, variant: str | None) -> Losses:
+def read_losses(file: str, variant: str | None) -> em.Losses:
     """Losses of a file or a store, however they were measured."""
     return _read(file, variant, None)[0]
 
 
-def _design(losses: Losses, shadows: int | None) -> Design:
-    from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+def _design(losses: em.Losses, shadows: int | None) -> Design:
 
     most = int(losses.replicate.max()) + 1
     if shadows is None:
-        return MeasureMIAFast(replicates=max(most, 3))
+        return em.MeasureMIAFast(replicates=max(most, 3))
     _validate.whole_number("shadows", shadows, least=2)
     blocks, rest = divmod(most, 1 + 2 * shadows)
     if rest:
@@ -212,17 +182,15 @@ def _design(losses: Losses, shadows: int | None) -> Design:
             f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
             f"its shadow models), got {most}; without --shadows models are cross-fed."
         )
-    return MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
+    return em.MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
 
 
-def _read_store(path: Path, variant: str | None) -> tuple[Losses, Design]:
+def _read_store(path: Path, variant: str | None) -> tuple[em.Losses, Design]:
     from epsilometer.measurement.designs import design_of
-    from epsilometer.measurement.sqlite_store import SqliteStore
 
-    with SqliteStore(path, read_only=True) as store:
+    with em.SqliteStore(path, read_only=True) as store:
         sizes = store.sizes()
-        chosen = choose_variant(sizes.variants, variant)
-        losses = store.losses(sizes, chosen)
+        losses = store.losses(sizes, choose_variant(sizes.variants, variant))
         return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
 
 
@@ -236,7 +204,7 @@ def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
     return str(wanted)
 
 
-def text_of(result: AttackResult, target_alpha: float) -> str:
+def text_of(result: em.AttackResult, target_alpha: float) -> str:
     """The counts for reading, at most 80 columns wide."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.cli import results
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     CURVES,
     DeliveryOptions,
@@ -24,26 +23,12 @@ from epsilometer.cli.delivery import (
     outcomes_of,
 )
 from epsilometer.cli.estimate import curve_of
-from epsilometer.cli.options import (
-    ChangedCode,
-    ClaimOptions,
-    Deltas,
-    EngineOptions,
-    PriorOptions,
-    flat,
-    given,
-    option,
-    parse_deltas,
-    refuse_deltas,
-)
+from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
-    from epsilometer.audit.config import AuditConfig
     from epsilometer.audit.stopping import Stopping
     from epsilometer.audit.variants import Estimated
-    from epsilometer.inference.result import Origin, Result
-    from epsilometer.measurement.engine import Measurement, Progress
-    from epsilometer.measurement.plan import Plan
+    from epsilometer.inference.result import Result
     from epsilometer.measurement.store import Failure
 
 SECONDS_BETWEEN_LINES = 30
@@ -58,15 +43,12 @@ LONGEST_MESSAGE = 160
 class ExecutionOptions:
     """Who trains; each goes before the configuration's."""
 
-    executor: Annotated[
-        str | None,
-        option("serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."),
-    ] = None
-    workers: Annotated[
-        int | None, option("N", "Threads or processes; one a processor if unset.")
-    ] = None
-    retries: Annotated[int | None, option("N", "How often a failed model is tried again.")] = None
-    accept_changed_code: ChangedCode = False
+    executor: str | None = option(
+        "serial|threads|processes|dask|dask://HOST:PORT", "Who trains the models."
+    )
+    workers: int | None = option("N", "Threads or processes; one a processor if unset.")
+    retries: int | None = option("N", "How often a failed model is tried again.")
+    accept_changed_code: bool = options.CHANGED_CODE
 
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
@@ -77,14 +59,12 @@ class ExecutionOptions:
         if self.workers is not None:
             _validate.whole_number("workers", self.workers)
 
-    def measure(self, plan: Plan, settings: AuditConfig) -> Measurement:
+    def measure(self, plan: em.Plan, settings: em.AuditConfig) -> em.Measurement:
         """Train what is missing, and show how far it is."""
-        from epsilometer.measurement.engine import measure
-
         execution = settings.file.execution
         # What the user's code prints is not the program's answer.
         with _progress() as show, redirect_stdout(sys.stderr):
-            return measure(
+            return em.measure(
                 plan,
                 settings.store,
                 executor=self.executor or execution.executor,
@@ -95,32 +75,25 @@ class ExecutionOptions:
             )
 
 
-@flat
+@options.flat
 def audit(
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG",
-            help="The audit, as a TOML file; a network on handwritten digits unless given.",
-        ),
-    ] = None,
+    config: Path | None = argument(
+        "CONFIG",
+        "The audit, as a TOML file; a network on handwritten digits unless given.",
+        default=None,
+    ),
     *,
     execution: ExecutionOptions,
-    until_width: Annotated[
-        float | None,
-        option(
-            "W",
-            "Stop as soon as the interval of epsilon is at most W wide; the configuration's "
-            "challenge bases are then the most.",
-        ),
-    ] = None,
-    show_config: Annotated[
-        bool, option(None, "Print the configuration and audit nothing.", "--show-config")
-    ] = False,
-    delta: Deltas = None,
-    priors: PriorOptions,
-    engine: EngineOptions,
-    claims: ClaimOptions,
+    until_width: float | None = option(
+        "W",
+        "Stop as soon as the interval of epsilon is at most W wide; the configuration's challenge "
+        "bases are then the most.",
+    ),
+    show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
+    delta: str | None = options.DELTAS,
+    priors: options.PriorOptions,
+    engine: options.EngineOptions,
+    claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
@@ -135,17 +108,17 @@ def audit(
     if show_config:
         results.say(_files.load(file))
         return 0
-    deltas = () if delta is None else parse_deltas(delta)
+    deltas = () if delta is None else options.parse_deltas(delta)
     execution.check()
     if until_width is not None:
         _validate.positive("until_width", until_width)
     chains = engine.settings()
     if chains is not None and len(deltas) > 1:
-        refuse_deltas("--engine mcmc", "one delta", deltas)
+        options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
     verdict.check()
     delivery.check()
-    table = given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
+    table = options.given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
     table.pop("claim_curve", None)
     with redirect_stdout(sys.stderr):
         settings = configurations.read_audit(
@@ -163,41 +136,24 @@ def audit(
         say=results.warn,
     )
     _report_failures(measurement)
+    level, model = settings.file.estimate.level, settings.model
+    epsilon, source = settings.claim or (None, None)
     concluded = []
     for each in found:
-        origin = origin_of(settings, measurement, each, stopping)
-        concluded.append(_result(settings, each, origin, deltas, over, verdict, delivery))
+        posterior = each.posterior
+        context: dict[str, Any] = {"origin": origin_of(settings, measurement, each, stopping)}
+        if len(deltas) > 1:
+            context["over_delta"] = curve_of(
+                posterior.counts, model, deltas, level=level, claim=over, verdict=verdict
+            )
+        concluded.append(
+            verdict.result(posterior, level, epsilon, delivery, source=source, **context)
+        )
     return _deliver(measurement, concluded, found, stopping, delivery, verdict)
 
 
-def _result(
-    settings: AuditConfig,
-    found: Estimated,
-    origin: Origin,
-    deltas: tuple[float, ...],
-    over: Any,
-    verdict: VerdictOptions,
-    delivery: DeliveryOptions,
-) -> Result:
-    """The result of one variant, with the curve over delta if there are several."""
-    from epsilometer.inference.result import Result
-
-    counts, level = found.posterior.counts, settings.file.estimate.level
-    epsilon, source = settings.claim or (None, None)
-    curve = None
-    if len(deltas) > 1:
-        curve = curve_of(counts, settings.model, deltas, level=level, claim=over, verdict=verdict)
-    return Result(
-        posterior=found.posterior,
-        asked=verdict.question(level, epsilon, delivery, source=source),
-        origin=origin,
-        over_delta=curve,
-        report=results.tell,
-    )
-
-
 def _deliver(
-    measurement: Measurement,
+    measurement: em.Measurement,
     concluded: list[Result],
     found: list[Estimated],
     stopping: Stopping | None,
@@ -244,7 +200,7 @@ def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
 
 
 def _printed(
-    measurement: Measurement,
+    measurement: em.Measurement,
     concluded: list[Result],
     stopping: Stopping | None,
     *,
@@ -277,7 +233,7 @@ def _printed(
     return text
 
 
-def _report_failures(measurement: Measurement) -> None:
+def _report_failures(measurement: em.Measurement) -> None:
     failures = measurement.failures
     said: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -300,12 +256,12 @@ def _report_failures(measurement: Measurement) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Iterator[Callable[[em.Progress], None]]:
     """A bar on a terminal, a line now and then elsewhere."""
     start = last = time.monotonic()
     with results.progress("training", unit="") as (report, advance):
 
-        def show(now: Progress) -> None:
+        def show(now: em.Progress) -> None:
             nonlocal last
             seconds = time.monotonic()
             if report is not None and advance is not None:
@@ -318,7 +274,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def progress_text(now: Progress, seconds: float) -> str:
+def progress_text(now: em.Progress, seconds: float) -> str:
     """Models done, rate and time left."""
     text = f"{now.done:,} of {now.total:,} models"
     if now.failed:

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import epsilometer as em
 from epsilometer.cli import results
 from epsilometer.cli.delivery import CURVES, POSTERIOR
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
-
-if TYPE_CHECKING:
-    from epsilometer.inference.mcmc.driver import McmcSettings
-    from epsilometer.inference.posterior import Posterior
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
     """What the files held: a posterior to begin with, if any, and labelled counts."""
 
-    start: Posterior | None
+    start: em.Posterior | None
     name: str
-    counts: tuple[tuple[str, AttackCounts], ...]
+    counts: tuple[tuple[str, em.AttackCounts], ...]
 
     @classmethod
     def read(cls, files: list[str]) -> Batches:
         """Read all files before any work is done."""
         start, name, rest = None, "", list(files)
         if _is_posterior(files[0]):
-            from epsilometer.inference.storage import load
-
             path = Path(files[0])
-            start = load(path / POSTERIOR if path.is_dir() else path)
+            start = em.load(path / POSTERIOR if path.is_dir() else path)
             name, rest = files[0], files[1:]
             if not rest:
                 raise InputError(
@@ -46,10 +39,9 @@ class Batches:
             raise InputError(f"{later}: expected counts; only the first file may be a posterior.")
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
-        found = tuple((_label(file), _read(file)) for file in rest)
-        return cls(start=start, name=name, counts=found)
+        return cls(start=start, name=name, counts=tuple(map(_read, rest)))
 
-    def model_of(self, options: dict[str, Any]) -> AuditModel:
+    def model_of(self, options: dict[str, Any]) -> em.AuditModel:
         """The model of the posterior, after a look whether the options say otherwise."""
         from epsilometer.audit.assumptions import in_words
 
@@ -72,13 +64,13 @@ class Batches:
                 "updated posterior; choose another folder for --output."
             )
 
-    def all_counts(self) -> AttackCounts:
+    def all_counts(self) -> em.AttackCounts:
         """The counts of all files as one."""
         from epsilometer.inference.updating import join_batches
 
         return join_batches(*(counts for _, counts in self.counts))
 
-    def estimate(self, model: AuditModel, settings: McmcSettings | None) -> Posterior:
+    def estimate(self, model: em.AuditModel, settings: em.McmcSettings | None) -> em.Posterior:
         """The posterior after all batches, which remembers each of them."""
         from epsilometer.inference.updating import only_batch
 
@@ -104,17 +96,14 @@ def _is_posterior(file: str) -> bool:
     return path.suffix.lower() == ".nc"
 
 
-def _label(file: str) -> str:
-    return "standard input" if file == STDIN else Path(file).name
-
-
-def _read(file: str) -> AttackCounts:
-    from epsilometer.model import counts, counts_files
+def _read(file: str) -> tuple[str, em.AttackCounts]:
+    """What a file is called, and its counts."""
+    from epsilometer.model import counts_files
 
     if file != STDIN:
-        return counts.AttackCounts.read(file)
+        return Path(file).name, em.AttackCounts.read(file)
     name, text = results.text_of(file)
-    return counts_files.parse(text, name=name)
+    return name, counts_files.parse(text, name=name)
 
 
 def _shown(value: Any) -> str:

@@ -6,11 +6,11 @@ import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson, Processes, Seed, option
+from epsilometer.cli import options, results
+from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import plain, wrapped
 
@@ -23,20 +23,15 @@ PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
 
 
 def calibrate(
-    quick: Annotated[
-        bool, option(None, "Minutes instead of more than an hour.", "--quick")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        option(
-            "DIR",
-            "Where results go, and where an ended study goes on; default calibration "
-            "or calibration-quick.",
-        ),
-    ] = None,
-    workers: Processes = None,
-    seed: Seed = 1,
-    as_json: AsJson = False,
+    quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
+    output: Path | None = option(
+        "DIR",
+        "Where results go, and where an ended study goes on; default calibration or "
+        "calibration-quick.",
+    ),
+    workers: int | None = options.PROCESSES,
+    seed: int = options.SEED,
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Measure how often bounds and intervals fail on mechanisms of known privacy."""
     from epsilometer.calibration.plan import full_plan, quick_plan

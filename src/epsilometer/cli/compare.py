@@ -4,51 +4,36 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import (
-    AsJson,
-    Delta,
-    GroupOptions,
-    PriorOptions,
-    Significance,
-    flat,
-    given,
-    need_delta,
-    option,
-)
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
 
 if TYPE_CHECKING:
-    from epsilometer.model.joint import AuditModel
     from epsilometer.report.comparison import Comparison, Row
 
 LABEL = 34
 """Columns for the longest name of an estimator."""
 
 
-@flat
+@options.flat
 def compare(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Counts, as `estimate` reads them, or scores: CSV with the columns score and "
-            "member (0 or 1), higher for members; - reads standard input.",
-        ),
-    ],
+    file: str = argument(
+        "FILE",
+        "Counts, as `estimate` reads them, or scores: CSV with the columns score and member (0 or "
+        "1), higher for members; - reads standard input.",
+    ),
     *,
-    delta: Delta = None,
-    significance: Significance = 0.05,
-    priors: PriorOptions,
-    groups: GroupOptions,
-    figure: Annotated[Path | None, option("FILE", "Write a figure: .png, .svg or .pdf.")] = None,
-    as_json: AsJson = False,
+    delta: float | None = options.DELTA,
+    significance: float = options.SIGNIFICANCE,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+    figure: Path | None = option("FILE", "Write a figure: .png, .svg or .pdf."),
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare every estimator of epsilon that applies to the same data.
 
@@ -56,13 +41,13 @@ def compare(
     """
     from epsilometer.report.figures.chart import FORMATS, save_figure
 
-    need_delta(delta)
+    options.need_delta(delta)
     delta = _validate.delta(delta)
     model = priors.model(delta, groups.made())
     form = "" if figure is None else figure.suffix.lower().lstrip(".")
     if figure is not None:
         _validate.one_of("the figure's ending", form, FORMATS)
-    found = _compared(file, significance, model, given(priors, groups))
+    found = _compared(file, significance, model, options.given(priors, groups))
     if figure is not None:
         from epsilometer.report.figures.comparison import draw_comparison
 
@@ -81,12 +66,11 @@ def _described(found: Comparison) -> dict[str, Any]:
 
 
 def _compared(
-    file: str, significance: float, model: AuditModel, options: dict[str, Any]
+    file: str, significance: float, model: em.AuditModel, options: dict[str, Any]
 ) -> Comparison:
     from epsilometer.baselines import scores_files
     from epsilometer.model import counts_files
     from epsilometer.model.count_tables import COLUMNS
-    from epsilometer.report.comparison import compare_counts, compare_scores
 
     name, text = results.text_of(file)
     if scores_files.looks_like_scores(text):
@@ -94,7 +78,7 @@ def _compared(
             name = next(iter(options)).replace("_", "-")
             raise InputError(f"--{name} is for counts; scores have no posterior.")
         scores = scores_files.parse(text, name=name)
-        return compare_scores(scores, delta=model.delta, significance=significance)
+        return em.compare_scores(scores, delta=model.delta, significance=significance)
     if text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{") and "false_positives" not in text:
         raise InputError(
             f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
@@ -104,7 +88,7 @@ def _compared(
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:
         label += f", strength {model.strength.fixed_value:g}"
-    return compare_counts(
+    return em.compare_counts(
         counts, delta=model.delta, significance=significance, posteriors=[(label, posterior)]
     )
 

@@ -7,16 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+import epsilometer as em
 from epsilometer import _validate
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson, CheckModel, FiguresFolder, option
+from epsilometer.cli import options, results
+from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.inference.result import Question, Result
-    from epsilometer.inference.verdict import Outcome, Thresholds
+    from epsilometer.inference.result import Result
     from epsilometer.report.delta_table import CurveTable
 
 REFUSED = 3
@@ -32,35 +32,28 @@ POSTERIOR, SUMMARY, CURVES = "posterior.nc", "summary.json", "curves.csv"
 class ThresholdOptions:
     """Where the verdict takes sides."""
 
-    pass_at_most: Annotated[
-        float, option("P", "PASS if epsilon exceeds the claim with probability at most P.")
-    ] = 0.05
-    fail_at_least: Annotated[
-        float, option("P", "FAIL if epsilon exceeds the claim with probability at least P.")
-    ] = 0.95
+    pass_at_most: float = option(
+        "P", "PASS if epsilon exceeds the claim with probability at most P.", default=0.05
+    )
+    fail_at_least: float = option(
+        "P", "FAIL if epsilon exceeds the claim with probability at least P.", default=0.95
+    )
 
     @property
-    def thresholds(self) -> Thresholds:
-        """As the verdict knows them."""
-        from epsilometer.inference.verdict import Thresholds
-
-        return Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
+    def thresholds(self) -> em.Thresholds:
+        return em.Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions(ThresholdOptions):
     """The verdict, and the exit code that it leads to."""
 
-    fail_on: Annotated[
-        str,
-        option(
-            "never|fail|inconclusive",
-            "Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
-        ),
-    ] = "never"
-    allow_unconverged: Annotated[
-        bool, option(None, "Accept a result that did not converge.", "--allow-unconverged")
-    ] = False
+    fail_on: str = option(
+        "never|fail|inconclusive",
+        "Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
+        default="never",
+    )
+    allow_unconverged: bool = flag("Accept a result that did not converge.", "--allow-unconverged")
 
     def check(self) -> None:
         """Refuse what makes no sense before any work is done."""
@@ -72,18 +65,20 @@ class VerdictOptions(ThresholdOptions):
         if claim is None and self.fail_on != "never":
             raise InputError(f"--fail-on {self.fail_on} needs a claimed epsilon to judge.")
 
-    def question(
+    def result(
         self,
+        posterior: em.Posterior,
         level: float,
         claim: float | None,
         delivery: DeliveryOptions,
         *,
         source: str | None = None,
-    ) -> Question:
-        """What is asked of a posterior."""
-        from epsilometer.inference.result import OtherModels, Question
+        **context: Any,
+    ) -> Result:
+        """What the options ask of a posterior; ``context`` is its origin and its curve over delta."""
+        from epsilometer.inference.result import OtherModels, Question, Result
 
-        return Question(
+        asked = Question(
             level=level,
             claim=claim,
             claim_source=source,
@@ -91,8 +86,9 @@ class VerdictOptions(ThresholdOptions):
             accept_untrusted=self.allow_unconverged,
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
         )
+        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
 
-    def exit_code(self, trustworthy: bool, outcomes: Sequence[Outcome]) -> int:
+    def exit_code(self, trustworthy: bool, outcomes: Sequence[em.Outcome]) -> int:
         """4 before 3: a result that must not be quoted has no verdict."""
         if not trustworthy and not self.allow_unconverged:
             return NOT_CONVERGED
@@ -103,20 +99,15 @@ class VerdictOptions(ThresholdOptions):
 class DeliveryOptions:
     """What is printed and written."""
 
-    as_json: AsJson = False
-    output: Annotated[
-        Path | None,
-        option(
-            "DIR",
-            "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, "
-            "counts.csv and curves.csv; several deltas curve.csv, curve.json and curve.png.",
-        ),
-    ] = None
-    report: Annotated[
-        Path | None, option("FILE", "Write a page, HTML, that stands alone.", "--report")
-    ] = None
-    figures: FiguresFolder = None
-    check_model: CheckModel = False
+    as_json: bool = options.AS_JSON
+    output: Path | None = option(
+        "DIR",
+        "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, counts.csv "
+        "and curves.csv; several deltas curve.csv, curve.json and curve.png.",
+    )
+    report: Path | None = option("FILE", "Write a page, HTML, that stands alone.", "--report")
+    figures: Path | None = options.FIGURES
+    check_model: bool = options.CHECK_MODEL
 
     def check(self) -> None:
         """Refuse what cannot be written, before any work is done."""
@@ -146,10 +137,9 @@ class DeliveryOptions:
             written.append(self.output)
         if not self.shows_all:
             return written
-        from epsilometer.report import page
-        from epsilometer.report.evidence import charts
+        from epsilometer.report import evidence, page
 
-        shown = charts(result)
+        shown = evidence.charts(result)
         if self.report is not None:
             written.append(self.report.with_stem(f"{self.report.stem}{suffix}"))
             page.write_page(result, written[-1], shown)
@@ -239,7 +229,7 @@ def doubts_of(result: Result) -> list[str]:
     return found + [f"warning: {sentence}" for sentence in result.doubts]
 
 
-def outcomes_of(result: Result) -> list[Outcome]:
+def outcomes_of(result: Result) -> list[em.Outcome]:
     """The verdicts in a result: that at its own delta, and that over several."""
     over = None if result.over_delta is None else result.over_delta.verdict
     return [each.outcome for each in (result.verdict, over) if each is not None]

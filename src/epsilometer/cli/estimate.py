@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from epsilometer.cli import results
+import epsilometer as em
+from epsilometer.cli import options, results
 from epsilometer.cli.batches import Batches
 from epsilometer.cli.delivery import (
     DeliveryOptions,
@@ -17,57 +16,40 @@ from epsilometer.cli.delivery import (
     hand_over,
     write_curve,
 )
-from epsilometer.cli.options import (
-    LEVEL,
-    ClaimOptions,
-    Deltas,
-    EngineOptions,
-    GroupOptions,
-    PriorOptions,
-    flat,
-    given,
-    need_delta,
-    parse_deltas,
-    refuse_deltas,
-)
+from epsilometer.cli.options import argument
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import Claim
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
     from epsilometer.report.delta_table import CurveTable
 
 
-@flat
+@options.flat
 def estimate(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="Counts: CSV with the columns false_positives, trials_h0, false_negatives, "
-            "trials_h1 and optionally challenge_base and group, or JSON; - reads standard input. "
-            "Several files are batches. The first may be a posterior.nc, or the folder that "
-            "--output wrote, to go on from: delta, likelihood and priors are then its own.",
-        ),
-    ],
+    files: list[str] = argument(
+        "FILE...",
+        "Counts: CSV with the columns false_positives, trials_h0, false_negatives, trials_h1 and "
+        "optionally challenge_base and group, or JSON; - reads standard input. Several files are "
+        "batches. The first may be a posterior.nc, or the folder that --output wrote, to go on "
+        "from: delta, likelihood and priors are then its own.",
+    ),
     *,
-    delta: Deltas = None,
-    priors: PriorOptions,
-    groups: GroupOptions,
-    engine: EngineOptions,
-    claims: ClaimOptions,
+    delta: str | None = options.DELTAS,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+    engine: options.EngineOptions,
+    claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate epsilon and the attack strength from error counts."""
-    deltas = () if delta is None else parse_deltas(delta)
+    deltas = () if delta is None else options.parse_deltas(delta)
     data = Batches.read(files)
     if data.start is None:
-        need_delta(delta)
+        options.need_delta(delta)
         model = priors.model(deltas[0], groups.made())
     else:
-        options = given(priors, groups) | {"engine": engine.engine, "preset": engine.preset}
-        model = data.model_of(options | {"delta": deltas[0] if deltas else None})
+        said = options.given(priors, groups) | {"engine": engine.engine, "preset": engine.preset}
+        model = data.model_of(said | {"delta": deltas[0] if deltas else None})
     settings = engine.settings(data.start)
     claims.check(deltas)
     verdict.check()
@@ -77,19 +59,17 @@ def estimate(
     if len(deltas) > 1:
         single = {"--check-model": delivery.check_model, "--engine mcmc": settings is not None}
         single["going on from a posterior"] = data.start is not None
-        for option in (name for name, wanted in single.items() if wanted):
-            refuse_deltas(option, "one delta", deltas)
+        for name in (name for name, wanted in single.items() if wanted):
+            options.refuse_deltas(name, "one delta", deltas)
         return _over_delta(data.all_counts(), model, deltas, claims, verdict, delivery)
-    from epsilometer.inference.result import Result
-
-    asked = verdict.question(claims.level or LEVEL, claims.claim, delivery)
-    posterior = data.estimate(model, settings)
-    return deliver(Result(posterior=posterior, asked=asked, report=results.tell), delivery, verdict)
+    level = claims.level or options.DEFAULT_LEVEL
+    result = verdict.result(data.estimate(model, settings), level, claims.claim, delivery)
+    return deliver(result, delivery, verdict)
 
 
 def curve_of(
-    counts: AttackCounts,
-    model: AuditModel,
+    counts: em.AttackCounts,
+    model: em.AuditModel,
     deltas: tuple[float, ...],
     *,
     level: float,
@@ -97,12 +77,11 @@ def curve_of(
     verdict: VerdictOptions,
 ) -> CurveTable:
     """The curve of epsilon over several deltas, judged."""
-    from epsilometer.inference.delta_curve import estimate_curve
     from epsilometer.report.delta_table import CurveTable
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
-        curve = estimate_curve(counts, model, deltas, report=report)
+        curve = em.estimate_curve(counts, model, deltas, report=report)
     return CurveTable.of(
         curve,
         level=level,
@@ -113,16 +92,16 @@ def curve_of(
 
 
 def _over_delta(
-    counts: AttackCounts,
-    model: AuditModel,
+    counts: em.AttackCounts,
+    model: em.AuditModel,
     deltas: tuple[float, ...],
-    claims: ClaimOptions,
+    claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
     claim = claims.over(deltas)
-    level = claims.level or LEVEL
+    level = claims.level or options.DEFAULT_LEVEL
     table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
 
     def write() -> list[Path]:
@@ -142,18 +121,13 @@ def _over_delta(
 
 
 def _page(
-    table: CurveTable, model: AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
+    table: CurveTable, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
 ) -> list[Path]:
     """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
-    from epsilometer.inference.result import Result
-
     if not delivery.shows_all:
         return []
     found = table.verdict_at(model.delta)
-    result = Result(
-        posterior=results.run_engine(table.curve.counts, model, None),
-        asked=verdict.question(table.level, None if found is None else found.claim, delivery),
-        over_delta=table,
-        report=results.tell,
-    )
+    claim = None if found is None else found.claim
+    posterior = results.run_engine(table.curve.counts, model, None)
+    result = verdict.result(posterior, table.level, claim, delivery, over_delta=table)
     return replace(delivery, output=None).write(result)

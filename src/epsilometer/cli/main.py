@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from epsilometer import _files
+from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.calibrate import calibrate
@@ -51,16 +51,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(plan)
-app.command()(audit)
-app.command()(attack)
-app.command()(estimate)
-app.command()(report)
-app.command()(compare)
-app.command()(calibrate)
-app.command()(selftest)
-app.command()(status)
-app.command()(reproduce)
+COMMANDS = (plan, audit, attack, estimate, report, compare, calibrate, selftest, status, reproduce)
+for command in COMMANDS:  # in the order of an audit, as help lists them
+    app.command()(command)
 app.add_typer(losses_app)
 
 
@@ -111,19 +104,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:  # typer turns some interrupts into this code by itself
         message = _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
     if message:
-        _complain(message)
+        with contextlib.suppress(OSError):
+            # One line, whatever text a file or an argument put into the message.
+            results.warn(" ".join(message.split()))
     if code == INTERRUPTED and argv is None and threading.active_count() > 1:
         # The interpreter would wait for threads that still train; what they make is not wanted.
         os._exit(code)
     return code
-
-
-def _complain(message: str) -> None:
-    """One line on stderr, whatever text a file or an argument put into the message."""
-    line = _files.printable(" ".join(message.split()))
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"epsilometer: {line}\n")
-        sys.stderr.flush()
 
 
 def _pipe_closed() -> int:

@@ -1,6 +1,7 @@
 """Options that several commands have, each declared once, and groups of them as one object.
 
-A command takes a group as a parameter and :func:`flat` shows its options to typer one by one.
+A command takes a group as a parameter and :func:`flat` shows its options to typer one by one.  As
+typer has it, an option stands where the default would: who makes a group by hand gives every value.
 """
 
 from __future__ import annotations
@@ -10,113 +11,91 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import Claim
-    from epsilometer.inference.mcmc.driver import McmcSettings
-    from epsilometer.inference.posterior import Posterior
     from epsilometer.model.dependence import Dependence
-    from epsilometer.model.joint import AuditModel
 
 ENGINES = ("exact", "mcmc")
 PRESETS = ("published",)
-LEVEL = 0.9
+DEFAULT_LEVEL = 0.9
 """Probability of the credible intervals unless somebody says otherwise, as in Python."""
 
 
-def option(metavar: str | None, text: str, *names: str) -> Any:
+def option(metavar: str | None, text: str, *names: str, default: Any = None) -> Any:
     """An option as typer knows it: what its value is called, what it is for, and its names."""
-    return typer.Option(*names, metavar=metavar, help=text)
+    return typer.Option(default, *names, metavar=metavar, help=text)
 
 
-AsJson = Annotated[bool, option(None, "Print one JSON object instead of text.", "--json")]
-ClaimedEpsilon = Annotated[
-    float | None,
-    option(
-        "E",
-        "Judge the claim that epsilon is at most E; that of the configuration or the result, if "
-        "it has one, unless given.",
-    ),
-]
-Deltas = Annotated[
-    str | None,
-    option(
-        "D",
-        "The delta of (epsilon, delta)-DP, in [0, 1); never guessed. Several, D,D,... or a grid "
-        "LOW:HIGH:COUNT, make a curve; its page is about the first.",
-    ),
-]
-Delta = Annotated[
-    float | None, option("D", "The delta of (epsilon, delta)-DP, in [0, 1); never guessed.")
-]
-Level = Annotated[
-    float | None,
-    option(
-        "L",
-        "Probability of the credible intervals; that of the configuration or the result, or "
-        f"{LEVEL:g}, unless given.",
-    ),
-]
-CheckModel = Annotated[
-    bool, option(None, "Set other assumptions beside the one made.", "--check-model")
-]
-FiguresFolder = Annotated[
-    Path | None, option("DIR", "Write every figure for print: PNG, SVG and PDF.", "--figures")
-]
-Processes = Annotated[int | None, option("N", "Processes; default one for each core.")]
-Seed = Annotated[int, option("N", "Same seed, same numbers.")]
-Significance = Annotated[
-    float, option("A", "Probability with which a bound, or each end, may err.")
-]
-StoreVariant = Annotated[str | None, option("V", "Stores: which variant's losses.", "--variant")]
-ChangedCode = Annotated[
-    bool,
-    option(
-        None,
-        "Go on with a store although the algorithm's source file has changed.",
-        "--accept-changed-code",
-    ),
-]
-AttackMethod = Annotated[
-    str, option("likelihood-ratio|pooled-variance|offline|threshold", "How the attack decides.")
-]
-Shadows = Annotated[
-    int | None,
-    option(
-        "M",
-        "Every challenge has M shadow models of its own under each hypothesis; unless given, "
-        "models are cross-fed.",
-    ),
-]
+def argument(metavar: str, text: str, *, default: Any = ...) -> Any:
+    """What a command is about; required unless there is a default."""
+    return typer.Argument(default, metavar=metavar, help=text)
+
+
+def flag(text: str, name: str) -> Any:
+    """An option that is there or not."""
+    return option(None, text, name, default=False)
+
+
+AS_JSON = flag("Print one JSON object instead of text.", "--json")
+CLAIM = option(
+    "E",
+    "Judge the claim that epsilon is at most E; that of the configuration or the result, if it has "
+    "one, unless given.",
+)
+DELTAS = option(
+    "D",
+    "The delta of (epsilon, delta)-DP, in [0, 1); never guessed. Several, D,D,... or a grid "
+    "LOW:HIGH:COUNT, make a curve; its page is about the first.",
+)
+DELTA = option("D", "The delta of (epsilon, delta)-DP, in [0, 1); never guessed.")
+LEVEL = option(
+    "L",
+    "Probability of the credible intervals; that of the configuration or the result, or "
+    f"{DEFAULT_LEVEL:g}, unless given.",
+)
+CHECK_MODEL = flag("Set other assumptions beside the one made.", "--check-model")
+FIGURES = option("DIR", "Write every figure for print: PNG, SVG and PDF.", "--figures")
+PROCESSES = option("N", "Processes; default one for each core.")
+SEED = option("N", "Same seed, same numbers.", default=1)
+SIGNIFICANCE = option("A", "Probability with which a bound, or each end, may err.", default=0.05)
+STORE_VARIANT = option("V", "Stores: which variant's losses.", "--variant")
+CHANGED_CODE = flag(
+    "Go on with a store although the algorithm's source file has changed.", "--accept-changed-code"
+)
+ATTACK_METHOD = option(
+    "likelihood-ratio|pooled-variance|offline|threshold",
+    "How the attack decides.",
+    default="likelihood-ratio",
+)
+SHADOWS = option(
+    "M",
+    "Every challenge has M shadow models of its own under each hypothesis; unless given, models are "
+    "cross-fed.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorOptions:
     """How counts arise, and the priors."""
 
-    likelihood: Annotated[
-        str | None,
-        option(
-            "binomial|correlated",
-            "How counts arise; default binomial, in `audit` correlated for cross-fed models.",
-        ),
-    ] = None
-    strength: Annotated[float | None, option("S", "Hold the attack strength at S in [0, 1].")] = (
-        None
+    likelihood: str | None = option(
+        "binomial|correlated",
+        "How counts arise; default binomial, in `audit` correlated for cross-fed models.",
     )
-    epsilon_prior_scale: Annotated[
-        float | None,
-        option("V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."),
-    ] = None
+    strength: float | None = option("S", "Hold the attack strength at S in [0, 1].")
+    epsilon_prior_scale: float | None = option(
+        "V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."
+    )
 
-    def model(self, delta: float, dependence: Dependence | None = None) -> AuditModel:
-        """The model that the options describe."""
+    def model(self, delta: float, dependence: Dependence | None = None) -> em.AuditModel:
         from epsilometer.audit.assumptions import model_of
 
         return model_of(delta, **vars(self), dependence=dependence)
@@ -126,94 +105,78 @@ class PriorOptions:
 class GroupOptions:
     """How attacks of one group depend on each other."""
 
-    dependence: Annotated[
-        str | None,
-        option(
-            "scattered|pooled|independent",
-            "Counts with groups: members scatter around their average (the default), their "
-            "counts are added up (cheaper), or groups are ignored.",
-        ),
-    ] = None
-    scatter: Annotated[
-        str | None, option("normal|uniform", "How members of a group scatter; default normal.")
-    ] = None
-    spread: Annotated[
-        float | None, option("V", "Hold the spread of members at V; estimated unless given.")
-    ] = None
-    spread_prior_scale: Annotated[
-        float | None,
-        option("V", "Standard deviation of the spread's half-normal prior; default 0.05."),
-    ] = None
+    dependence: str | None = option(
+        "scattered|pooled|independent",
+        "Counts with groups: members scatter around their average (the default), their counts are "
+        "added up (cheaper), or groups are ignored.",
+    )
+    scatter: str | None = option(
+        "normal|uniform", "How members of a group scatter; default normal."
+    )
+    spread: float | None = option("V", "Hold the spread of members at V; estimated unless given.")
+    spread_prior_scale: float | None = option(
+        "V", "Standard deviation of the spread's half-normal prior; default 0.05."
+    )
 
     def made(self) -> Dependence:
-        """The dependence that the options describe."""
         from epsilometer.audit.assumptions import dependence_of
 
-        given = dict(vars(self))
-        return dependence_of(given.pop("dependence"), **given)
+        return dependence_of(**vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """Quadrature or chains, and how long these run."""
 
-    engine: Annotated[
-        str | None, option("exact|mcmc", "Quadrature, the default, or Markov chains.")
-    ] = None
-    preset: Annotated[
-        str | None, option("published", "mcmc: the sampler as the paper's authors ran it.")
-    ] = None
-    num_auxiliary: Annotated[int | None, option("K", "mcmc: auxiliary variables a base.")] = None
-    num_sweeps: Annotated[int | None, option("N", "mcmc: sweeps a draw, for groups.")] = None
-    num_iterations: Annotated[
-        int | None,
-        option(
-            "M",
-            "mcmc: draws kept from each chain; with --preset published all iterations, of which "
-            "the first tenth is discarded.",
-        ),
-    ] = None
-    num_chains: Annotated[int | None, option("C", "mcmc: number of chains.")] = None
-    seed: Annotated[int | None, option("N", "mcmc: same seed, same draws.")] = None
+    engine: str | None = option("exact|mcmc", "Quadrature, the default, or Markov chains.")
+    preset: str | None = option("published", "mcmc: the sampler as the paper's authors ran it.")
+    num_auxiliary: int | None = option("K", "mcmc: auxiliary variables a base.")
+    num_sweeps: int | None = option("N", "mcmc: sweeps a draw, for groups.")
+    num_iterations: int | None = option(
+        "M",
+        "mcmc: draws kept from each chain; with --preset published all iterations, of which the "
+        "first tenth is discarded.",
+    )
+    num_chains: int | None = option("C", "mcmc: number of chains.")
+    seed: int | None = option("N", "mcmc: same seed, same draws.")
 
-    def settings(self, start: Posterior | None = None) -> McmcSettings | None:
+    def settings(self, start: em.Posterior | None = None) -> em.McmcSettings | None:
         """Settings of the chains, None for quadrature; ``start`` is gone on from with its own."""
-        engine = _validate.one_of("engine", self.engine or ENGINES[0], ENGINES)
+        chosen = given(self)
+        engine = _validate.one_of("engine", chosen.pop("engine", ENGINES[0]), ENGINES)
         if start is not None:
             engine = start.provenance.engine
-        names = ("num_auxiliary", "num_sweeps", "num_iterations", "num_chains", "seed")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        preset = chosen.pop("preset", None)
         if engine != "mcmc":
-            if self.preset is not None or given:
-                option = "--" + next(iter(given), "preset").replace("_", "-")
+            if preset is not None or chosen:
+                name = next(iter(chosen), "preset").replace("_", "-")
                 raise InputError(
-                    f"{option} is for --engine mcmc; the exact engine does not sample."
+                    f"--{name} is for --engine mcmc; the exact engine does not sample."
                 )
             return None
-        from epsilometer.inference.mcmc.driver import McmcSettings
 
         if start is not None:
             known: Any = start.engine
-            return replace(known, **given)  # type: ignore[no-any-return]
-        if self.preset is None:
-            return McmcSettings(**given)
-        _validate.one_of("preset", self.preset, PRESETS)
-        if "num_iterations" in given:
+            return replace(known, **chosen)  # type: ignore[no-any-return]
+        if preset is None:
+            return em.McmcSettings(**chosen)
+        _validate.one_of("preset", preset, PRESETS)
+        if "num_iterations" in chosen:
             # The paper counts all iterations and discards the first tenth.
-            total = _validate.whole_number("num_iterations", given["num_iterations"], least=10)
-            given |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
-        return McmcSettings.published(**given)
+            total = _validate.whole_number("num_iterations", chosen["num_iterations"], least=10)
+            chosen |= {"num_warmup": total // 10, "num_iterations": total - total // 10}
+        return em.McmcSettings.published(**chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
     """What is held against the estimate."""
 
-    claim: ClaimedEpsilon = None
-    claim_curve: Annotated[
-        Path | None, option("CSV", "Several deltas: judge an accountant's curve, delta,epsilon.")
-    ] = None
-    level: Level = None
+    claim: float | None = CLAIM
+    claim_curve: Path | None = option(
+        "CSV", "Several deltas: judge an accountant's curve, delta,epsilon."
+    )
+    level: float | None = LEVEL
 
     def check(self, deltas: tuple[float, ...]) -> None:
         """Refuse what cannot be judged, before any work is done."""
@@ -232,9 +195,8 @@ class ClaimOptions:
         """The claim at each of several deltas; ``otherwise`` if the options have none."""
         if self.claim_curve is None:
             return otherwise if self.claim is None else self.claim
-        from epsilometer.inference.claimed_curve import ClaimedCurve
 
-        found = ClaimedCurve.read_csv(self.claim_curve)
+        found = em.ClaimedCurve.read_csv(self.claim_curve)
         if all(found(delta) == float("inf") for delta in deltas):
             raise InputError(f"{self.claim_curve}: nothing is claimed at any of the deltas.")
         return found
@@ -248,21 +210,21 @@ def given(*groups: Any) -> dict[str, Any]:
 
 def flat(command: Callable[..., int]) -> Callable[..., int]:
     """The command with each parameter that is a group replaced by the options of the group."""
-    kinds = get_type_hints(command, include_extras=True)
+    kinds = get_type_hints(command)
     groups: dict[str, Any] = {}
     shown: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         kind = kinds[name]
+        alone = parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY)
         if not is_dataclass(kind):
-            shown.append(parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY))
+            shown.append(alone)
             continue
         groups[name] = kind
-        inner = get_type_hints(kind, include_extras=True)
+        inner = get_type_hints(kind)
         shown += [
-            parameter.replace(name=part.name, default=part.default, annotation=inner[part.name])
+            alone.replace(name=part.name, default=part.default, annotation=inner[part.name])
             for part in fields(kind)
         ]
-    shown = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in shown]
 
     @wraps(command)
     def called(**values: Any) -> int:
@@ -282,7 +244,6 @@ def flat(command: Callable[..., int]) -> Callable[..., int]:
 
 MOST_DELTAS = 1000
 """Of a curve; more would be finer than any plot or table shows."""
-FORMS = "D, D,D,... or LOW:HIGH:COUNT"
 
 
 def need_delta(delta: Any) -> None:
@@ -300,9 +261,10 @@ def refuse_deltas(option: str, needed: str, deltas: tuple[float, ...]) -> None:
 
 def parse_deltas(text: str) -> tuple[float, ...]:
     """The deltas in the order given; a grid is evenly spaced in the logarithm, both ends included."""
+    refusal = f"expected --delta D, D,D,... or LOW:HIGH:COUNT, got {_files.shown(text)}."
     if ":" in text:
-        return _grid(text)
-    found = tuple(_validate.delta(_number(part, text)) for part in text.split(","))
+        return _grid(text, refusal)
+    found = tuple(_validate.delta(number(part, refusal)) for part in text.split(","))
     for index, value in enumerate(found):
         if value in found[:index]:
             raise InputError(f"expected distinct deltas, got {value:g} twice in --delta.")
@@ -311,13 +273,13 @@ def parse_deltas(text: str) -> tuple[float, ...]:
     return found
 
 
-def _grid(text: str) -> tuple[float, ...]:
+def _grid(text: str, refusal: str) -> tuple[float, ...]:
     import numpy as np
 
     parts = text.split(":")
     if len(parts) != 3 or not parts[2].strip().isdecimal():
-        raise InputError(f"expected --delta {FORMS}, got {_files.shown(text)}.")
-    low, high = (_validate.delta(_number(part, text)) for part in parts[:2])
+        raise InputError(refusal)
+    low, high = (_validate.delta(number(part, refusal)) for part in parts[:2])
     # Nine digits are more than enough to be refused, and never too many to be read.
     count = _validate.whole_number("COUNT", int(parts[2][:9]), least=2, most=MOST_DELTAS)
     if not 0 < low < high:
@@ -327,8 +289,9 @@ def _grid(text: str) -> tuple[float, ...]:
     return (low, *inner, high)
 
 
-def _number(part: str, whole: str) -> float:
+def number(text: str, refusal: str) -> float:
+    """A number that was given as text; ``refusal`` is said if it is none."""
     try:
-        return float(part)
+        return float(text)
     except ValueError:
-        raise InputError(f"expected --delta {FORMS}, got {_files.shown(whole)}.") from None
+        raise InputError(refusal) from None

@@ -6,27 +6,16 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from epsilometer.cli import results
+import epsilometer as em
+from epsilometer.cli import options, results
 from epsilometer.cli.delivery import POSTERIOR, ThresholdOptions
-from epsilometer.cli.options import (
-    LEVEL,
-    AsJson,
-    Delta,
-    Level,
-    Processes,
-    Seed,
-    Shadows,
-    flat,
-    option,
-)
+from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.model.joint import AuditModel
     from epsilometer.planning.goals import Cost, Goal
-    from epsilometer.planning.plan import AuditPlan
     from epsilometer.planning.scenarios import Scenario
 
 PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
@@ -36,39 +25,30 @@ PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
 class ScenarioOptions:
     """What is assumed of the audit that is planned, or the pilot that tells it."""
 
-    epsilon: Annotated[float | None, option("E", "The epsilon that is assumed to be true.")] = None
-    strength: Annotated[float | None, option("S", "The strength of the attacks, assumed.")] = None
-    delta: Delta = None
-    likelihood: Annotated[
-        str | None, option("correlated|binomial", "Cross-fed models, or with --shadows.")
-    ] = None
-    pilot: Annotated[
-        Path | None,
-        option(
-            "RESULT",
-            "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
-        ),
-    ] = None
-    extend: Annotated[
-        bool, option(None, "Keep the pilot's bases and add others to them.", "--extend")
-    ] = False
+    epsilon: float | None = option("E", "The epsilon that is assumed to be true.")
+    strength: float | None = option("S", "The strength of the attacks, assumed.")
+    delta: float | None = options.DELTA
+    likelihood: str | None = option("correlated|binomial", "Cross-fed models, or with --shadows.")
+    pilot: Path | None = option(
+        "RESULT",
+        "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
+    )
+    extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
 
-    def made(self, *, cross_fed: bool) -> tuple[AuditModel, Scenario]:
+    def made(self, *, cross_fed: bool) -> tuple[em.AuditModel, Scenario]:
         """The model, and what is true under it."""
         from epsilometer.audit.assumptions import model_of
-        from epsilometer.inference.storage import load
-        from epsilometer.planning.scenarios import Assumed, FromPilot
 
         if self.pilot is not None:
             for name in ("likelihood", "epsilon", "strength", "delta"):
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} comes from the pilot; leave it out.")
-            posterior = load(self.pilot / POSTERIOR if self.pilot.is_dir() else self.pilot)
+            posterior = em.load(self.pilot / POSTERIOR if self.pilot.is_dir() else self.pilot)
             if not posterior.trustworthy:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, and neither may the plan."
                 )
-            return posterior.model, FromPilot(posterior=posterior, extend=self.extend)
+            return posterior.model, em.FromPilot(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
             raise InputError(
                 "expected --epsilon E, --strength S and --delta D, or a small audit as "
@@ -77,7 +57,7 @@ class ScenarioOptions:
         if self.extend:
             raise InputError("--extend is for --pilot RESULT: there is nothing to extend.")
         likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
-        truth = Assumed(epsilon=self.epsilon, strength=self.strength)
+        truth = em.Assumed(epsilon=self.epsilon, strength=self.strength)
         return model_of(self.delta, likelihood=likelihood), truth
 
 
@@ -85,22 +65,15 @@ class ScenarioOptions:
 class GoalOptions:
     """What the audit is to reach."""
 
-    width: Annotated[
-        float | None, option("W", "The interval of epsilon is to be at most W wide.")
-    ] = None
-    claim: Annotated[
-        float | None, option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
-    ] = None
+    width: float | None = option("W", "The interval of epsilon is to be at most W wide.")
+    claim: float | None = option("C", "PASS or FAIL is to be reached on the claim epsilon <= C.")
 
     def made(self, sides: ThresholdOptions) -> list[Goal]:
-        """The goals, at least one."""
-        from epsilometer.planning.goals import Settled, Width
-
         goals: list[Goal] = []
         if self.width is not None:
-            goals.append(Width(at_most=self.width))
+            goals.append(em.Width(at_most=self.width))
         if self.claim is not None:
-            goals.append(Settled(claim=self.claim, thresholds=sides.thresholds))
+            goals.append(em.Settled(claim=self.claim, thresholds=sides.thresholds))
         if not goals:
             raise InputError("expected --width W, --claim C or both: what the audit is to reach.")
         return goals
@@ -110,48 +83,42 @@ class GoalOptions:
 class SearchOptions:
     """Where designs are looked for, and how long; in the words of ``plan_audit``."""
 
-    probability: Annotated[float, option("P", "With what probability.")] = 0.8
-    models_per_second: Annotated[
-        float | None, option("R", "Speed of training, to tell the hours.")
-    ] = None
-    most_bases: Annotated[int, option("N", "Challenge bases at most.")] = 150
-    most_challenges: Annotated[int, option("N", "Challenges a base at most.")] = 2000
-    simulations: Annotated[int, option("N", "Simulated audits of a recommended design.")] = 100
-    seed: Seed = 1
+    probability: float = option("P", "With what probability.", default=0.8)
+    models_per_second: float | None = option("R", "Speed of training, to tell the hours.")
+    most_bases: int = option("N", "Challenge bases at most.", default=150)
+    most_challenges: int = option("N", "Challenges a base at most.", default=2000)
+    simulations: int = option("N", "Simulated audits of a recommended design.", default=100)
+    seed: int = options.SEED
 
 
-@flat
+@options.flat
 def plan(
     *,
     scenario: ScenarioOptions,
     goals: GoalOptions,
     search: SearchOptions,
-    level: Level = None,
-    shadows: Shadows = None,
-    workers: Processes = None,
+    level: float | None = options.LEVEL,
+    shadows: int | None = options.SHADOWS,
+    workers: int | None = options.PROCESSES,
     sides: ThresholdOptions,
-    as_json: AsJson = False,
-    output: Annotated[
-        Path | None, option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there.")
-    ] = None,
+    as_json: bool = options.AS_JSON,
+    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
-    from epsilometer.planning.goals import CrossFedModels, SeparateShadows
-    from epsilometer.planning.plan import plan_audit
     from epsilometer.planning.wording import described
 
     wanted = goals.made(sides)
-    cost: Cost = CrossFedModels()
+    cost: Cost = em.CrossFedModels()
     if shadows is not None:
-        cost = SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
+        cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
     results.check_output(output)
     with results.progress("simulated audits") as (report, _):
-        found = plan_audit(
+        found = em.plan_audit(
             model,
             truth,
             *wanted,
-            level=LEVEL if level is None else level,
+            level=options.DEFAULT_LEVEL if level is None else level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
             progress=None if report is None else lambda done: report(f"{done:,} done"),
@@ -162,7 +129,7 @@ def plan(
     return results.answer(as_json, lambda: described(found), lambda: _text(found, written))
 
 
-def _write(found: AuditPlan, folder: Path) -> list[Path]:
+def _write(found: em.AuditPlan, folder: Path) -> list[Path]:
     from epsilometer.planning.wording import described, designs_csv
     from epsilometer.report.figures.plan import PlanChart
 
@@ -177,7 +144,7 @@ def _write(found: AuditPlan, folder: Path) -> list[Path]:
     return [folder / name for name in (*texts, *figures)]
 
 
-def _text(found: AuditPlan, written: list[Path]) -> str:
+def _text(found: em.AuditPlan, written: list[Path]) -> str:
     from epsilometer.planning.wording import help_sentences, recommendation, table
     from epsilometer.report.text import paragraphs
 

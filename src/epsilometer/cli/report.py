@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from epsilometer import _files, _validate
-from epsilometer.cli import results
+import epsilometer as em
+from epsilometer import _files
+from epsilometer.cli import options
 from epsilometer.cli.delivery import (
     CURVES,
     POSTERIOR,
@@ -17,22 +16,11 @@ from epsilometer.cli.delivery import (
     VerdictOptions,
     deliver,
 )
-from epsilometer.cli.options import (
-    LEVEL,
-    AsJson,
-    CheckModel,
-    ClaimedEpsilon,
-    FiguresFolder,
-    Level,
-    flat,
-    option,
-)
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.attacks.result import ErrorCurves
-    from epsilometer.inference.posterior import Posterior
-    from epsilometer.inference.result import Origin
 
 SAME = 1e-6
 """Relative difference of two medians of one posterior: JSON keeps every digit, versions may not."""
@@ -41,52 +29,37 @@ MOST_NAMED = 8
 """Variants of an audit that an error names."""
 
 
-@flat
+@options.flat
 def report(
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT",
-            help="A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
-        ),
-    ],
+    result: Path = argument(
+        "RESULT",
+        "A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
+    ),
     *,
-    output: Annotated[
-        Path | None, option("FILE", "Write the page, HTML, there.", "--output", "-o")
-    ] = None,
-    figures: FiguresFolder = None,
-    claim: ClaimedEpsilon = None,
-    level: Level = None,
+    output: Path | None = option("FILE", "Write the page, HTML, there.", "--output", "-o"),
+    figures: Path | None = options.FIGURES,
+    claim: float | None = options.CLAIM,
+    level: float | None = options.LEVEL,
     verdict: VerdictOptions,
-    as_json: AsJson = False,
-    check_model: CheckModel = False,
+    as_json: bool = options.AS_JSON,
+    check_model: bool = options.CHECK_MODEL,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
-    from epsilometer.inference.result import Result
-    from epsilometer.inference.storage import load
-
-    if level is not None:
-        _validate.level(level)
-    if claim is not None:
-        _validate.non_negative("claim", claim)
+    options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = DeliveryOptions(
-        as_json=as_json, report=output, figures=figures, check_model=check_model
+        as_json=as_json, output=None, report=output, figures=figures, check_model=check_model
     )
     verdict.check()
     delivery.check()
-    folder = result if result.is_dir() else None
-    posterior = load(_posterior_in(result))
-    known = _summary(folder, posterior) if folder is not None else {}
+    posterior = em.load(_posterior_in(result))
+    known = _summary(result, posterior)  # beside a posterior.nc alone there is none
     source = None
     if claim is None and "claim" in known:
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
     verdict.check_claim(claim)
-    level = level or known.get("epsilon", {}).get("level", LEVEL)
-    asked = verdict.question(level, claim, delivery, source=source)
-    curves = _curves(folder, posterior) if folder is not None else None
-    found = Result(
-        posterior=posterior, asked=asked, origin=_origin(known, curves), report=results.tell
-    )
+    level = level or known.get("epsilon", {}).get("level", options.DEFAULT_LEVEL)
+    origin = _origin(known, _curves(result, posterior))
+    found = verdict.result(posterior, level, claim, delivery, source=source, origin=origin)
     return deliver(found, delivery, verdict)
 
 
@@ -106,30 +79,24 @@ def _posterior_in(result: Path) -> Path:
     )
 
 
-def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> Origin:
+def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> em.Origin:
     """What the summary of a result says of where its counts came from."""
-    from epsilometer.inference.result import Origin
-
-    attack = known.get("counts", {})
-    models = {}
-    if known:
-        models = {
-            "trained": known["models_trained"],
-            "reused": known["models_reused"],
-            "failed": len(known["models_failed"]),
-        }
-    return Origin(
+    if not known:
+        return em.Origin(curves=curves)
+    attack, failures = known.get("counts", {}), known["models_failed"]
+    models = {"trained": known["models_trained"], "reused": known["models_reused"]}
+    return em.Origin(
         plan=known.get("plan", {}),
         attack=attack,
-        models=models,
-        failures=tuple(known.get("models_failed", ())),
+        models=models | {"failed": len(failures)},
+        failures=tuple(failures),
         warnings=tuple(attack.get("warnings", ())),
         curves=curves,
         variant=known.get("variant"),
     )
 
 
-def _summary(folder: Path, posterior: Posterior) -> dict[str, Any]:
+def _summary(folder: Path, posterior: em.Posterior) -> dict[str, Any]:
     """What a result's summary says beside its posterior; it is a file like any other, and checked."""
     path = folder / SUMMARY
     if not path.exists():
@@ -197,7 +164,7 @@ def _model() -> Any:
     return Summary
 
 
-def _curves(folder: Path, posterior: Posterior) -> ErrorCurves | None:
+def _curves(folder: Path, posterior: em.Posterior) -> ErrorCurves | None:
     path = folder / CURVES
     if not path.exists():
         return None

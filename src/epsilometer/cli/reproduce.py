@@ -11,13 +11,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
-
-import typer
 
 from epsilometer import _files, _validate
 from epsilometer.cli import results
-from epsilometer.cli.options import option
+from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
 NAMES = ("figure2", "figure3", "figure4", "figure5", "figure6", "table1", "traces")
@@ -25,25 +22,22 @@ PACKAGE = "epsilometer_reproduction"
 
 
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}; all unless given."),
-    ] = None,
-    output: Annotated[Path, option("DIR", "Where figures, tables and their numbers go.")] = Path(
-        "reproduced"
+    names: list[str] | None = argument(
+        "NAME", f"{', '.join(NAMES)}; all unless given.", default=None
     ),
-    engine: Annotated[
-        str, typer.Option(help="exact, or published: the sampler with the paper's settings (slow).")
-    ] = "exact",
-    train: Annotated[
-        bool,
-        option(
-            None,
-            "Train the 8,000 networks on MNIST again instead of using the losses that come with "
-            "this; hours, and goes on where it was stopped.",
-            "--train",
-        ),
-    ] = False,
+    output: Path = option(
+        "DIR", "Where figures, tables and their numbers go.", default=Path("reproduced")
+    ),
+    engine: str = option(
+        None,
+        "exact, or published: the sampler with the paper's settings (slow).",
+        default="exact",
+    ),
+    train: bool = flag(
+        "Train the 8,000 networks on MNIST again instead of using the losses that come with this; "
+        "hours, and goes on where it was stopped.",
+        "--train",
+    ),
 ) -> int:
     """Make the paper's figures and table from our own runs."""
     wanted = list(dict.fromkeys(names or NAMES))

@@ -9,33 +9,30 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import epsilometer as em
 from epsilometer import _files
 from epsilometer.errors import InputError
-
-if TYPE_CHECKING:
-    from epsilometer.inference.mcmc.driver import McmcSettings
-    from epsilometer.inference.posterior import Posterior
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
 
 Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
 STDIN = "-"
 
+warn = _files.warn
+
 _open: list[Report] = []
 """The displays that are shown now, the innermost last."""
 
 
-def run_engine(counts: AttackCounts, model: AuditModel, settings: McmcSettings | None) -> Posterior:
+def run_engine(
+    counts: em.AttackCounts, model: em.AuditModel, settings: em.McmcSettings | None
+) -> em.Posterior:
     """Estimate by the one call that users make, and show progress."""
-    from epsilometer.inference import estimate as estimating
-
     model.check(counts)
     with progress("exact quadrature" if settings is None else "MCMC") as (report, advance):
-        return estimating.estimate(counts, model, settings, report=report, progress=advance)
+        return em.estimate(counts, model, settings, report=report, progress=advance)
 
 
 @contextmanager
@@ -101,12 +98,6 @@ def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> i
     else:
         say(text())
     return 0
-
-
-def warn(message: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"epsilometer: {_files.printable(message)}\n")
-    sys.stderr.flush()
 
 
 def text_of(file: str) -> tuple[str, str]:

@@ -5,27 +5,19 @@ from __future__ import annotations
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
+import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.loading import call_function, load_object, statistic_of
-from epsilometer.cli import results
-from epsilometer.cli.attack import METHOD, choose_attack, read_losses
+from epsilometer.audit.loading import load_object, run_user_code, statistic_of
+from epsilometer.cli import options, results
+from epsilometer.cli.attack import choose_attack, read_losses
 from epsilometer.cli.delivery import REFUSED
-from epsilometer.cli.options import (
-    AsJson,
-    AttackMethod,
-    Seed,
-    Significance,
-    StoreVariant,
-    flat,
-    option,
-)
+from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import paragraphs, plain
 
@@ -53,13 +45,11 @@ LONGEST_ERROR = 200
 class NullData:
     """How much null data there is, and what bounds are asked of it."""
 
-    runs: Annotated[int, option("R", "Sets of null data.")] = 200
-    canaries: Annotated[int, option("M", "Scores in a set.")] = 400
-    significance: Significance = 0.05
-    delta: Annotated[float, option("D", "For the shipped bounds; null data are private at 0.")] = (
-        1e-5
-    )
-    seed: Seed = 1
+    runs: int = option("R", "Sets of null data.", default=200)
+    canaries: int = option("M", "Scores in a set.", default=400)
+    significance: float = options.SIGNIFICANCE
+    delta: float = option("D", "For the shipped bounds; null data are private at 0.", default=1e-5)
+    seed: int = options.SEED
 
     def check(self) -> None:
         """Refuse too little: 20 runs can tell one alarm in twenty, 4 canaries fill both sides."""
@@ -76,49 +66,37 @@ class NullData:
 class LossesOptions:
     """How losses are attacked."""
 
-    target_alpha: Annotated[
-        float | None,
-        option(
-            "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
-        ),
-    ] = None
-    statistic: Annotated[str, option("loss|logit|module:function", "LOSSES: what it looks at.")] = (
-        "loss"
+    target_alpha: float | None = option(
+        "A", "LOSSES: the attack's target false-positive rate; several are tried unless given."
     )
-    method: AttackMethod = METHOD
-    variant: StoreVariant = None
+    statistic: str = option(
+        "loss|logit|module:function", "LOSSES: what it looks at.", default="loss"
+    )
+    method: str = options.ATTACK_METHOD
+    variant: str | None = options.STORE_VARIANT
 
 
-@flat
+@options.flat
 def selftest(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="LOSSES",
-            help="Losses, or a store of `audit`: models without the point play both parts, and the "
-            "attack and its bound are tried on them.",
-        ),
-    ] = None,
+    file: str | None = argument(
+        "LOSSES",
+        "Losses, or a store of `audit`: models without the point play both parts, and the attack "
+        "and its bound are tried on them.",
+        default=None,
+    ),
     *,
-    pipeline: Annotated[
-        str | None,
-        option(
-            "module:function",
-            "Your function of the scores of members and of others that returns a lower bound "
-            "of epsilon.",
-        ),
-    ] = None,
-    command: Annotated[
-        str | None,
-        option(
-            "CMD",
-            "Your command; {file} stands for a CSV of score and member, and it prints a lower "
-            "bound of epsilon.",
-        ),
-    ] = None,
+    pipeline: str | None = option(
+        "module:function",
+        "Your function of the scores of members and of others that returns a lower bound of epsilon.",
+    ),
+    command: str | None = option(
+        "CMD",
+        "Your command; {file} stands for a CSV of score and member, and it prints a lower bound of "
+        "epsilon.",
+    ),
     null: NullData,
     attacked: LossesOptions,
-    as_json: AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Feed data without any membership to a pipeline; finding epsilon there, it is broken."""
     null.check()
@@ -138,38 +116,31 @@ def selftest(
     return REFUSED if any(test.broken for test in found) else 0
 
 
+Data = TypeVar("Data")
 Bound = Callable[[Any, Any], float]
 """Scores of members and of others in, a lower bound out."""
 
 
 def _own(bound: Bound, label: str, null: NullData) -> SelfTest:
-    from epsilometer.calibration.selftest import check_pipeline
 
+    settings = asdict(null)
+    del settings["delta"]  # which is for the shipped bounds
     with results.progress("null scores") as (_, advance):
-        return check_pipeline(
-            bound,
-            label=label,
-            runs=null.runs,
-            canaries=null.canaries,
-            significance=null.significance,
-            seed=null.seed,
-            progress=advance,
-        )
+        return em.check_pipeline(bound, label=label, progress=advance, **settings)
 
 
 def _function(pipeline: str) -> tuple[Bound, str]:
     function = load_object(pipeline, folder=Path(), place="--pipeline")
     if not callable(function):
         raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
-    place = f"--pipeline {pipeline}"
-    return lambda members, others: call_function(function, members, others, place=place), pipeline
+    return partial(run_user_code, f"--pipeline {pipeline}: the function failed", function), pipeline
 
 
 def _command(command: str) -> tuple[Bound, str]:
     words = shlex.split(command)
     if not any(PLACE in word for word in words):
         raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
-    return lambda members, others: _printed(words, members, others), words[0]
+    return partial(_printed, words), words[0]
 
 
 def _printed(words: list[str], members: Any, others: Any) -> float:
@@ -188,65 +159,72 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
     if done.returncode != 0:
         said = " ".join(done.stderr.split())[-LONGEST_ERROR:]
         raise InputError(f"--command: {words[0]} ended with {done.returncode} ({said}).")
-    try:
-        return float(done.stdout.strip())
-    except ValueError:
-        raise InputError(
-            f"--command: expected a number on standard output, got {_files.shown(done.stdout)}."
-        ) from None
+    got = _files.shown(done.stdout)
+    refusal = f"--command: expected a number on standard output, got {got}."
+    return options.number(done.stdout.strip(), refusal)
+
+
+def _tested(
+    title: str, null: NullData, drawn: Iterable[Data], bounds: Callable[[Data], dict[str, float]]
+) -> list[SelfTest]:
+    """One test for each of the labelled bounds, all on the same sets of null data."""
+    from epsilometer.calibration.selftest import summed
+
+    found: dict[str, list[float]] = {}
+    with results.progress(title) as (_, advance):
+        for run, data in enumerate(drawn, start=1):
+            for label, bound in bounds(data).items():
+                found.setdefault(label, []).append(bound)
+            if advance is not None:
+                advance(run, null.runs)
+    return [summed(label, values, null.significance) for label, values in found.items()]
 
 
 def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
     """One test for each target rate; the runs deal the same losses anew."""
     import numpy as np
 
-    from epsilometer.attacks.result import target_rate
-    from epsilometer.baselines.bases import best_base
-    from epsilometer.baselines.intervals import ClopperPearson
-    from epsilometer.calibration.selftest import null_losses, summed
-    from epsilometer.measurement.designs import MeasureMIAFast
+    from epsilometer.calibration.selftest import null_losses
 
     losses = read_losses(file, attacked.variant)
     given = attacked.target_alpha
-    bounds: dict[float, list[float]] = {
-        target_rate(rate): [] for rate in (RATES if given is None else (given,))
-    }
+    rates: tuple[float, ...] = RATES
+    if given is not None:
+        rates = (_validate.open_unit_interval("target_alpha", given),)
     attack = choose_attack(attacked.method)
     looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
-    with results.progress("null losses") as (_, advance):
-        for run in range(null.runs):
-            dealt = null_losses(losses, np.random.default_rng([null.seed, run]))
-            design = MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
-            result = design.attack(dealt, attack, statistic=looked_at)
-            for rate, found in bounds.items():
-                counts = result.counts(rate)
-                found.append(best_base(ClopperPearson(), counts, null.delta, null.significance))
-            if advance is not None:
-                advance(run + 1, null.runs)
-    label = f"{attacked.method} on {attacked.statistic} at"
-    return [summed(f"{label} {rate:g}", found, null.significance) for rate, found in bounds.items()]
+
+    def bounds(dealt: em.Losses) -> dict[str, float]:
+        design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
+        result = design.attack(dealt, attack, statistic=looked_at)
+        return {
+            f"{attacked.method} on {attacked.statistic} at {rate:g}": em.best_base(
+                em.ClopperPearson(), result.counts(rate), null.delta, null.significance
+            )
+            for rate in rates
+        }
+
+    streams = (np.random.default_rng([null.seed, run]) for run in range(null.runs))
+    drawn = (null_losses(losses, rng) for rng in streams)
+    return _tested("null losses", null, drawn, bounds)
 
 
 def _shipped(null: NullData, *, as_json: bool) -> int:
     from epsilometer.baselines.catalogue import FROM_SCORES
     from epsilometer.baselines.estimator import Kind
-    from epsilometer.baselines.scores import CanaryScoreAuditor
     from epsilometer.calibration.controls import CONTROLS
-    from epsilometer.calibration.selftest import null_scores, summed
+    from epsilometer.calibration.selftest import null_scores
 
     estimators = [*(e for e in FROM_SCORES if e.kind is not Kind.POINT), CONTROLS[-1]]
     if null.delta == 0:
         estimators = [estimator for estimator in estimators if not estimator.gaussian]
-    found: dict[str, list[float]] = {estimator.label: [] for estimator in estimators}
-    with results.progress("null scores") as (_, advance):
-        drawn = null_scores(null.runs, null.canaries, seed=null.seed)
-        for run, (members, others) in enumerate(drawn):
-            auditor = CanaryScoreAuditor(members, others)
-            for each in estimators:
-                found[each.label].append(each.lower(auditor, null.delta, null.significance))
-            if advance is not None:
-                advance(run + 1, null.runs)
-    tests = [summed(label, values, null.significance) for label, values in found.items()]
+
+    def bounds(scores: tuple[Any, Any]) -> dict[str, float]:
+        auditor = em.CanaryScoreAuditor(*scores)
+        return {e.label: e.lower(auditor, null.delta, null.significance) for e in estimators}
+
+    drawn = null_scores(null.runs, null.canaries, seed=null.seed)
+    tests = _tested("null scores", null, drawn, bounds)
     broken = [test.label for test in tests[:-1] if test.broken]
     caught = tests[-1].broken
     last = "All bounds keep their word on null scores; the control, wrong on purpose, is caught."
@@ -274,20 +252,14 @@ def _verdict(test: SelfTest, hint: str) -> str:
     return f"It keeps its word: false alarms in {seen} of {test.runs} runs, at most {promised} allowed."
 
 
+def _described(test: SelfTest) -> dict[str, Any]:
+    data = asdict(test)
+    return {"pipeline": data.pop("label"), **data, "broken": test.broken}
+
+
 def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
     if as_json:
-        data = [
-            {
-                "pipeline": test.label,
-                "runs": test.runs,
-                "alarms": test.alarms,
-                "largest": test.largest,
-                "significance": test.significance,
-                "broken": test.broken,
-            }
-            for test in tests
-        ]
-        results.say_json({"tests": plain(data), "verdict": last})
+        results.say_json({"tests": plain([_described(test) for test in tests]), "verdict": last})
         return
     lines = [
         "Null data: no membership in them, the true epsilon is 0.",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import epsilometer as em
 from epsilometer import _files
-from epsilometer.cli import results
-from epsilometer.cli.options import AsJson
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument
 from epsilometer.report.text import wrapped
 
 if TYPE_CHECKING:
@@ -20,13 +19,11 @@ MOST_ROWS = 40
 
 
 def status(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store made by `audit`.")],
-    as_json: AsJson = False,
+    store: Path = argument("STORE", "A store made by `audit`."),
+    as_json: bool = options.AS_JSON,
 ) -> int:
     """Show how far the audit of a store has come; safe while it is running."""
-    from epsilometer.measurement.sqlite_store import SqliteStore
-
-    with SqliteStore(store, read_only=True) as opened:
+    with em.SqliteStore(store, read_only=True) as opened:
         found = opened.status()
     return results.answer(as_json, lambda: _described(found), lambda: _text(store.name, found))
 
