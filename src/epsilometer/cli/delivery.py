@@ -163,13 +163,14 @@ def write_result(result: Result, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
     from epsilometer.report import evidence
     from epsilometer.report.delta_table import table_of
+    from epsilometer.report.figures.chains import chain_charts
     from epsilometer.report.summary import result_data
 
     folder.mkdir(parents=True, exist_ok=True)
     earlier = (folder / POSTERIOR).exists()
     result.posterior.save(folder / POSTERIOR)
     made = evidence.posterior_charts(result.posterior, level=result.level)
-    made += evidence.chain_charts(result.posterior)
+    made += chain_charts(result.posterior)
     if earlier:
         for name in set(evidence.CHART_NAMES) - {chart.name for chart in made}:
             # A figure of an earlier estimate would contradict this one.
@@ -184,10 +185,10 @@ def write_result(result: Result, folder: Path) -> None:
 
 def write_curve(table: CurveTable, folder: Path) -> None:
     """Write a curve over delta as CSV, JSON and a figure."""
-    from epsilometer.report.figures.delta_curve import DeltaCurveChart
+    from epsilometer.report.figures.delta_curve import delta_curve_chart
 
     texts = {"curve.csv": table.csv(), "curve.json": json.dumps(table.data(), indent=2) + "\n"}
-    results.write_files(folder, texts, {"curve.png": DeltaCurveChart.of(table).draw()})
+    results.write_files(folder, texts, {"curve.png": delta_curve_chart(table).draw()})
 
 
 def hand_over(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epsilometer.inference.checks.comparison import ModelComparison, to_rows
-from epsilometer.report.figures.style import digits_of
-from epsilometer.report.text import paragraphs, plain, table_lines
+from epsilometer.report.text import digits_of, paragraphs, plain, table_lines
 
 LONGEST_LABEL = 27
 """Characters of a label that leave room for the numbers on the same line."""

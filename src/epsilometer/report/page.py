@@ -32,9 +32,9 @@ from epsilometer.report.batch_table import batches_note, rows_of_batches
 from epsilometer.report.delta_table import CurveTable, table_of
 from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.style import PAGE_COLOURS, pair_text
+from epsilometer.report.figures.style import PAGE_COLOURS
 from epsilometer.report.summary import LABELS, rows_of_parameters
-from epsilometer.report.text import counted, probability_text
+from epsilometer.report.text import counted, pair_text
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SCRIPT = Path(__file__).with_name("page.js")
@@ -97,7 +97,6 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
         level=f"{100 * result.level:g} %",
         open_table=len(result.counts) <= MOST_OPEN_ROWS,
         downloads=_downloads(result),
-        probability=probability_text,
     )
 
 

@@ -65,3 +65,20 @@ def probability_text(value: float) -> str:
     if value > 1 - 1e-4:
         return "above 0.9999"
     return f"{value:.4f}"
+
+
+def percent(share: float) -> str:
+    """``90 %``."""
+    return f"{100 * share:g} %"
+
+
+def digits_of(low: float, high: float) -> int:
+    """So many decimals that an interval shows two digits of its width."""
+    width = high - low
+    return min(max(1 - math.floor(math.log10(width)), 2), 10) if width > 0 else 4
+
+
+def pair_text(low: float, high: float) -> str:
+    """An interval with as many decimals as its width supports."""
+    digits = digits_of(low, high)
+    return f"{low:.{digits}f} to {high:.{digits}f}"

@@ -8,9 +8,8 @@ from typing import Any
 from epsilometer.inference.checks.outlook import MoreData
 from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Outcome
-from epsilometer.report.figures.style import digits_of
 from epsilometer.report.summary import described, finding, plain_assumptions
-from epsilometer.report.text import probability_text
+from epsilometer.report.text import digits_of, probability_text
 
 FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Plot, Points, Regions, Sheet
+from epsilometer.report.figures.marks import Axis, Plot, Points, Regions
 
 DRAWS = 250_000
 """Some hundreds in a bin where the density is high: contours without noise."""
@@ -61,55 +60,37 @@ def _spread(values: FloatArray) -> float:
     return float(high - low) / 1.35
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class JointChart(Chart):
-    """Highest-density regions of epsilon and the strength together."""
+def joint_chart(posterior: Posterior) -> Chart:
+    """Highest-density regions of epsilon and the strength together; both must be estimated."""
+    *edges, density = joint_density(posterior)
+    x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
+    hover = "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
+    regions = Regions(x, y, density, _held(density), LEVELS, hover)
+    look: dict[str, Any] = {
+        "size": 8.0,
+        "rim": 0.8,
+        "symbol": "cross",
+        "hover": "medians: epsilon %{x:.3f}, strength %{y:.3f}",
+    }
+    where = [posterior.median("epsilon")], [posterior.median("strength")]
+    medians = Points(*where, "orange", "medians", **look)
+    across, up = Axis("epsilon", (x[0], x[-1])), Axis("attack strength", (y[0], y[-1]))
+    return Chart(
+        name="joint",
+        title="Joint posterior of epsilon and the attack strength",
+        caption="How the answer trades off: strong attacks that err this often leave epsilon small, "
+        "weak attacks would leave room for a large one. Strength 1 would mean that every attack was "
+        "the best possible on the worst base; it is estimated, never assumed.",
+        plots=[Plot(across, up, [regions, medians])],
+        size=(6.4, 4.8),
+        legend_title="smallest region holding",
+    )
 
-    epsilon: FloatArray
-    strength: FloatArray
-    density: FloatArray
-    medians: tuple[float, float]
 
-    name = "joint"
-    title = "Joint posterior of epsilon and the attack strength"
-
-    @classmethod
-    def of(cls, posterior: Posterior) -> JointChart:
-        """The chart of a posterior in which both are estimated."""
-        epsilon, strength, density = joint_density(posterior)
-        return cls(
-            epsilon=0.5 * (epsilon[1:] + epsilon[:-1]),
-            strength=0.5 * (strength[1:] + strength[:-1]),
-            density=density,
-            medians=(posterior.median("epsilon"), posterior.median("strength")),
-        )
-
-    @property
-    def caption(self) -> str:
-        return (
-            "How the answer trades off: strong attacks that err this often leave epsilon small, weak "
-            "attacks would leave room for a large one. Strength 1 would mean that every attack was "
-            "the best possible on the worst base; it is estimated, never assumed."
-        )
-
-    def held(self) -> FloatArray:
-        """For each cell, the probability of the smallest region that reaches it."""
-        flat = self.density.ravel()
-        order = np.argsort(flat)[::-1]
-        content = np.empty(len(flat))
-        content[order] = np.cumsum(flat[order]) / flat.sum()
-        return content.reshape(self.density.shape)
-
-    def sheet(self, *, fine: bool) -> Sheet:
-        where, (epsilon, strength) = (self.epsilon, self.strength), self.medians
-        hover = (
-            "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
-        )
-        regions = Regions(*where, self.density, self.held(), LEVELS, hover)
-        hover = "medians: epsilon %{x:.3f}, strength %{y:.3f}"
-        look: dict[str, Any] = {"size": 8.0, "rim": 0.8, "symbol": "cross", "hover": hover}
-        medians = Points([epsilon], [strength], "orange", "medians", **look)
-        across = Axis("epsilon", (self.epsilon[0], self.epsilon[-1]))
-        up = Axis("attack strength", (self.strength[0], self.strength[-1]))
-        plot = Plot(across, up, [regions, medians])
-        return Sheet(self.title, [plot], (6.4, 4.8), legend_title="smallest region holding")
+def _held(density: FloatArray) -> FloatArray:
+    """For each cell, the probability of the smallest region that reaches it."""
+    flat = density.ravel()
+    order = np.argsort(flat)[::-1]
+    content = np.empty(len(flat))
+    content[order] = np.cumsum(flat[order]) / flat.sum()
+    return content.reshape(density.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +11,9 @@ from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot
 from epsilometer.report.summary import LABELS
+from epsilometer.report.text import pair_text, percent
 
 POINTS = 500
 """Smooth at the width of a plot; a spike gets points of its own."""
@@ -28,112 +28,60 @@ def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> Fl
     return model.likelihood.prior_density(counts, parameter, value)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Marginal:
-    """One parameter: its density and its prior's at ``x``."""
-
-    parameter: str
-    x: FloatArray
-    density: FloatArray
-    prior: FloatArray
-    interval: tuple[float, float]
-    median: float
-    median_density: float
-    heading: str
-
-    @classmethod
-    def of(cls, posterior: Posterior, parameter: str, level: float) -> Marginal:
-        """The marginal of one parameter, with enough points for a spike."""
-        low, high = posterior.credible_interval(parameter, level)
-        start, end = (float(value) for value in posterior.quantile(parameter, [0.001, 0.997]))
-        # A posterior without width still gets a picture.
-        room = max(0.08 * (end - start), 1e-9 * abs(end), 1e-12)
-        start, end = start - room, end + room
-        if parameter in ("epsilon", "strength", "spread"):
-            start = max(start, 0.0)
-        if parameter == "strength":
-            end = min(end, 1.0)
-        points: list[FloatArray] = [np.linspace(start, end, POINTS), np.array([low, high])]
-        if isinstance(posterior, GridPosterior):
-            breaks = (
-                posterior.marginals[parameter].breaks if parameter in posterior.marginals else ()
-            )
-            points += [np.linspace(a, b, 6) for a, b in pairwise(breaks)]
-        x = np.unique(np.concatenate(points))
-        x = x[(x >= start) & (x <= end)]
-        median = posterior.median(parameter)
-        return cls(
-            parameter=parameter,
-            x=x,
-            density=posterior.density(parameter, x),
-            prior=prior_density(posterior, parameter, x),
-            interval=(low, high),
-            median=median,
-            median_density=float(posterior.density(parameter, median)),
-            heading=f"{style.median_text(posterior, parameter)}  ({style.pair_text(low, high)})",
-        )
-
-    @property
-    def label(self) -> str:
-        """The parameter as people read it."""
-        return LABELS[self.parameter]
-
-    @property
-    def top(self) -> float:
-        """Where the axis of the density ends: a spike may be cut, so that the rest can be seen."""
-        low, high = self.interval
-        return style.end_of_densities(float(self.density.max()), high - low)
-
-    @property
-    def cut(self) -> bool:
-        """Whether the density rises above the plot."""
-        return self.top < float(self.density.max())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MarginalsChart(Chart):
+def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
     """The marginal posterior of every estimated parameter."""
+    plots, cut = [], []
+    for name in posterior.parameters:
+        plot, peak = _plot(posterior, name, level)
+        plots.append(plot)
+        if plot.y.ends is not None and plot.y.ends[1] < peak:
+            cut.append(LABELS[name])
+    caption = (
+        f"Shaded: the {percent(level)} credible interval. Dashed: the prior, before any "
+        "data. Where a posterior looks like its prior, the attacks said little."
+    )
+    if cut:
+        caption += f" The peak of {' and '.join(cut)} is cut off so that the rest can be seen."
+    columns = 1 if len(plots) == 1 else 2
+    return Chart(
+        name="marginals",
+        title="Marginal posteriors",
+        subtitle=f": median ({percent(level)} credible interval)",
+        caption=caption,
+        plots=plots,
+        size=(4.6 * columns + 0.4, 3.4 * -(-len(plots) // columns) + 0.4),
+        columns=columns,
+    )
 
-    marginals: tuple[Marginal, ...]
-    level: float
 
-    name = "marginals"
-    title = "Marginal posteriors"
-
-    @classmethod
-    def of(cls, posterior: Posterior, *, level: float) -> MarginalsChart:
-        """The chart of all estimated parameters."""
-        found = tuple(Marginal.of(posterior, name, level) for name in posterior.parameters)
-        return cls(marginals=found, level=level)
-
-    @property
-    def caption(self) -> str:
-        text = (
-            f"Shaded: the {100 * self.level:g} % credible interval. Dashed: the prior, before any "
-            "data. Where a posterior looks like its prior, the attacks said little."
-        )
-        cut = [marginal.label for marginal in self.marginals if marginal.cut]
-        if cut:
-            text += f" The peak of {' and '.join(cut)} is cut off so that the rest can be seen."
-        return text
-
-    def sheet(self, *, fine: bool) -> Sheet:
-        columns = 1 if len(self.marginals) == 1 else 2
-        size = (4.6 * columns + 0.4, 3.4 * -(-len(self.marginals) // columns) + 0.4)
-        title = f"{self.title}: median ({100 * self.level:g} % credible interval)"
-        return Sheet(title, [self._plot(one) for one in self.marginals], size, columns=columns)
-
-    def _plot(self, one: Marginal) -> Plot:
-        low, high = one.interval
-        kept = (one.x >= low) & (one.x <= high)
-        inside, held = one.x[kept], f"{100 * self.level:g} % interval"
-        hover = f"{one.label} %{{x:.4g}}<br>density %{{y:.4g}}"
-        median, said = [one.median] * 2, f"median {one.median:.4g}"
-        marks: list[Mark] = [
-            Band(inside, None, one.density[kept], "blue", held, opacity=0.25),
-            Line(one.x, one.density, "blue", "posterior", hover=hover),
-            Line(one.x, one.prior, "grey", "prior", width=1.2, dash="dash"),
-            Line(median, [0, one.median_density], "orange", "median", hover=said),
-        ]
-        across, up = Axis(one.label, (one.x[0], one.x[-1])), Axis("density", (0, one.top))
-        return Plot(across, up, marks, title=one.heading)
+def _plot(posterior: Posterior, parameter: str, level: float) -> tuple[Plot, float]:
+    """One parameter, with enough points for a spike; and its largest density, which may be cut."""
+    low, high = posterior.credible_interval(parameter, level)
+    start, end = (float(value) for value in posterior.quantile(parameter, [0.001, 0.997]))
+    # A posterior without width still gets a picture.
+    room = max(0.08 * (end - start), 1e-9 * abs(end), 1e-12)
+    start, end = start - room, end + room
+    if parameter in ("epsilon", "strength", "spread"):
+        start = max(start, 0.0)
+    if parameter == "strength":
+        end = min(end, 1.0)
+    points: list[FloatArray] = [np.linspace(start, end, POINTS), np.array([low, high])]
+    if isinstance(posterior, GridPosterior) and parameter in posterior.marginals:
+        breaks = posterior.marginals[parameter].breaks
+        points += [np.linspace(a, b, 6) for a, b in pairwise(breaks)]
+    x = np.unique(np.concatenate(points))
+    x = x[(x >= start) & (x <= end)]
+    density, inside = posterior.density(parameter, x), (x >= low) & (x <= high)
+    label, median = LABELS[parameter], posterior.median(parameter)
+    height = float(posterior.density(parameter, median))
+    hover = f"{label} %{{x:.4g}}<br>density %{{y:.4g}}"
+    marks: list[Mark] = [
+        Band(x[inside], None, density[inside], "blue", f"{percent(level)} interval", opacity=0.25),
+        Line(x, density, "blue", "posterior", hover=hover),
+        Line(x, prior_density(posterior, parameter, x), "grey", "prior", width=1.2, dash="dash"),
+        Line([median] * 2, [0, height], "orange", "median", hover=f"median {median:.4g}"),
+    ]
+    peak = float(density.max())
+    up = Axis("density", (0, style.end_of_densities(peak, high - low)))
+    heading = f"{style.median_text(posterior, parameter)}  ({pair_text(low, high)})"
+    return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak

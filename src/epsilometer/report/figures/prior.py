@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.checks.sensitivity import OtherPrior
 from epsilometer.inference.posterior import Posterior
+from epsilometer.model.priors import Prior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Line, Plot, Sheet
+from epsilometer.report.figures.marks import Axis, Line, Plot
+from epsilometer.report.text import pair_text, percent
 
 POINTS = 500
 """Smooth at the width of a plot."""
@@ -22,105 +24,65 @@ COLOURS = ("green", "blue", "orange")
 """From the narrowest prior to the widest."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Version:
-    """epsilon under one prior."""
+class _Version(NamedTuple):
+    """Epsilon under one prior: what it is asked for, as functions."""
 
     factor: float
-    posterior: FloatArray
-    prior: FloatArray
-    interval: tuple[float, float]
-    median: float
+    prior: Prior
+    quantile: Callable[[list[float]], FloatArray]
+    density: Callable[[FloatArray], FloatArray]
 
     @property
     def label(self) -> str:
-        """How wide this prior is."""
         return "as reported" if self.factor == 1 else f"prior scale x {self.factor:g}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PriorChart(Chart):
+def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
-
-    epsilon: FloatArray
-    versions: tuple[Version, ...]
-    level: float
-
-    name = "prior"
-    title = "Prior against posterior, and other priors"
-
-    @classmethod
-    def of(cls, posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> PriorChart:
-        """The chart of a posterior beside what other priors would have made of the counts."""
-        low, high = (float(value) for value in posterior.quantile("epsilon", [0.002, 0.985]))
-        for other in others:
-            start, end = other.epsilon.quantile([0.002, 0.985])
-            low, high = min(low, float(start)), max(high, float(end))
-        room = 0.08 * (high - low) or 1e-9
-        points = np.linspace(max(low - room, 0.0), high + room, POINTS)
-        prior = posterior.model.epsilon
-        versions = [
-            Version(
-                factor=1.0,
-                posterior=posterior.density("epsilon", points),
-                prior=np.exp(prior.log_density(points)),
-                interval=posterior.credible_interval("epsilon", level),
-                median=posterior.median("epsilon"),
-            )
+    quantile, density = (
+        partial(posterior.quantile, "epsilon"),
+        partial(posterior.density, "epsilon"),
+    )
+    versions = [_Version(1.0, posterior.model.epsilon, quantile, density)]
+    for other in others:
+        found = other.epsilon
+        versions.append(_Version(other.factor, other.model.epsilon, found.quantile, found.density))
+    versions.sort(key=lambda version: version.factor)
+    reach = np.array([version.quantile([0.002, 0.985]) for version in versions])
+    low, high = float(reach[:, 0].min()), float(reach[:, 1].max())
+    room = 0.08 * (high - low) or 1e-9
+    x = np.linspace(max(low - room, 0.0), high + room, POINTS)
+    says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
+    thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
+    densities, rows, intervals, peaks = [], [], [], []
+    for row, (version, colour) in enumerate(zip(versions, COLOURS, strict=False)):
+        label = version.label
+        after, before = version.density(x), np.exp(version.prior.log_density(x))
+        densities += [
+            Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
+            Line(x, before, colour, label, hover=f"{label}, prior{says}", **thin),
         ]
-        for other in others:
-            scaled = other.model.epsilon
-            versions.append(
-                Version(
-                    factor=other.factor,
-                    posterior=other.epsilon.density(points),
-                    prior=np.exp(scaled.log_density(points)),
-                    interval=other.credible_interval(level),
-                    median=float(other.epsilon.quantile(0.5)),
-                )
-            )
-        ordered = tuple(sorted(versions, key=lambda version: version.factor))
-        return cls(epsilon=points, versions=ordered, level=level)
-
-    @property
-    def caption(self) -> str:
-        own = next(version for version in self.versions if version.factor == 1)
-        moved = " and ".join(
-            f"{style.pair_text(*version.interval)} with the scale x {version.factor:g}"
-            for version in self.versions
-            if version.factor != 1
-        )
-        return (
-            f"Solid: posteriors; dashed: their priors. The {100 * self.level:g} % interval is "
-            f"{style.pair_text(*own.interval)}; it would be {moved}. "
-            "What moves with the prior is the prior's opinion; what stays is what the attacks said."
-        )
-
-    @property
-    def top(self) -> float:
-        """End of the axis of densities; as for marginals, a spike may be cut."""
-        width = min(version.interval[1] - version.interval[0] for version in self.versions)
-        return style.end_of_densities(max(v.posterior.max() for v in self.versions), width)
-
-    def sheet(self, *, fine: bool) -> Sheet:
-        densities, intervals = [], []
-        x = self.epsilon
-        for row, (version, colour) in enumerate(zip(self.versions, COLOURS, strict=False)):
-            label = version.label
-            says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
-            after, before = f"{label}, posterior{says}", f"{label}, prior{says}"
-            thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
-            densities += [
-                Line(x, version.posterior, colour, label, hover=after),
-                Line(x, version.prior, colour, label, hover=before, **thin),
-            ]
-            ends = (version.median, version.interval, self.level)
-            intervals.append(style.interval_row(row, *ends, colour, label))
-        ends_of_x, names = (x[0], x[-1]), [version.label for version in self.versions]
-        rows = Axis("", (-0.6, len(names) - 0.4), names=names)
-        across = Axis(f"epsilon: median and {100 * self.level:g} % interval", ends_of_x)
-        plots = [
-            Plot(Axis("epsilon", ends_of_x), Axis("density", (0, self.top)), densities),
-            Plot(across, rows, intervals, legend=False),
-        ]
-        return Sheet(self.title, plots, (6.6, 4.8), heights=[4, 1], share_x=True)
+        low, median, high = map(float, version.quantile([0.5 - level / 2, 0.5, 0.5 + level / 2]))
+        rows.append(style.interval_row(row, median, (low, high), level, colour, label))
+        intervals.append((low, high))
+        peaks.append(float(after.max()))
+    names, ends = [version.label for version in versions], (x[0], x[-1])
+    top = style.end_of_densities(max(peaks), min(high - low for low, high in intervals))
+    across = Axis(f"epsilon: median and {percent(level)} interval", ends)
+    said = {v.factor: pair_text(*ends) for v, ends in zip(versions, intervals, strict=True)}
+    own = said.pop(1.0)
+    moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
+    return Chart(
+        name="prior",
+        title="Prior against posterior, and other priors",
+        caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {own}; "
+        f"it would be {moved}. What moves with the prior is the prior's opinion; what stays is what "
+        "the attacks said.",
+        plots=[
+            Plot(Axis("epsilon", ends), Axis("density", (0, top)), densities),
+            Plot(across, Axis("", (-0.6, len(names) - 0.4), names=names), rows, legend=False),
+        ],
+        size=(6.6, 4.8),
+        heights=[4, 1],
+        share_x=True,
+    )
