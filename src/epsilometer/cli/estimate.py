@@ -32,10 +32,9 @@ from epsilometer.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from epsilometer.inference.claimed_curve import Claim
+    from epsilometer.inference.claimed_curve import Claim, JudgedCurve
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
-    from epsilometer.report.delta_table import CurveTable
 
 
 @flat
@@ -95,15 +94,15 @@ def curve_of(
     level: float,
     claim: Claim | None,
     verdict: VerdictOptions,
-) -> CurveTable:
+) -> JudgedCurve:
     """The curve of epsilon over several deltas, judged."""
+    from epsilometer.inference.claimed_curve import JudgedCurve
     from epsilometer.inference.delta_curve import estimate_curve
-    from epsilometer.report.delta_table import CurveTable
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
         curve = estimate_curve(counts, model, deltas, report=report)
-    return CurveTable.of(
+    return JudgedCurve.of(
         curve,
         level=level,
         claim=claim,
@@ -121,6 +120,8 @@ def _over_delta(
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
+    from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
+
     claim = claims.over(deltas)
     level = claims.level or LEVEL
     table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
@@ -133,16 +134,16 @@ def _over_delta(
 
     hand_over(
         delivery.as_json,
-        lambda: table.data() if delivery.as_json else table.text(),
+        lambda: curve_data(table) if delivery.as_json else curve_text(table),
         write=write,
-        warnings=lambda: [] if table.curve.trustworthy else table.notes()[:1],
+        warnings=lambda: [] if table.curve.trustworthy else curve_notes(table)[:1],
     )
     outcomes = [] if table.verdict is None else [table.verdict.outcome]
     return verdict.exit_code(table.curve.trustworthy, outcomes)
 
 
 def _page(
-    table: CurveTable, model: AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
+    table: JudgedCurve, model: AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
 ) -> list[Path]:
     """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
     from epsilometer.inference.result import Result
