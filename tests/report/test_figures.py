@@ -19,13 +19,16 @@ from epsilometer.report.evidence import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chains import autocorrelation, chain_charts, rank_counts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
+from epsilometer.report.figures.checks import influence_chart, predictive_chart, prior_chart
 from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
-from epsilometer.report.figures.exceedance import exceedance_chart
-from epsilometer.report.figures.influence import influence_chart
-from epsilometer.report.figures.joint import LEVELS, joint_chart, joint_density
-from epsilometer.report.figures.marginals import marginals_chart, prior_density
-from epsilometer.report.figures.predictive import predictive_chart
-from epsilometer.report.figures.prior import prior_chart
+from epsilometer.report.figures.posterior import (
+    LEVELS,
+    exceedance_chart,
+    joint_chart,
+    joint_density,
+    marginals_chart,
+    prior_density,
+)
 from epsilometer.report.figures.region import region_boundary, region_chart
 from epsilometer.report.text import pair_text
 from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled

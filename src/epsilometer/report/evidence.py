@@ -7,15 +7,15 @@ from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures import chains
 from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.checks import (
+    influence_chart,
+    models_chart,
+    predictive_chart,
+    prior_chart,
+)
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.figures.exceedance import exceedance_chart
-from epsilometer.report.figures.influence import influence_chart
-from epsilometer.report.figures.joint import joint_chart
-from epsilometer.report.figures.marginals import marginals_chart
-from epsilometer.report.figures.models import models_chart
-from epsilometer.report.figures.predictive import predictive_chart
-from epsilometer.report.figures.prior import prior_chart
+from epsilometer.report.figures.posterior import exceedance_chart, joint_chart, marginals_chart
 from epsilometer.report.figures.region import region_chart
 
 CHART_NAMES = (

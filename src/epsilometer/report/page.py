@@ -131,25 +131,19 @@ def _title(result: Result) -> str:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    image, kind = _image(chart)
+    """A figure; its printed form is seen where scripts do not run, and on paper."""
+    figure, kind, image = chart.draw(), "svg+xml", io.BytesIO()
+    save_figure(figure, image, form="svg")
+    if image.tell() > LARGEST_SVG:
+        kind, image = "png", io.BytesIO()
+        save_figure(figure, image)
     return {
         "name": chart.name,
         "title": chart.title,
         "caption": chart.caption,
         "panels": chart.panels(),
-        "image": f"data:{kind};base64,{base64.b64encode(image).decode()}",
+        "image": f"data:image/{kind};base64,{base64.b64encode(image.getvalue()).decode()}",
     }
-
-
-def _image(chart: Chart) -> tuple[bytes, str]:
-    """The printed form: drawn where scripts do not run, and on paper."""
-    figure = chart.draw()
-    for form, kind in (("svg", "image/svg+xml"), ("png", "image/png")):
-        buffer = io.BytesIO()
-        save_figure(figure, buffer, form=form)
-        if form == "png" or buffer.tell() <= LARGEST_SVG:
-            return buffer.getvalue(), kind
-    raise AssertionError("a PNG is always taken")
 
 
 def _tables(result: Result) -> dict[str, tuple[list[tuple[str, ...]], list[str]]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -52,13 +51,7 @@ def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
     # Without a salt the names inside an SVG would be drawn at random; 42 keeps text in a PDF as text.
-    with rc_context({"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}), quiet_fonts():
-        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])
-
-
-@contextmanager
-def quiet_fonts() -> Iterator[None]:
-    """Names of bases may be in any script; a glyph that the font lacks is drawn as a box."""
-    with warnings.catch_warnings():
+    with rc_context({"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}), warnings.catch_warnings():
+        # Names of bases may be in any script; a glyph that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
+        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])

@@ -30,13 +30,8 @@ def draw(sheet: marks.Sheet) -> Figure:
 
     figure = style.new_figure(*sheet.size)
     rows = -(-len(sheet.plots) // sheet.columns)
-    grid = figure.subplots(
-        rows,
-        sheet.columns,
-        squeeze=False,
-        sharex=sheet.share_x,
-        height_ratios=sheet.heights,
-    ).ravel()
+    look: dict[str, Any] = {"sharex": sheet.share_x, "height_ratios": sheet.heights}
+    grid = figure.subplots(rows, sheet.columns, squeeze=False, **look).ravel()
     for spare in grid[len(sheet.plots) :]:
         spare.remove()
     drawn = list(zip(grid, sheet.plots, strict=False))

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
-PRINT_COLOURS = {
-    "blue": BLUE,
-    "orange": ORANGE,
-    "green": GREEN,
-    "purple": PURPLE,
-    "grey": GREY,
-    "sky": "#56B4E9",
-    "amber": "#E69F00",
-}
-
 PAGE_COLOURS = {
     "blue": (BLUE, "#56B4E9"),
     "orange": (ORANGE, "#E69F00"),
@@ -44,6 +34,12 @@ PAGE_COLOURS = {
     "amber": ("#B87E00", "#F5C04A"),
 }
 """Shades on a light and on a dark background."""
+
+PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()} | {
+    "purple": PURPLE,
+    "sky": "#56B4E9",
+    "amber": "#E69F00",
+}
 
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
 """Colours of things that are alike, such as chains."""
