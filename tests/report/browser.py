@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
+from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.result import Origin, Result
-from epsilometer.report.delta_table import CurveTable
 from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page import write_page
@@ -230,7 +230,7 @@ def exact() -> Result:
     posterior = em.estimate(result.counts(0.1), em.AuditModel(delta=0.01))
     claim = posterior.median("epsilon")
     curve = em.estimate_curve(posterior.counts, posterior.model, [1e-6, 1e-4, 0.01, 0.1])
-    table = CurveTable.of(curve, claim=em.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
+    table = JudgedCurve.of(curve, claim=em.ClaimedCurve(deltas=[1e-4], epsilons=[claim]))
     return gather(posterior, claim=claim, origin=origin, over_delta=table)
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.report.delta_table import CurveTable
-from epsilometer.report.figures.delta_curve import DeltaCurveChart
+from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer.report.delta_table import curve_csv, curve_data, curve_notes, curve_rows
+from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.page import write_report
 from tests.report.posteriors import TWO, counts, exact, gather
 
@@ -30,23 +31,22 @@ def curve() -> em.DeltaCurve:
 
 
 @pytest.fixture(scope="module")
-def table(curve: em.DeltaCurve) -> CurveTable:
+def table(curve: em.DeltaCurve) -> JudgedCurve:
     claim = em.ClaimedCurve(deltas=[1e-6, 1e-2], epsilons=[2.0, 0.1])
-    return CurveTable.of(curve, level=0.8, claim=claim)
+    return JudgedCurve.of(curve, level=0.8, claim=claim)
 
 
-def test_figure_shows_the_curve(table: CurveTable) -> None:
-    chart = DeltaCurveChart.of(table)
+def test_figure_shows_the_curve(table: JudgedCurve) -> None:
+    chart = delta_curve_chart(table)
     low, high = table.curve.credible_interval(0.8)
-    np.testing.assert_allclose(chart.median, table.curve.median, rtol=1e-12)
-    # Delta 0 has no place on a logarithmic axis.
-    assert chart.delta.tolist() == [1e-7, 1e-6, 1e-3, 0.1]
     assert "delta = 0" in chart.caption
     figure = chart.draw()
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
-    np.testing.assert_array_equal(drawn["median"], chart.median)
+    np.testing.assert_allclose(drawn["median"], table.curve.median, rtol=1e-12)
+    # Delta 0 has no place on a logarithmic axis.
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [1e-7, 1e-6, 1e-3, 0.1]
     np.testing.assert_array_equal(drawn["claim"], [np.nan, 2.0, 2.0, 0.1])
     (band,) = axes.collections
     corners = np.asarray(band.get_paths()[0].vertices, dtype=float)
@@ -54,7 +54,7 @@ def test_figure_shows_the_curve(table: CurveTable) -> None:
     assert {float(f"{y:.9g}") for y in high} <= {float(f"{y:.9g}") for y in corners[:, 1]}
     (panel,) = chart.panels()
     traces = {trace["name"]: trace for trace in panel["data"]}
-    np.testing.assert_allclose(traces["median"]["y"], chart.median, rtol=SEVEN_DIGITS)
+    np.testing.assert_allclose(traces["median"]["y"], table.curve.median, rtol=SEVEN_DIGITS)
     np.testing.assert_allclose(traces["80 % interval"]["y"], [*high, *low[::-1]], rtol=SEVEN_DIGITS)
     np.testing.assert_allclose(
         traces["median"]["customdata"], np.stack([low, high], axis=1), rtol=SEVEN_DIGITS
@@ -65,40 +65,40 @@ def test_figure_shows_the_curve(table: CurveTable) -> None:
 
 def test_rises_are_marked_and_explained() -> None:
     weak = em.estimate_curve(counts([20] * 5, [180] * 5, 200), MODEL, [1e-5, 3e-3, 0.1, 0.3])
-    table = CurveTable.of(weak)
-    chart = DeltaCurveChart.of(table)
+    table = JudgedCurve.of(weak)
+    chart = delta_curve_chart(table)
     assert "higher than at some smaller delta" in chart.caption
     marked = {str(line.get_label()): line for line in chart.draw().axes[0].lines}
     assert np.asarray(marked["higher than at a smaller delta"].get_xdata()).tolist() == [0.1, 0.3]
     traces = {trace["name"]: trace for trace in chart.panels()[0]["data"]}
     assert traces["higher than at a smaller delta"]["x"] == [0.1, 0.3]
-    assert any("Estimates rise with delta" in note for note in table.notes())
+    assert any("Estimates rise with delta" in note for note in curve_notes(table))
 
 
-def test_a_falling_curve_has_no_marks(table: CurveTable) -> None:
-    assert not any("rise" in note for note in table.notes())
-    assert len(DeltaCurveChart.of(table).panels()[0]["data"]) == 3
+def test_a_falling_curve_has_no_marks(table: JudgedCurve) -> None:
+    assert not any("rise" in note for note in curve_notes(table))
+    assert len(delta_curve_chart(table).panels()[0]["data"]) == 3
     without = replace(table, verdict=None)
-    assert len(DeltaCurveChart.of(without).panels()[0]["data"]) == 2
-    assert "claim" not in DeltaCurveChart.of(without).caption
+    assert len(delta_curve_chart(without).panels()[0]["data"]) == 2
+    assert "claim" not in delta_curve_chart(without).caption
 
 
 def test_claims_far_above_do_not_flatten_the_band(curve: em.DeltaCurve) -> None:
-    chart = DeltaCurveChart.of(CurveTable.of(curve, claim=1e6))
-    assert np.isnan(chart.claim).all()
+    chart = delta_curve_chart(JudgedCurve.of(curve, claim=1e6))
+    assert "claim" not in {trace["name"] for trace in chart.panels()[0]["data"]}
     assert "4 claims lie above the plot" in chart.caption
 
 
-def test_table_and_csv_are_one(table: CurveTable) -> None:
-    rows = list(csv.DictReader(io.StringIO(table.csv())))
+def test_table_and_csv_are_one(table: JudgedCurve) -> None:
+    rows = list(csv.DictReader(io.StringIO(curve_csv(table))))
     low, high = table.curve.credible_interval(0.8)
     assert [float(row["low"]) for row in rows] == low.tolist()
     assert [float(row["high"]) for row in rows] == high.tolist()
     assert [row["claim"] for row in rows] == ["", "2.0", "2.0", "0.1"]
-    shown = table.rows()
+    shown = curve_rows(table)
     assert [row[-1] for row in shown[1:]] == ["no claim", *(row["verdict"] for row in rows[1:])]
     assert [row[4] for row in shown[1:]] == ["-", "2.000", "2.000", "0.100"]
-    data = table.data()
+    data = curve_data(table)
     assert [item["delta"] for item in data["curve"]] == table.curve.deltas.tolist()
     assert all(
         not isinstance(v, float) or math.isfinite(v) for i in data["curve"] for v in i.values()
@@ -115,6 +115,6 @@ def test_write_report_with_a_curve(curve: em.DeltaCurve, tmp_path: Path) -> None
     assert "FAIL at 2" in text
 
 
-def test_a_curve_of_other_counts_is_refused(table: CurveTable) -> None:
+def test_a_curve_of_other_counts_is_refused(table: JudgedCurve) -> None:
     with pytest.raises(InputError, match="of the same counts"):
         gather(exact(counts([10], [20], 100)), over_delta=table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +15,22 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.region_probability import region_probability
 from epsilometer.inference.result import Origin
 from epsilometer.model.region import critical_epsilon
-from epsilometer.report.evidence import (
-    CHART_NAMES,
-    chain_charts,
-    charts,
-    posterior_charts,
-)
+from epsilometer.report.evidence import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures import style
-from epsilometer.report.figures.chains import (
-    AutocorrelationChart,
-    EffectiveSizeChart,
-    RankChart,
-    TraceChart,
-    autocorrelation,
-    rank_counts,
-)
+from epsilometer.report.figures.chains import autocorrelation, chain_charts, rank_counts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.curves import MOST_LINES, CurvesChart
-from epsilometer.report.figures.exceedance import ExceedanceChart
-from epsilometer.report.figures.influence import InfluenceChart
-from epsilometer.report.figures.joint import LEVELS, JointChart, joint_density
-from epsilometer.report.figures.marginals import MarginalsChart, prior_density
-from epsilometer.report.figures.predictive import PredictiveChart
-from epsilometer.report.figures.prior import PriorChart
-from epsilometer.report.figures.region import RegionChart, region_boundary
+from epsilometer.report.figures.checks import influence_chart, predictive_chart, prior_chart
+from epsilometer.report.figures.curves import MOST_LINES, chance_band, curves_chart
+from epsilometer.report.figures.posterior import (
+    LEVELS,
+    exceedance_chart,
+    joint_chart,
+    joint_density,
+    marginals_chart,
+    prior_density,
+)
+from epsilometer.report.figures.region import region_boundary, region_chart
+from epsilometer.report.text import pair_text
 from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled
 
 SEVEN_DIGITS = 1e-6
@@ -78,7 +69,7 @@ def test_boundary_points_have_the_stated_epsilon() -> None:
 
 def test_region_on_paper_shows_attacks_and_quantiles() -> None:
     posterior = exact()
-    chart = RegionChart.of(posterior, level=0.8)
+    chart = region_chart(posterior, level=0.8)
     shown = lines(chart)
     dots = shown["attacks (2)"]
     np.testing.assert_array_equal(dots.get_xdata(), TWO.false_positive_rates)
@@ -94,7 +85,7 @@ def test_region_on_paper_shows_attacks_and_quantiles() -> None:
 
 def test_region_in_the_page_shows_attacks_shade_and_quantiles() -> None:
     posterior = exact()
-    chart = RegionChart.of(posterior, level=0.8)
+    chart = region_chart(posterior, level=0.8)
     shown = traces(chart)
     dots = shown["attacks (2)"]
     np.testing.assert_allclose(dots["x"], TWO.false_positive_rates, rtol=SEVEN_DIGITS)
@@ -112,13 +103,13 @@ def test_region_in_the_page_shows_attacks_shade_and_quantiles() -> None:
 
 def test_the_corner_is_enlarged_for_a_large_epsilon_only() -> None:
     strong = exact(counts([3, 0, 150], [4, 2, 148], 150))
-    chart = RegionChart.of(strong, level=0.9)
+    chart = region_chart(strong, level=0.9)
     assert len(chart.panels()) == 2
     dots = chart.panels()[1]["data"][-1]
     # (150, 148) of 150 is worse than guessing: reflected to (0, 2); none stands at a third.
     np.testing.assert_allclose(dots["x"], [3 / 150, 1 / 450, 1 / 450], rtol=SEVEN_DIGITS)
     np.testing.assert_allclose(dots["y"], [4 / 150, 2 / 150, 2 / 150], rtol=SEVEN_DIGITS)
-    assert len(RegionChart.of(exact(counts([45], [45], 100)), level=0.9).panels()) == 1
+    assert len(region_chart(exact(counts([45], [45], 100)), level=0.9).panels()) == 1
 
 
 # --- marginals and joint ----------------------------------------------------------------------
@@ -127,7 +118,7 @@ def test_the_corner_is_enlarged_for_a_large_epsilon_only() -> None:
 @pytest.mark.parametrize("kind", ["exact", "sampled"])
 def test_marginals_show_density_interval_and_prior(kind: str) -> None:
     posterior = exact() if kind == "exact" else sampled()
-    chart = MarginalsChart.of(posterior, level=0.9)
+    chart = marginals_chart(posterior, level=0.9)
     for number, name in enumerate(("epsilon", "strength")):
         shown, page = lines(chart, number), traces(chart, number)
         x = np.asarray(shown["posterior"].get_xdata(), dtype=float)
@@ -146,17 +137,18 @@ def test_marginals_show_density_interval_and_prior(kind: str) -> None:
         assert page["median"]["x"][0] == posterior.median(name)
 
 
-def test_a_spike_is_cut_and_the_caption_says_so() -> None:
-    ordinary = MarginalsChart.of(exact(), level=0.9)
-    assert not any(marginal.cut for marginal in ordinary.marginals)
+def test_a_spike_is_cut_and_the_caption_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = exact(strength=em.Fixed(value=0.5))
+    ordinary = marginals_chart(posterior, level=0.9)
+    peak = max(traces(ordinary)["posterior"]["y"])
+    assert ordinary.panels()[0]["layout"]["yaxis"]["range"][1] > peak
     assert "cut off" not in ordinary.caption
-    first = ordinary.marginals[0]
-    density = np.where(first.x < first.x[20], 60.0, first.density)
-    spiked = replace(ordinary, marginals=(replace(first, density=density),))
-    assert spiked.marginals[0].cut
+    # No density is flatter than 1 over the width of its range, which is 1.2 of the interval's.
+    monkeypatch.setattr(style, "TALLEST", 0.5)
+    spiked = marginals_chart(posterior, level=0.9)
     assert "The peak of epsilon is cut off" in spiked.caption
-    assert spiked.panels()[0]["layout"]["yaxis"]["range"][1] < 60
-    assert spiked.draw().axes[0].get_ylim()[1] < 60
+    assert spiked.panels()[0]["layout"]["yaxis"]["range"][1] < peak
+    assert spiked.draw().axes[0].get_ylim()[1] < peak
 
 
 def test_priors_of_the_correlations_integrate_to_one() -> None:
@@ -184,11 +176,12 @@ def test_joint_density_has_the_posteriors_means() -> None:
 
 def test_joint_regions_hold_what_they_say() -> None:
     posterior = exact()
-    chart = JointChart.of(posterior)
-    held = np.array(chart.panels()[0]["data"][0]["z"]).T
+    chart = joint_chart(posterior)
+    heat = chart.panels()[0]["data"][0]
+    held, epsilon, strength = np.array(heat["z"]).T, np.array(heat["x"]), np.array(heat["y"])
     drawn = posterior.draws(20_000, rng=np.random.default_rng(5))
-    row = np.abs(chart.epsilon[:, None] - drawn["epsilon"]).argmin(axis=0)
-    column = np.abs(chart.strength[:, None] - drawn["strength"]).argmin(axis=0)
+    row = np.abs(epsilon[:, None] - drawn["epsilon"]).argmin(axis=0)
+    column = np.abs(strength[:, None] - drawn["strength"]).argmin(axis=0)
     for level in LEVELS:
         share = float(np.mean(held[row, column] <= level))
         # Smoothing widens every region a little; 20,000 draws have an error of .0035 at most.
@@ -205,7 +198,7 @@ def test_joint_regions_hold_what_they_say() -> None:
 def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
     posterior = exact() if kind == "exact" else sampled()
     verdict = em.judge(posterior, claim=0.7)
-    chart = ExceedanceChart.of(posterior, verdict=verdict, thresholds=verdict.thresholds)
+    chart = exceedance_chart(posterior, verdict=verdict, thresholds=verdict.thresholds)
     for x, y in (
         (lines(chart)["posterior"].get_xdata(), lines(chart)["posterior"].get_ydata()),
         (traces(chart)["posterior"]["x"], traces(chart)["posterior"]["y"]),
@@ -225,9 +218,10 @@ def test_exceedance_is_the_posteriors_own_probability(kind: str) -> None:
 def test_priors_chart_shows_every_prior_and_its_interval() -> None:
     posterior = exact()
     others = em.prior_sensitivity(posterior)
-    chart = PriorChart.of(posterior, others, level=0.8)
-    assert [version.factor for version in chart.versions] == [0.5, 1.0, 2.0]
+    chart = prior_chart(posterior, others, level=0.8)
     densities, intervals = chart.panels()
+    names = ["prior scale x 0.5", "as reported", "prior scale x 2"]
+    assert intervals["layout"]["yaxis"]["ticktext"] == names
     x = np.array(densities["data"][2]["x"])
     np.testing.assert_allclose(
         densities["data"][2]["y"], posterior.density("epsilon", x), rtol=1e-4, atol=1e-5
@@ -252,12 +246,12 @@ def test_priors_chart_shows_every_prior_and_its_interval() -> None:
         error = trace["error_x"]
         shown = (trace["x"][0] - error["arrayminus"][0], trace["x"][0] + error["array"][0])
         assert shown == pytest.approx(interval, rel=1e-9)
-    assert style.pair_text(*others[0].credible_interval(0.8)) in chart.caption
+    assert pair_text(*others[0].credible_interval(0.8)) in chart.caption
 
 
 def test_curves_are_the_attacks_own() -> None:
     swept, used = curves()
-    chart = CurvesChart.of(swept, used, target_alpha=0.1)
+    chart = curves_chart(swept, used, target_alpha=0.1)
     errors, rates = chart.panels()
     second = errors["data"][1]
     assert second["name"] == swept.names[1]
@@ -272,10 +266,12 @@ def test_curves_are_the_attacks_own() -> None:
     np.testing.assert_allclose(realised["x"], swept.target_alpha)
     np.testing.assert_allclose(realised["y"], second["x"][1:-1])
     assert rates["layout"]["shapes"][0]["x0"] == 0.1
-    low, high = chart.band()
     from scipy.stats import binom
 
     trials = int(used.trials_h0.min())
+    low, high = chance_band(swept.target_alpha, trials)
+    band = next(trace for trace in rates["data"] if "by chance" in trace["name"])
+    np.testing.assert_allclose(band["y"], [*high, *low[::-1]], rtol=1e-4)
     outside = binom.cdf(low * trials - 1, trials, swept.target_alpha) + binom.sf(
         high * trials, trials, swept.target_alpha
     )
@@ -299,8 +295,8 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
         false_negatives=np.tile(used.false_negatives, bases // 4),
         trials_h1=np.tile(used.trials_h1, bases // 4),
     )
-    chart = CurvesChart.of(many, tiled, target_alpha=None)
-    assert len(chart.chosen) == MOST_LINES
+    chart = curves_chart(many, tiled, target_alpha=None)
+    assert sum(trace["name"].isdigit() for trace in chart.panels()[0]["data"]) == MOST_LINES
     assert f"Drawn are {MOST_LINES} of 200 bases" in chart.caption
     band = next(trace for trace in chart.panels()[1]["data"] if "middle" in str(trace["name"]))
     rates = many.false_positives / many.trials_h0
@@ -313,9 +309,19 @@ def test_of_many_bases_some_curves_are_drawn() -> None:
 def test_influence_shows_each_base_left_out() -> None:
     posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
     influence = em.leave_one_out(posterior, level=0.8)
-    chart = InfluenceChart.of(posterior.counts, influence)
+    chart = influence_chart(posterior.counts, influence)
     trace = chart.panels()[0]["data"][0]
-    order = chart.shown
+    names = chart.panels()[0]["layout"]["yaxis"]["ticktext"]
+    order = [influence.names.index(name) for name in names]
+    moved = np.max(
+        [
+            np.abs(influence.low - influence.with_all[0]),
+            np.abs(influence.median - influence.with_all[1]),
+            np.abs(influence.high - influence.with_all[2]),
+        ],
+        axis=0,
+    )
+    assert order == np.argsort(-moved).tolist()
     np.testing.assert_allclose(trace["x"], influence.median[order], rtol=SEVEN_DIGITS)
     ends = np.array(trace["x"]) + np.array(trace["error_x"]["array"])
     np.testing.assert_allclose(ends, influence.high[order], rtol=1e-5)
@@ -324,8 +330,6 @@ def test_influence_shows_each_base_left_out() -> None:
     band = chart.panels()[0]["layout"]["shapes"][0]
     assert (band["x0"], band["x1"]) == posterior.credible_interval("epsilon", 0.8)
     moved = np.abs(influence.median - posterior.median("epsilon"))
-    names = chart.panels()[0]["layout"]["yaxis"]["ticktext"]
-    assert names == [influence.names[base] for base in order]
     # The strongest attack holds epsilon up: without it the answer changes most.
     assert names[0] == "2"
     assert moved[2] > 0.1
@@ -334,7 +338,7 @@ def test_influence_shows_each_base_left_out() -> None:
 def test_predictions_show_the_check() -> None:
     posterior = exact(counts([10, 30, 5], [20, 30, 10], 100))
     check = em.check_predictions(posterior, rng=np.random.default_rng(2), replicates=300)
-    chart = PredictiveChart(counts=posterior.counts, check=check)
+    chart = predictive_chart(posterior.counts, check)
     for panel, quantity in zip(chart.panels(), check.quantities, strict=True):
         band, middle, seen = panel["data"]
         np.testing.assert_allclose(middle["y"], quantity.middle, rtol=SEVEN_DIGITS)
@@ -359,9 +363,13 @@ def test_autocorrelation_against_its_definition() -> None:
     assert autocorrelation(np.ones(50), 3).tolist() == [1, 0, 0, 0]
 
 
+def chain_chart(posterior: Posterior, name: str) -> Chart:
+    return next(chart for chart in chain_charts(posterior) if chart.name == name)
+
+
 def test_traces_show_every_chain() -> None:
     posterior = sampled(chains=3)
-    chart = TraceChart(posterior=posterior)
+    chart = chain_chart(posterior, "traces")
     axes = chart.draw().axes[0]
     assert len(axes.lines) == 3
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), posterior.samples["epsilon"][1])
@@ -374,13 +382,14 @@ def test_ranks_against_their_definition_and_a_chain_that_leans() -> None:
     assert rank_counts(draws, bins=2).tolist() == [[2, 2], [2, 2]]
     assert rank_counts(np.array([[1.0, 2.0], [3.0, 4.0]]), bins=2).tolist() == [[2, 0], [0, 2]]
     posterior = sampled(chains=2)
-    shares = np.array([trace["y"] for trace in RankChart(posterior=posterior).panels()[0]["data"]])
+    panel = chain_chart(posterior, "ranks").panels()[0]
+    shares = np.array([trace["y"] for trace in panel["data"]])
     np.testing.assert_allclose(shares.mean(), 1.0)
 
 
 def test_effective_draws_end_at_the_diagnostics() -> None:
     posterior = sampled(chains=4)
-    bulk, tail = EffectiveSizeChart(posterior=posterior).panels()[0]["data"]
+    bulk, tail = chain_chart(posterior, "effective-draws").panels()[0]["data"]
     figures = posterior.diagnostics.parameters["epsilon"]
     assert bulk["y"][-1] == pytest.approx(figures.bulk_effective_size, rel=SEVEN_DIGITS)
     assert tail["y"][-1] == pytest.approx(figures.tail_effective_size, rel=SEVEN_DIGITS)
@@ -389,7 +398,7 @@ def test_effective_draws_end_at_the_diagnostics() -> None:
 
 def test_autocorrelations_in_the_page() -> None:
     posterior = sampled(chains=2)
-    trace = AutocorrelationChart(posterior=posterior).panels()[1]["data"][1]
+    trace = chain_chart(posterior, "autocorrelations").panels()[1]["data"][1]
     expected = autocorrelation(posterior.samples["strength"][1], 200)
     np.testing.assert_allclose(trace["y"], expected, rtol=1e-5, atol=1e-9)
 
@@ -490,7 +499,7 @@ def test_same_posterior_same_bytes(form: str) -> None:
     posterior = exact()
     first, second = (io.BytesIO(), io.BytesIO())
     for target in (first, second):
-        save_figure(RegionChart.of(posterior, level=0.9).draw(), target, form=form)
+        save_figure(region_chart(posterior, level=0.9).draw(), target, form=form)
     assert first.getvalue() == second.getvalue()
 
 
@@ -518,7 +527,7 @@ def test_odd_names_are_drawn_literally(name: str) -> None:
         names=[name, "other"],
     )
     posterior = exact(observed)
-    chart = InfluenceChart.of(observed, em.leave_one_out(posterior))
+    chart = influence_chart(observed, em.leave_one_out(posterior))
     save_figure(chart.draw(), io.BytesIO())
     check_panels(chart)
     shown = chart.panels()[0]["layout"]["yaxis"]["ticktext"]

@@ -9,7 +9,6 @@ from epsilometer.inference.result import Result
 from epsilometer.report import model_table
 from epsilometer.report.data import report_data
 from epsilometer.report.evidence import charts
-from epsilometer.report.figures.models import ModelsChart
 from epsilometer.report.page import render
 from tests.report.posteriors import gather, sampled
 
@@ -28,15 +27,18 @@ def evidence() -> Result:
 
 def test_the_chart_shows_the_comparison(evidence: Result) -> None:
     assert evidence.models is not None
-    chart = next(chart for chart in charts(evidence) if isinstance(chart, ModelsChart))
-    assert len(chart.lines) == len(evidence.models.assumptions) == 6
-    for line, each in zip(chart.lines, evidence.models.assumptions, strict=True):
-        assert each.posterior is not None
-        assert line.interval == each.posterior.credible_interval("epsilon", evidence.level)
-        assert line.median == each.posterior.median("epsilon")
-    assert chart.lines[0].colour == "used"
+    (chart,) = (chart for chart in charts(evidence) if chart.name == "models")
     data = chart.panels()[0]["data"]
-    assert [trace["x"][0] for trace in data] == [line.median for line in chart.lines]
+    assert len(data) == len(evidence.models.assumptions) == 6
+    for trace, each in zip(data, evidence.models.assumptions, strict=True):
+        assert each.posterior is not None
+        (median,), bars = trace["x"], trace["error_x"]
+        assert median == each.posterior.median("epsilon")
+        ends = median - bars["arrayminus"][0], median + bars["array"][0]
+        interval = each.posterior.credible_interval("epsilon", evidence.level)
+        assert ends == pytest.approx(interval, rel=1e-12)
+    colours = [trace["marker"]["color"] for trace in data]
+    assert [colour == "@orange" for colour in colours] == [True] + 5 * [False]
 
 
 def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:

@@ -16,8 +16,8 @@ from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.inference.claimed_curve import JudgedCurve
     from epsilometer.inference.result import Result
-    from epsilometer.report.delta_table import CurveTable
 
 REFUSED = 3
 NOT_CONVERGED = 4
@@ -152,14 +152,14 @@ class DeliveryOptions:
 def write_result(result: Result, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
     from epsilometer.report import evidence
-    from epsilometer.report.delta_table import table_of
+    from epsilometer.report.figures.chains import chain_charts
     from epsilometer.report.summary import result_data
 
     folder.mkdir(parents=True, exist_ok=True)
     earlier = (folder / POSTERIOR).exists()
     result.posterior.save(folder / POSTERIOR)
     made = evidence.posterior_charts(result.posterior, level=result.level)
-    made += evidence.chain_charts(result.posterior)
+    made += chain_charts(result.posterior)
     if earlier:
         for name in set(evidence.CHART_NAMES) - {chart.name for chart in made}:
             # A figure of an earlier estimate would contradict this one.
@@ -169,15 +169,19 @@ def write_result(result: Result, folder: Path) -> None:
     results.write_files(folder, {}, figures)
     results.write_files(folder, {SUMMARY: text}, {})
     if result.over_delta is not None:
-        write_curve(table_of(result.over_delta), folder)
+        write_curve(result.over_delta, folder)
 
 
-def write_curve(table: CurveTable, folder: Path) -> None:
+def write_curve(curve: JudgedCurve, folder: Path) -> None:
     """Write a curve over delta as CSV, JSON and a figure."""
-    from epsilometer.report.figures.delta_curve import DeltaCurveChart
+    from epsilometer.report.delta_table import curve_csv, curve_data
+    from epsilometer.report.figures.delta_curve import delta_curve_chart
 
-    texts = {"curve.csv": table.csv(), "curve.json": json.dumps(table.data(), indent=2) + "\n"}
-    results.write_files(folder, texts, {"curve.png": DeltaCurveChart.of(table).draw()})
+    texts = {
+        "curve.csv": curve_csv(curve),
+        "curve.json": json.dumps(curve_data(curve), indent=2) + "\n",
+    }
+    results.write_files(folder, texts, {"curve.png": delta_curve_chart(curve).draw()})
 
 
 def hand_over(
@@ -218,14 +222,14 @@ def deliver(result: Result, delivery: DeliveryOptions, verdict: VerdictOptions) 
 
 def doubts_of(result: Result) -> list[str]:
     """What is warned of on stderr, loudest first."""
-    from epsilometer.report.delta_table import table_of
+    from epsilometer.report.delta_table import curve_notes
 
     found = []
     if not result.posterior.trustworthy:
         found.append(f"do not quote this result: {result.posterior.engine_words}.")
     over = result.over_delta
     if over is not None and not over.curve.trustworthy:
-        found.append(table_of(over).notes()[0])
+        found.append(curve_notes(over)[0])
     return found + [f"warning: {sentence}" for sentence in result.doubts]
 
 

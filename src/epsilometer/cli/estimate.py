@@ -19,8 +19,7 @@ from epsilometer.cli.delivery import (
 from epsilometer.cli.options import argument
 
 if TYPE_CHECKING:
-    from epsilometer.inference.claimed_curve import Claim
-    from epsilometer.report.delta_table import CurveTable
+    from epsilometer.inference.claimed_curve import Claim, JudgedCurve
 
 
 @options.flat
@@ -75,14 +74,14 @@ def curve_of(
     level: float,
     claim: Claim | None,
     verdict: VerdictOptions,
-) -> CurveTable:
+) -> JudgedCurve:
     """The curve of epsilon over several deltas, judged."""
-    from epsilometer.report.delta_table import CurveTable
+    from epsilometer.inference.claimed_curve import JudgedCurve
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
         curve = em.estimate_curve(counts, model, deltas, report=report)
-    return CurveTable.of(
+    return JudgedCurve.of(
         curve,
         level=level,
         claim=claim,
@@ -100,6 +99,8 @@ def _over_delta(
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
+    from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
+
     claim = claims.over(deltas)
     level = claims.level or options.DEFAULT_LEVEL
     table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
@@ -112,16 +113,16 @@ def _over_delta(
 
     hand_over(
         delivery.as_json,
-        lambda: table.data() if delivery.as_json else table.text(),
+        lambda: curve_data(table) if delivery.as_json else curve_text(table),
         write=write,
-        warnings=lambda: [] if table.curve.trustworthy else table.notes()[:1],
+        warnings=lambda: [] if table.curve.trustworthy else curve_notes(table)[:1],
     )
     outcomes = [] if table.verdict is None else [table.verdict.outcome]
     return verdict.exit_code(table.curve.trustworthy, outcomes)
 
 
 def _page(
-    table: CurveTable, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
+    table: JudgedCurve, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
 ) -> list[Path]:
     """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
     if not delivery.shows_all:

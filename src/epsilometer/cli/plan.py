@@ -131,13 +131,13 @@ def plan(
 
 def _write(found: em.AuditPlan, folder: Path) -> list[Path]:
     from epsilometer.planning.wording import described, designs_csv
-    from epsilometer.report.figures.plan import PlanChart
+    from epsilometer.report.figures.plan import draw_plan
 
     texts = {
         PLAN: json.dumps(described(found), indent=1, allow_nan=False) + "\n",
         DESIGNS: designs_csv(found.designs),
     }
-    figures = {FIGURE: PlanChart.of(found).draw()} if found.designs else {}
+    figures = {FIGURE: draw_plan(found)} if found.designs else {}
     results.write_files(folder, texts, figures)
     if not figures:  # a figure of an earlier plan would contradict this one
         (folder / FIGURE).unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorit
 ABOUT_GAUSSIAN = (
     "epsilon of the most private Gaussian mechanism that allows such errors, not of the algorithm "
     "unless it is one"
+)
+SCORES_REVERSED = (
+    "Members have lower scores than others: are the scores reversed? Bounds take higher for "
+    "member, and say nothing here."
 )
 
 
@@ -109,8 +113,8 @@ def compare_counts(
             reason = str(error)
         bounded = not isinstance(estimator, LowerEndOnly)
         about = ABOUT_ATTACK if bounded else ABOUT_ALGORITHM
-        row = _row(estimator, about=about, low=low, high=high, reason=reason)
-        rows.append(replace(row, bounded_above=bounded, pooled=shared))
+        more = {"bounded_above": bounded, "pooled": shared, "reason": reason}
+        rows.append(_row(estimator, about, low, high, **more))
     return Comparison(
         rows=tuple(rows),
         delta=delta,
@@ -134,18 +138,18 @@ def compare_scores(
             low = estimator.lower(scores, delta, significance)
         except InputError as error:
             reason = str(error)
-        rows.append(_row(estimator, about=ABOUT_ALGORITHM, low=low, high=math.inf, reason=reason))
+        rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
     return Comparison(
         rows=tuple(rows),
         delta=delta,
         significance=significance,
         source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
         several=False,
-        notes=tuple(_notes_of_scores(scores)),
+        notes=(SCORES_REVERSED,) if scores.members_rank_low() else (),
     )
 
 
-def _row(estimator: Any, *, about: str, low: float, high: float, reason: str) -> Row:
+def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
     return Row(
         label=estimator.label,
         kind=str(estimator.kind),
@@ -153,7 +157,7 @@ def _row(estimator: Any, *, about: str, low: float, high: float, reason: str) ->
         assumes=estimator.assumes,
         low=low,
         high=high,
-        reason=reason,
+        **more,
     )
 
 
@@ -170,14 +174,6 @@ def _notes_of_counts(counts: AttackCounts, *, pooled_too: bool) -> Iterator[str]
             f"In {reversed_:,} of {len(counts):,} bases the attack was wrong more often than guessing: "
             "are columns exchanged? Ratio and one-run bounds say nothing there; others read the "
             "decisions the other way round."
-        )
-
-
-def _notes_of_scores(scores: CanaryScoreAuditor) -> Iterator[str]:
-    if scores.members_rank_low():
-        yield (
-            "Members have lower scores than others: are the scores reversed? Bounds take higher for "
-            "member, and say nothing here."
         )
 
 

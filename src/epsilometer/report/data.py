@@ -13,7 +13,7 @@ from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
 from epsilometer.model import counts_files
 from epsilometer.model.count_tables import COLUMNS
-from epsilometer.report.delta_table import table_of
+from epsilometer.report.delta_table import curve_data
 from epsilometer.report.model_table import comparison_data
 from epsilometer.report.summary import summary_data
 from epsilometer.report.text import plain
@@ -28,18 +28,13 @@ ATTACK = ("attack", "statistic", "target_alpha")
 def report_data(result: Result) -> dict[str, Any]:
     """Everything the page shows, ready for JSON."""
     posterior, origin = result.posterior, result.origin
+    percents, shares = [f"{each:g} %" for each in PERCENTS], np.array(PERCENTS) / 100
     found: dict[str, Any] = {
         "summary": summary_data(result),
         "warnings": list(result.warnings),
         "bases": base_rows(result),
         "quantiles": {
-            name: dict(
-                zip(
-                    (f"{percent:g} %" for percent in PERCENTS),
-                    posterior.quantile(name, np.array(PERCENTS) / 100).tolist(),
-                    strict=True,
-                )
-            )
+            name: dict(zip(percents, posterior.quantile(name, shares).tolist(), strict=True))
             for name in posterior.parameters
         },
         "other_priors": [
@@ -74,7 +69,7 @@ def report_data(result: Result) -> dict[str, Any]:
     if result.models is not None:
         found["model_comparison"] = comparison_data(result.models, level=result.level)
     if result.over_delta is not None:
-        found["over_delta"] = table_of(result.over_delta).data()
+        found["over_delta"] = curve_data(result.over_delta)
     if result.outlook is not None:
         found["more_data"] = {
             name: more and asdict(more) | {"outcome": str(more.outcome)}

@@ -3,153 +3,126 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from epsilometer import _files
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.delta_curve import POINTWISE, WHY_IT_RISES
-from epsilometer.report.text import counted, plain, probability_text, wrapped
-
-HEADER = (
-    "delta",
-    "low",
-    "median",
-    "high",
-    "error",
-    "solved",
-    "claim",
-    "probability_above",
-    "verdict",
-)
+from epsilometer.report.text import counted, percent, plain, probability_text, table_lines, wrapped
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CurveTable(JudgedCurve):
-    """A judged curve as text: rows, notes, CSV, JSON."""
+def curve_rows(judged: JudgedCurve) -> list[tuple[str, ...]]:
+    """Text of the table, its heading first."""
+    verdict, deltas = judged.verdict, judged.curve.deltas.tolist()
+    rows: list[tuple[str, ...]] = [("delta", "low", "median", "high")]
+    rows += [
+        (f"{delta:.3g}", *map(_short, ends))
+        for delta, ends in zip(deltas, judged.quantiles.T.tolist(), strict=True)
+    ]
+    if verdict is None:
+        return rows
+    claims = [("claim", "P(above)", "verdict")]
+    for each in verdict.verdicts:
+        claims.append(("-", "-", "no claim") if each is None else (
+            _short(each.claim),
+            probability_text(each.probability_above).partition(" (")[0],
+            str(each.outcome),
+        ))  # fmt: skip
+    return [row + claim for row, claim in zip(rows, claims, strict=True)]
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """Text of the table, its heading first."""
-        heading: tuple[str, ...] = ("delta", "low", "median", "high")
-        if self.verdict is not None:
-            heading += ("claim", "P(above)", "verdict")
-        found = [heading]
-        for index, delta in enumerate(self.curve.deltas.tolist()):
-            row: tuple[str, ...] = (
-                f"{delta:.3g}",
-                *(_short(value) for value in self.quantiles[:, index].tolist()),
-            )
-            if self.verdict is not None:
-                verdict = self.verdict.verdicts[index]
-                row += ("-", "-", "no claim") if verdict is None else (
-                    _short(verdict.claim),
-                    probability_text(verdict.probability_above).partition(" (")[0],
-                    str(verdict.outcome),
-                )  # fmt: skip
-            found.append(row)
-        return found
 
-    def notes(self) -> list[str]:
-        """What to know of it, one sentence or more each."""
-        found = []
-        if not self.curve.trustworthy:
-            number = int((~self.curve.met).sum())
-            found.append(
-                f"Do not quote this: the tolerance of {self.curve.tolerance:.0e} was not met at "
-                f"{number} of {len(self.curve)} deltas; the largest estimated error is "
-                f"{self.curve.errors.max():.1e}."
-            )
-        found.append(POINTWISE)
-        if self.verdict is not None:
-            found.append(self.verdict.sentence)
-        if self.rises:
-            listed = "; ".join(
-                f"the {100 * rise.probability:g} % quantile from {_short(rise.lowest)} at delta "
-                f"{rise.lowest_at:.3g} to {_short(rise.highest)} at delta {rise.highest_at:.3g}"
-                for rise in self.rises
-            )
-            found.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
-        return found
-
-    def text(self) -> str:
-        """All of it for a terminal of 80 columns."""
-        curve = self.curve
-        bases = counted(len(curve.counts), "challenge base")
-        verdict = "met" if curve.trustworthy else "NOT MET"
-        title = (
-            f"epsilon over delta from {bases}; low and high hold {100 * self.level:g} %. Exact "
-            f"quadrature; estimated error {curve.errors.max():.1e}, tolerance "
-            f"{curve.tolerance:.0e} {verdict}; "
+def curve_notes(judged: JudgedCurve) -> list[str]:
+    """What to know of it, one sentence or more each."""
+    curve, found = judged.curve, []
+    if not curve.trustworthy:
+        found.append(
+            f"Do not quote this: the tolerance of {curve.tolerance:.0e} was not met at "
+            f"{int((~curve.met).sum())} of {len(curve)} deltas; the largest estimated error is "
+            f"{curve.errors.max():.1e}."
         )
-        solved = int(curve.solved.sum())
-        if solved < len(curve):
-            title += f"{solved} of {len(curve)} deltas solved, the others interpolated."
-        else:
-            title += "every delta solved."
-        if self.verdict is not None:
-            title = f"{self.verdict.outcome}: {title}"
-        lines = [*wrapped(title), ""]
-        table = self.rows()
-        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-        for row in table:
-            cells = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
-            lines.append("  " + "   ".join(cells))
-        for note in self.notes():
-            lines += ["", *wrapped(note)]
-        return "\n".join(lines) + "\n"
+    found.append(POINTWISE)
+    if judged.verdict is not None:
+        found.append(judged.verdict.sentence)
+    if judged.rises:
+        listed = "; ".join(
+            f"the {percent(rise.probability)} quantile from {_short(rise.lowest)} at delta "
+            f"{rise.lowest_at:.3g} to {_short(rise.highest)} at delta {rise.highest_at:.3g}"
+            for rise in judged.rises
+        )
+        found.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
+    return found
 
-    def csv(self) -> str:
-        """A row a delta, numbers in full."""
-        rows = [[item[name] for name in HEADER] for item in self._items()]
-        return _files.csv_text(HEADER, [["" if v is None else v for v in row] for row in rows])
 
-    def data(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        curve = self.curve
-        found: dict[str, Any] = {
-            "level": self.level,
-            "num_challenge_bases": len(curve.counts),
-            "curve": self._items(),
-            "trustworthy": curve.trustworthy,
-            "tolerance": curve.tolerance,
-            "rises": [vars(rise) for rise in self.rises],
-            "notes": self.notes(),
-            "engine": curve.provenance.engine,
-            "settings": dict(curve.provenance.settings),
-            "seconds": curve.provenance.seconds,
-            "versions": dict(curve.provenance.versions),
-        }
-        if self.verdict is not None:
-            found["verdict"] = {"outcome": str(self.verdict.outcome)}
-        return {name: plain(value) for name, value in found.items()}
+def curve_text(judged: JudgedCurve) -> str:
+    """All of it for a terminal of 80 columns."""
+    curve, solved = judged.curve, int(judged.curve.solved.sum())
+    how = "every delta solved."
+    if solved < len(curve):
+        how = f"{solved} of {len(curve)} deltas solved, the others interpolated."
+    title = (
+        f"epsilon over delta from {counted(len(curve.counts), 'challenge base')}; low and high hold "
+        f"{percent(judged.level)}. Exact quadrature; estimated error {curve.errors.max():.1e}, "
+        f"tolerance {curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET'}; {how}"
+    )
+    if judged.verdict is not None:
+        title = f"{judged.verdict.outcome}: {title}"
+    # Without labels: every column to the right, wider apart.
+    table = table_lines([("", *row) for row in curve_rows(judged)], gap="   ")
+    lines = [*wrapped(title), "", *(line[1:] for line in table)]
+    for note in curve_notes(judged):
+        lines += ["", *wrapped(note)]
+    return "\n".join(lines) + "\n"
 
-    def _items(self) -> list[dict[str, Any]]:
-        found = []
-        for index, point in enumerate(self.curve.points):
-            low, median, high = self.quantiles[:, index].tolist()
-            item: dict[str, Any] = {
+
+def curve_csv(judged: JudgedCurve) -> str:
+    """A row a delta, numbers in full."""
+    items = _items(judged)
+    rows = [["" if value is None else value for value in item.values()] for item in items]
+    return _files.csv_text(tuple(items[0]), rows)
+
+
+def curve_data(judged: JudgedCurve) -> dict[str, Any]:
+    """Everything, ready for JSON."""
+    curve = judged.curve
+    found: dict[str, Any] = {
+        "level": judged.level,
+        "num_challenge_bases": len(curve.counts),
+        "curve": _items(judged),
+        "trustworthy": curve.trustworthy,
+        "tolerance": curve.tolerance,
+        "rises": [vars(rise) for rise in judged.rises],
+        "notes": curve_notes(judged),
+        "engine": curve.provenance.engine,
+        "settings": dict(curve.provenance.settings),
+        "seconds": curve.provenance.seconds,
+        "versions": dict(curve.provenance.versions),
+    }
+    if judged.verdict is not None:
+        found["verdict"] = {"outcome": str(judged.verdict.outcome)}
+    return {name: plain(value) for name, value in found.items()}
+
+
+def _items(judged: JudgedCurve) -> list[dict[str, Any]]:
+    """A delta each; its keys are the header of the CSV."""
+    found = []
+    for point, (low, median, high) in zip(
+        judged.curve.points, judged.quantiles.T.tolist(), strict=True
+    ):
+        verdict = judged.verdict_at(point.delta)
+        found.append(
+            {
                 "delta": point.delta,
                 "low": low,
                 "median": median,
                 "high": high,
                 "error": point.error if math.isfinite(point.error) else None,
                 "solved": point.solved,
-                "claim": None,
-                "probability_above": None,
-                "verdict": None,
+                "claim": None if verdict is None else verdict.claim,
+                "probability_above": None if verdict is None else verdict.probability_above,
+                "verdict": None if verdict is None else str(verdict.outcome),
             }
-            verdict = self.verdict_at(point.delta)
-            if verdict is not None:
-                item["claim"] = verdict.claim
-                item["probability_above"] = verdict.probability_above
-                item["verdict"] = str(verdict.outcome)
-            found.append(item)
-        return found
-
-
-def table_of(curve: JudgedCurve) -> CurveTable:
-    """The table of a judged curve."""
-    return CurveTable(curve=curve.curve, level=curve.level, verdict=curve.verdict)
+        )
+    return found
 
 
 def _short(value: float) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epsilometer.inference.checks.comparison import ModelComparison, to_rows
-from epsilometer.report.figures.style import digits_of
-from epsilometer.report.text import paragraphs, plain, table_lines
+from epsilometer.report.text import estimate_text, paragraphs, percent, plain, table_lines
 
 LONGEST_LABEL = 27
 """Characters of a label that leave room for the numbers on the same line."""
@@ -14,30 +13,21 @@ LONGEST_LABEL = 27
 SMALLEST_SHARE = 0.001
 """The least that three decimals can show."""
 
-HEADING = ("assumption", "log BF", "share", "epsilon", "least p")
-
 
 def comparison_data(comparison: ModelComparison, *, level: float) -> dict[str, Any]:
     """Everything about the assumptions, ready for JSON."""
-    found: dict[str, Any] = plain(
-        {
-            "assumptions": to_rows(comparison, level=level),
-            "sentences": comparison.sentences(),
-        }
-    )
-    return found
+    rows = to_rows(comparison, level=level)
+    return dict(plain({"assumptions": rows, "sentences": comparison.sentences()}))
 
 
 def rows_of_models(data: dict[str, Any]) -> list[tuple[str, ...]]:
     """A table of the assumptions, numbers as text; the first row is the heading."""
-    rows: list[tuple[str, ...]] = [HEADING]
+    rows: list[tuple[str, ...]] = [("assumption", "log BF", "share", "epsilon", "least p")]
     for item in data["assumptions"]:
         epsilon, factor, share = item["epsilon"], item["log_bayes_factor"], item["probability"]
         text = "not available"
         if epsilon is not None:
-            low, high = epsilon["interval"]
-            digits = min(digits_of(low, high), 4)
-            text = f"{epsilon['median']:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+            text = estimate_text(epsilon["median"], *epsilon["interval"])
         rows.append(
             (
                 item["assumption"],
@@ -59,7 +49,7 @@ def _share(value: float | None) -> str:
 def models_note(data: dict[str, Any]) -> str:
     """What the columns mean."""
     first = next((item["epsilon"] for item in data["assumptions"] if item["epsilon"]), None)
-    level = "" if first is None else f", {100 * first['level']:g} % interval"
+    level = "" if first is None else f", {percent(first['level'])} interval"
     return (
         "The first is the model used. log BF: log Bayes factor against it. share: probability of "
         "each, if all that compare were equally likely before. epsilon: median"

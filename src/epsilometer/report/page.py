@@ -22,19 +22,17 @@ from typing import Any
 
 from epsilometer import _files
 from epsilometer.errors import InputError
-from epsilometer.inference.claimed_curve import Claim
+from epsilometer.inference.claimed_curve import Claim, JudgedCurve
 from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Origin, Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
-from epsilometer.report import data, model_table, wording
-from epsilometer.report.batch_table import batches_note, rows_of_batches
-from epsilometer.report.delta_table import CurveTable, table_of
+from epsilometer.report import data, delta_table, model_table, wording
 from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.figures.style import PAGE_COLOURS, pair_text
-from epsilometer.report.summary import LABELS, rows_of_parameters
-from epsilometer.report.text import counted, probability_text
+from epsilometer.report.figures.style import PAGE_COLOURS
+from epsilometer.report.summary import LABELS, batches_note, rows_of_batches, rows_of_parameters
+from epsilometer.report.text import counted, pair_text, percent
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SCRIPT = Path(__file__).with_name("page.js")
@@ -68,7 +66,7 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    verdict = result.verdict
+    verdict, batches = result.verdict, result.posterior.batches
     return template.render(
         policy=_policy(plotly, own),
         plotly=Markup(plotly),
@@ -87,17 +85,16 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
         warnings=[_files.printable(text) for text in result.warnings],
         charts=[_chart(chart) for chart in (charts(result) if shown is None else shown)],
         statistics=result.predictive.statistics,
-        models=_models(result),
-        over_delta=_over_delta(result),
-        batches=_batches(result),
-        diagnostics=_diagnostics(result),
+        tables=_tables(result),
+        batches=rows_of_batches(batches) if len(batches) > 1 else [],
+        batches_note=batches_note(batches),
         assumptions=wording.assumptions(result),
         facts=[(label, _files.printable(text)) for label, text in wording.facts(result)],
         bases=_bases(result),
-        level=f"{100 * result.level:g} %",
+        bases_counted=counted(len(result.counts), "challenge base"),
+        level=percent(result.level),
         open_table=len(result.counts) <= MOST_OPEN_ROWS,
         downloads=_downloads(result),
-        probability=probability_text,
     )
 
 
@@ -134,97 +131,69 @@ def _title(result: Result) -> str:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    image, kind = _image(chart)
+    """A figure; its printed form is seen where scripts do not run, and on paper."""
+    figure, kind, image = chart.draw(), "svg+xml", io.BytesIO()
+    save_figure(figure, image, form="svg")
+    if image.tell() > LARGEST_SVG:
+        kind, image = "png", io.BytesIO()
+        save_figure(figure, image)
     return {
         "name": chart.name,
         "title": chart.title,
         "caption": chart.caption,
         "panels": chart.panels(),
-        "image": f"data:{kind};base64,{base64.b64encode(image).decode()}",
+        "image": f"data:image/{kind};base64,{base64.b64encode(image.getvalue()).decode()}",
     }
 
 
-def _image(chart: Chart) -> tuple[bytes, str]:
-    """The printed form: drawn where scripts do not run, and on paper."""
-    figure = chart.draw()
-    for form, kind in (("svg", "image/svg+xml"), ("png", "image/png")):
-        buffer = io.BytesIO()
-        save_figure(figure, buffer, form=form)
-        if form == "png" or buffer.tell() <= LARGEST_SVG:
-            return buffer.getvalue(), kind
-    raise AssertionError("a PNG is always taken")
-
-
-def _diagnostics(result: Result) -> list[dict[str, Any]]:
-    """R-hat and effective draws of each parameter, for chains."""
+def _tables(result: Result) -> dict[str, tuple[list[tuple[str, ...]], list[str]]]:
+    """Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
+    found: dict[str, tuple[list[tuple[str, ...]], list[str]]] = {}
+    if result.over_delta is not None:
+        here = (
+            f"The rest of this page is about delta = {result.model.delta:g}; here the same "
+            "counts are held against other deltas."
+        )
+        notes = [here, *delta_table.curve_notes(result.over_delta)]
+        found["delta-curve"] = delta_table.curve_rows(result.over_delta), notes
+    if result.models is not None:
+        models = model_table.comparison_data(result.models, level=result.level)
+        words = ["evidence", *(item["in_words"] for item in models["assumptions"])]
+        table = zip(model_table.rows_of_models(models), words, strict=True)
+        notes = [model_table.models_note(models), *model_table.reasons(models)]
+        found["models"] = [(*row, word) for row, word in table], notes
     chains = result.posterior.chains
-    if chains is None:
-        return []
-    return [
-        {
-            "label": LABELS[name],
-            "r_hat": f"{item.r_hat:.4f}" if math.isfinite(item.r_hat) else "infinite",
-            "bulk": f"{item.bulk_effective_size:,.0f}",
-            "tail": f"{item.tail_effective_size:,.0f}",
-        }
-        for name, item in chains.diagnostics.parameters.items()
+    if chains is not None:
+        rows: list[tuple[str, ...]] = [("", "R-hat", "effective draws (bulk)", "(tail)")]
+        for name, item in chains.diagnostics.parameters.items():
+            r_hat = f"{item.r_hat:.4f}" if math.isfinite(item.r_hat) else "infinite"
+            sizes = item.bulk_effective_size, item.tail_effective_size
+            rows.append((LABELS[name], r_hat, *(f"{size:,.0f}" for size in sizes)))
+        found["effective-draws"] = rows, []
+    return found
+
+
+def _bases(result: Result) -> list[tuple[str, ...]]:
+    """Every base with its counts, the heading first."""
+    without = f"epsilon without it, {percent(result.level)}"
+    rows: list[tuple[str, ...]] = [
+        ("base", "false positives", "rate", "false negatives", "rate", without)
     ]
-
-
-def _models(result: Result) -> dict[str, Any]:
-    """Other assumptions as a table with notes; empty if there are none."""
-    if result.models is None:
-        return {}
-    found = model_table.comparison_data(result.models, level=result.level)
-    words = [item["in_words"] for item in found["assumptions"]]
-    return {
-        "heading": (*model_table.HEADING, "evidence"),
-        "rows": [
-            (*row, word)
-            for row, word in zip(model_table.rows_of_models(found)[1:], words, strict=True)
-        ],
-        "notes": [model_table.models_note(found), *model_table.reasons(found)],
-    }
-
-
-def _over_delta(result: Result) -> dict[str, Any]:
-    """The curve over delta as a table with notes; empty if there is none."""
-    if result.over_delta is None:
-        return {}
-    table = table_of(result.over_delta)
-    heading, *rows = table.rows()
-    here = (
-        f"The rest of this page is about delta = {result.model.delta:g}; here the same "
-        "counts are held against other deltas."
-    )
-    return {"heading": heading, "rows": rows, "notes": [here, *table.notes()]}
-
-
-def _batches(result: Result) -> dict[str, Any]:
-    """Batches of counts as a table; empty if there was only one."""
-    batches = result.posterior.batches
-    if len(batches) < 2:
-        return {}
-    heading, *rows = rows_of_batches(batches)
-    return {"heading": heading, "rows": rows, "note": batches_note(batches)}
-
-
-def _bases(result: Result) -> list[dict[str, Any]]:
-    def without(found: dict[str, Any] | None) -> str:
-        about = "" if found is None or found["reliable"] else "about "
-        return "" if found is None else f"{about}{pair_text(*found['interval'])}"
-
-    return [
-        {
-            "name": _files.printable(row["challenge_base"]),
-            "positives": f"{row['false_positives']:,} of {row['trials_h0']:,}",
-            "positive_rate": f"{row['false_positive_rate']:.4f}",
-            "negatives": f"{row['false_negatives']:,} of {row['trials_h1']:,}",
-            "negative_rate": f"{row['false_negative_rate']:.4f}",
-            "without": without(row.get("epsilon_without")),
-        }
-        for row in data.base_rows(result)
-    ]
+    for row in data.base_rows(result):
+        text, found = "", row.get("epsilon_without")
+        if found is not None:
+            text = f"{'' if found['reliable'] else 'about '}{pair_text(*found['interval'])}"
+        rows.append(
+            (
+                _files.printable(row["challenge_base"]),
+                f"{row['false_positives']:,} of {row['trials_h0']:,}",
+                f"{row['false_positive_rate']:.4f}",
+                f"{row['false_negatives']:,} of {row['trials_h1']:,}",
+                f"{row['false_negative_rate']:.4f}",
+                text,
+            )
+        )
+    return rows
 
 
 def _downloads(result: Result) -> list[tuple[str, str, str]]:
@@ -238,7 +207,7 @@ def _downloads(result: Result) -> list[tuple[str, str, str]]:
         text = data.curves_csv(result.origin.curves)
         found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
     if result.over_delta is not None:
-        text = table_of(result.over_delta).csv()
+        text = delta_table.curve_csv(result.over_delta)
         found.append(("curve.csv", "epsilon over delta", _address("text/csv", text)))
     return found
 
@@ -290,7 +259,7 @@ def write_report(
     table = None
     if curve is not None:
         over = claim if claimed_curve is None else claimed_curve
-        table = CurveTable.of(curve, level=level, claim=over, thresholds=thresholds)
+        table = JudgedCurve.of(curve, level=level, claim=over, thresholds=thresholds)
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
     origin = origin or Origin()
     result = Result(

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from epsilometer import _files
 from epsilometer.inference.result import OtherModels, Result
+from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Beta
-from epsilometer.report.batch_table import batches_note, rows_of_batches
-from epsilometer.report.text import plain, probability_text, table_lines, wrapped
+from epsilometer.report.delta_table import curve_data, curve_text
+from epsilometer.report.model_table import comparison_data, models_text
+from epsilometer.report.text import (
+    digits_of,
+    estimate_text,
+    plain,
+    probability_text,
+    shortened,
+    table_lines,
+    wrapped,
+)
 
 LABELS = {
     "epsilon": "epsilon",
@@ -24,6 +36,9 @@ LABELS = {
 
 LABEL_COLUMNS = 18
 """Of the table of parameters: the longest of the labels above, so that tables look alike."""
+
+BATCH_COLUMNS = 22
+"""Characters of a batch's label that leave room for the numbers on the same line."""
 
 FACT_COLUMNS = 17
 """Of the facts below the table: the longest label and two spaces."""
@@ -92,13 +107,9 @@ def result_data(result: Result) -> dict[str, Any]:
         }
     found |= {name: plain(value) for name, value in parts.items() if value}
     if result.asked.other_models is OtherModels.FULL and result.models is not None:
-        from epsilometer.report.model_table import comparison_data
-
         found["model_comparison"] = comparison_data(result.models, level=result.level)
     if result.over_delta is not None:
-        from epsilometer.report.delta_table import table_of
-
-        found["over_delta"] = table_of(result.over_delta).data()
+        found["over_delta"] = curve_data(result.over_delta)
     return found
 
 
@@ -219,13 +230,9 @@ def result_text(result: Result) -> str:
     """The summary with what else was asked for: other assumptions, the curve over delta."""
     text = summary_text(result)
     if result.asked.other_models is OtherModels.FULL and result.models is not None:
-        from epsilometer.report.model_table import comparison_data, models_text
-
         text += "\n" + models_text(comparison_data(result.models, level=result.level))
     if result.over_delta is not None:
-        from epsilometer.report.delta_table import table_of
-
-        text += "\n" + table_of(result.over_delta).text()
+        text += "\n" + curve_text(result.over_delta)
     return text
 
 
@@ -249,6 +256,39 @@ def rows_of_parameters(result: Result) -> list[tuple[str, str, str, str]]:
             )
         )
     return rows
+
+
+def rows_of_batches(batches: Sequence[Batch]) -> list[tuple[str, ...]]:
+    """A table of the batches of counts, what each did to epsilon; the first row is the heading."""
+    rows: list[tuple[str, ...]] = [
+        ("batch", "rows", "epsilon after it", "moved by", "nats", "log p")
+    ]
+    for batch in batches:
+        digits, predictive = min(digits_of(*batch.interval), 4), batch.log_predictive
+        rows.append(
+            (
+                shortened(_files.printable(batch.label), BATCH_COLUMNS),
+                f"{batch.rows:,}",
+                estimate_text(batch.median, *batch.interval),
+                f"{batch.shift:+.{digits}f}",
+                f"{batch.information:.3f}",
+                "" if predictive is None else f"{predictive:.2f}",
+            )
+        )
+    if all(not row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    return rows
+
+
+def batches_note(batches: Sequence[Batch]) -> str:
+    """What the columns of :func:`rows_of_batches` mean."""
+    text = (
+        "After each batch: the median of epsilon with its 90 % interval, how far the median moved, and "
+        "what the batch said about epsilon (divergence from what was known before it, in nats)."
+    )
+    if any(batch.log_predictive is not None for batch in batches):
+        text += " log p is the log probability of the batch given the ones before it."
+    return text
 
 
 def _decimals(low: float, high: float) -> int:

@@ -21,12 +21,12 @@ def paragraphs(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for text in texts for line in wrapped(text))
 
 
-def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0) -> list[str]:
+def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "  ") -> list[str]:
     """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     widths[0] = max(widths[0], least)
     return [
-        "  ".join(
+        gap.join(
             [row[0].ljust(widths[0])]
             + [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
         ).rstrip()
@@ -65,3 +65,26 @@ def probability_text(value: float) -> str:
     if value > 1 - 1e-4:
         return "above 0.9999"
     return f"{value:.4f}"
+
+
+def percent(share: float) -> str:
+    """``90 %``."""
+    return f"{100 * share:g} %"
+
+
+def digits_of(low: float, high: float) -> int:
+    """So many decimals that an interval shows two digits of its width."""
+    width = high - low
+    return min(max(1 - math.floor(math.log10(width)), 2), 10) if width > 0 else 4
+
+
+def pair_text(low: float, high: float) -> str:
+    """An interval with as many decimals as its width supports."""
+    digits = digits_of(low, high)
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def estimate_text(median: float, low: float, high: float) -> str:
+    """A median with its interval, for a column: four decimals at most."""
+    digits = min(digits_of(low, high), 4)
+    return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

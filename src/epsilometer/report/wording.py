@@ -7,13 +7,31 @@ from typing import Any
 
 from epsilometer.inference.checks.outlook import MoreData
 from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Outcome
-from epsilometer.report.figures.style import digits_of
+from epsilometer.inference.verdict import Outcome, Verdict
 from epsilometer.report.summary import described, finding, plain_assumptions
-from epsilometer.report.text import probability_text
+from epsilometer.report.text import digits_of, probability_text
 
 FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""
+
+
+ADVICE = {
+    Outcome.FAIL: "Look for a mistake in the algorithm or in its accounting, and check that the claim "
+    "is one about this training, these neighbours and this delta.",
+    Outcome.PASS: "That is not a proof of privacy. The posterior allows for attacks that were not the "
+    "best possible, but it cannot know of attacks that nobody tried.",
+}
+"""What to do about a verdict that takes sides."""
+
+NEIGHBOURS = {
+    "include": "Neighbouring data sets differ in one record: with the challenge point, or without it.",
+    "replace": "Neighbouring data sets have the same size: the challenge point takes the place of "
+    "another record.",
+}
+UNKNOWN_NEIGHBOURS = (
+    "The counts do not say which data sets were neighbours: a record added, or one replaced. "
+    "Epsilon is of that kind of neighbours for which the attacks were made."
+)
 
 
 def headline(result: Result) -> str:
@@ -31,25 +49,15 @@ def after_verdict(result: Result) -> list[str]:
         return []
     if not verdict.trustworthy:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
-    if verdict.outcome is Outcome.FAIL:
-        return [
-            "Look for a mistake in the algorithm or in its accounting, and check that the claim is one "
-            "about this training, these neighbours and this delta.",
-            *_with_other_priors(result),
-        ]
-    if verdict.outcome is Outcome.PASS:
-        return [
-            "That is not a proof of privacy. The posterior allows for attacks that were not the best "
-            "possible, but it cannot know of attacks that nobody tried.",
-            *_with_other_priors(result),
-        ]
-    return [*_with_other_priors(result), *outlook_sentences(result)]
+    priors = _with_other_priors(result, verdict)
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return [*priors, *outlook_sentences(result)]
+    return [ADVICE[verdict.outcome], *priors]
 
 
-def _with_other_priors(result: Result) -> list[str]:
+def _with_other_priors(result: Result, verdict: Verdict) -> list[str]:
     """Whether the verdict is the prior's."""
-    verdict, found = result.verdict, []
-    assert verdict is not None
+    found = []
     if verdict.prior_alone:
         found.append(
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
@@ -94,14 +102,10 @@ def outlook_sentences(result: Result) -> list[str]:
 
 def _more(more: MoreData, what: str, amount: str) -> str:
     probability = probability_text(more.probability_above)
-    if more.factor is None:
-        return (
-            f"{more.largest_factor} times as many {what} ({amount}) with the same error rates would "
-            f"still leave it open: epsilon would exceed the claim with probability {probability}."
-        )
+    effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
     return (
-        f"{more.factor} times as many {what} ({amount}) with the same error rates would settle it as "
-        f"{more.outcome}: epsilon would exceed the claim with probability {probability}."
+        f"{more.factor or more.largest_factor} times as many {what} ({amount}) with the same error "
+        f"rates would {effect}: epsilon would exceed the claim with probability {probability}."
     )
 
 
@@ -151,31 +155,13 @@ def claims_either_way(result: Result) -> str:
 
 def assumptions(result: Result) -> list[str]:
     """What was taken for granted, one sentence each."""
-    adjacency = result.origin.plan.get("adjacency")
-    if adjacency == "include":
-        first = (
-            "Neighbouring data sets differ in one record: with the challenge point, or without it."
-        )
-    elif adjacency == "replace":
-        first = (
-            "Neighbouring data sets have the same size: the challenge point takes the place of "
-            "another record."
-        )
-    else:
-        first = (
-            "The counts do not say which data sets were neighbours: a record added, or one replaced. "
-            "Epsilon is of that kind of neighbours for which the attacks were made."
-        )
+    estimated = "strength" in result.posterior.parameters
     return [
-        first,
+        NEIGHBOURS.get(result.origin.plan.get("adjacency", ""), UNKNOWN_NEIGHBOURS),
         *plain_assumptions(result.model, result.counts),
         "Attacks are not assumed to be the best possible, nor a base to be the worst case: how near "
         "they came is the attack strength, which is estimated along with epsilon"
-        + (
-            "."
-            if "strength" in result.posterior.parameters
-            else " unless, as here, somebody holds it fixed."
-        ),
+        f"{'' if estimated else ' unless, as here, somebody holds it fixed'}.",
         "Challenge bases are taken to be alike: none is known in advance to be harder to attack.",
     ]
 
@@ -184,18 +170,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
     """Where the result came from: label and text."""
     origin, model = result.origin, result.model
     provenance = result.posterior.provenance
-    found: list[tuple[str, str]] = [
-        ("challenge bases", f"{len(result.counts):,}"),
-        ("delta", f"{model.delta:g}"),
-        ("likelihood", _choice(described(model.likelihood))),
-        *(
-            [("dependence", _choice(described(model.dependence)))]
-            if result.counts.dependent
-            else []
-        ),
-        ("prior of epsilon", _choice(described(model.epsilon))),
-        ("prior of the strength", _choice(described(model.strength))),
-    ]
+    found = [("challenge bases", f"{len(result.counts):,}"), ("delta", f"{model.delta:g}")]
+    choices: dict[str, Any] = {"likelihood": model.likelihood}
+    if result.counts.dependent:
+        choices["dependence"] = model.dependence
+    choices |= {"prior of epsilon": model.epsilon, "prior of the strength": model.strength}
+    found += [(label, _choice(described(choice))) for label, choice in choices.items()]
     labels = {
         "population": "population",
         "adjacency": "adjacency",
@@ -209,18 +189,13 @@ def facts(result: Result) -> list[tuple[str, str]]:
         found.append(("variant", f"{origin.variant} (made from the same models as the others)"))
     attack = origin.attack
     if attack:
-        found.append(
-            (
-                "attack",
-                f"{attack.get('attack')}, statistic {attack.get('statistic')}, target "
-                f"false-positive rate {attack.get('target_alpha'):g}",
-            )
-        )
+        kind = f"{attack.get('attack')}, statistic {attack.get('statistic')}"
+        target = f"target false-positive rate {attack.get('target_alpha'):g}"
+        found.append(("attack", f"{kind}, {target}"))
     if origin.models:
         text = ", ".join(f"{number:,} {word}" for word, number in origin.models.items())
         found.append(("models", text))
-    engine = f"{result.posterior.engine_words}; {provenance.seconds:.2f} s"
-    found.append(("engine", engine))
+    found.append(("engine", f"{result.posterior.engine_words}; {provenance.seconds:.2f} s"))
     if provenance.seed is not None:
         found.append(("seed of the engine", str(provenance.seed)))
     found.append(("settings", _settings(dict(provenance.settings))))
@@ -229,16 +204,13 @@ def facts(result: Result) -> list[tuple[str, str]]:
 
 
 def _choice(described: dict[str, Any]) -> str:
-    values = ", ".join(
-        f"{name}={_choice(value)}"
-        if isinstance(value, dict)
-        else f"{name}={value:.4g}"
-        if isinstance(value, float)
-        else f"{name}={value}"
-        for name, value in described.items()
-        if name != "name"
-    )
-    return f"{described['name']}({values})"
+    def shown(value: Any) -> str:
+        if isinstance(value, dict):
+            return _choice(value)
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    name, *values = described.items()
+    return f"{name[1]}({', '.join(f'{key}={shown(value)}' for key, value in values)})"
 
 
 def _settings(settings: dict[str, Any]) -> str:

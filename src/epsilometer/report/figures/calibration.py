@@ -46,17 +46,10 @@ def draw_calibration(
 
 def _failures(axes: Axes, rows: Sequence[BoundRow], names: list[str], significance: float) -> None:
     for row in rows:
-        rate = min(row.failure_rate, LARGEST_RATE)
-        wrong = row.verdict(significance) == "too often"
-        axes.plot(
-            100 * rate,
-            names.index(row.estimator),
-            ">" if row.failure_rate > LARGEST_RATE else "o",
-            color=ORANGE if wrong else BLUE,
-            markersize=5,
-            alpha=0.55,
-            markeredgewidth=0,
-        )
+        place = 100 * min(row.failure_rate, LARGEST_RATE), names.index(row.estimator)
+        marker = ">" if row.failure_rate > LARGEST_RATE else "o"
+        colour = ORANGE if row.verdict(significance) == "too often" else BLUE
+        axes.plot(*place, marker, color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
     axes.axvline(100 * significance, color=GREY, linewidth=1, linestyle="--")
     axes.set_yticks(range(len(names)), names, fontsize=8.5)
     for label, name in zip(axes.get_yticklabels(), names, strict=True):
@@ -75,15 +68,9 @@ def _failures(axes: Axes, rows: Sequence[BoundRow], names: list[str], significan
 def _tightness(axes: Axes, rows: Sequence[BoundRow], names: list[str]) -> None:
     for row in rows:
         if row.truth > 0 and row.power == 1:
-            axes.plot(
-                row.tightness,
-                names.index(row.estimator),
-                MARKERS.get(row.mechanism, "v"),
-                color=GREEN,
-                markersize=4.5,
-                alpha=0.6,
-                markeredgewidth=0,
-            )
+            place = row.tightness, names.index(row.estimator)
+            marker = MARKERS.get(row.mechanism, "v")
+            axes.plot(*place, marker, color=GREEN, markersize=4.5, alpha=0.6, markeredgewidth=0)
     axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--")
     axes.tick_params(labelleft=False)
     axes.set(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from itertools import cycle
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import cycle, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.mcmc.diagnostics import LEAST_EFFECTIVE_SIZE, diagnose_parameter
+from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Rule, Sheet
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Rule
 from epsilometer.report.summary import LABELS
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
@@ -57,131 +57,133 @@ def rank_counts(draws: FloatArray, bins: int = RANK_BINS) -> FloatArray:
     return np.stack([np.histogram(row, bins=edges)[0] for row in rank]).astype(float)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _ChainsChart(Chart):
-    """What the charts of chains share: a plot a parameter, a colour a chain."""
-
-    posterior: SamplePosterior
-
-    across: ClassVar[Axis]
-    up: ClassVar[Axis] = Axis("")
-    """Its title follows the name of the parameter."""
-
-    @abstractmethod
-    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
-        """What is drawn of one parameter."""
-
-    def sheet(self, *, fine: bool) -> Sheet:
-        plots = []
-        for name in self.posterior.parameters:
-            up = replace(self.up, title="\n".join(filter(None, (LABELS[name], self.up.title))))
-            plots.append(Plot(self.across, up, self.marks(self.posterior.samples[name], fine=fine)))
-        size = (7.2, 1.7 * len(plots) + 1.0)
-        return Sheet(self.title, plots, size, share_x=True, legend="above")
+def trace_marks(draws: FloatArray, fine: bool) -> list[Mark]:
+    """Every chain's path, thinned to what an eye can see."""
+    every = max(1, draws.shape[1] // (PRINT_TRACE_POINTS if fine else PAGE_TRACE_POINTS))
+    x = np.arange(draws.shape[1], dtype=float)[::every]
+    hover = "%{y:.4g} at iteration %{x}"
+    return _each_chain(((x, chain[::every]) for chain in draws), hover, fine, width=0.5)
 
 
-def _each_chain(
-    lines: Iterable[tuple[FloatArray, FloatArray]], hover: str, *, fine: bool, **look: Any
-) -> list[Mark]:
-    """A line a chain; of many chains the page shows some."""
-    kept = list(lines) if fine else list(lines)[:MOST_PAGE_CHAINS]
-    colours = cycle(style.SEVERAL)
+def rank_marks(draws: FloatArray, fine: bool) -> list[Mark]:
+    """Ranks of each chain's draws among all draws."""
+    # Counts over their expectation: 1 everywhere for chains that agree.
+    shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
+    x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
+    hover, look = "%{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
+    return [*_each_chain(((x, row) for row in shares), hover, fine, **look), Rule(y=1)]
+
+
+def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
+    """Effective draws after each part of the chains."""
+    lengths = np.unique(np.linspace(0, draws.shape[1], STAGES + 1).round().astype(int)[1:])
+    figures = [diagnose_parameter(draws[:, :length]) for length in lengths]
+    bulk = [each.bulk_effective_size for each in figures]
+    tail = [each.tail_effective_size for each in figures]
+    x, hover = lengths * len(draws), "%{y:,.0f} of %{x:,} draws"
     return [
-        Line(
-            x, y, colour, f"chain {k}", opacity=0.75, hover=f"chain {k}: {hover}", digits=6, **look
-        )
-        for k, ((x, y), colour) in enumerate(zip(kept, colours, strict=False), start=1)
+        Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),
+        Line(x, tail, "orange", "tail", marker="square", hover=f"tail: {hover}"),
+        Rule(y=LEAST_EFFECTIVE_SIZE),
     ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TraceChart(_ChainsChart):
-    """Every chain's path, thinned to what an eye can see."""
-
-    name = "traces"
-    title = "Traces of the chains after warm-up"
-    across = Axis("iteration")
-
-    @property
-    def caption(self) -> str:
-        return "Good chains look like noise around one level, and like each other."
-
-    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
-        every = max(1, draws.shape[1] // (PRINT_TRACE_POINTS if fine else PAGE_TRACE_POINTS))
-        x = np.arange(draws.shape[1], dtype=float)[::every]
-        hover = "%{y:.4g} at iteration %{x}"
-        return _each_chain(((x, chain[::every]) for chain in draws), hover, fine=fine, width=0.5)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AutocorrelationChart(_ChainsChart):
+def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     """How long each chain remembers."""
-
-    name = "autocorrelations"
-    title = "Autocorrelation of the chains"
-    across = Axis("lag in iterations")
-
-    @property
-    def caption(self) -> str:
-        return "How long a chain remembers where it was: the sooner it falls to 0, the better."
-
-    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
-        longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
-        lags = np.arange(longest + 1, dtype=float)
-        lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
-        chains = _each_chain(lines, "%{y:.3f} at lag %{x}", fine=fine, width=1.3)
-        return [*chains, Rule(y=0, dash="solid")]
+    longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
+    lags = np.arange(longest + 1, dtype=float)
+    lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
+    return [
+        *_each_chain(lines, "%{y:.3f} at lag %{x}", fine, width=1.3),
+        Rule(y=0, dash="solid"),
+    ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RankChart(_ChainsChart):
-    """Ranks of each chain's draws among all draws."""
+def _each_chain(
+    lines: Iterable[tuple[FloatArray, FloatArray]], hover: str, fine: bool, **look: Any
+) -> list[Mark]:
+    """A line a chain; of many chains the page shows some."""
+    kept = lines if fine else islice(lines, MOST_PAGE_CHAINS)
+    look |= {"opacity": 0.75, "digits": 6}
+    return [
+        Line(x, y, colour, f"chain {k}", hover=f"chain {k}: {hover}", **look)
+        for k, ((x, y), colour) in enumerate(zip(kept, cycle(style.SEVERAL), strict=False), start=1)
+    ]
 
-    name = "ranks"
-    title = "Ranks of each chain among all draws"
-    across = Axis("rank among all draws, smallest to largest")
-    up = Axis("share", from_zero=True)
 
-    @property
-    def caption(self) -> str:
-        return (
-            "How often each chain visits each twentieth of all draws, against an equal share. A chain "
-            "that leans to one side has not seen what the others have."
+class _Kind(NamedTuple):
+    """A chart of chains with a plot a parameter; ``up`` follows the name of the parameter."""
+
+    name: str
+    title: str
+    across: str
+    up: str
+    caption: str
+    marks: Callable[[FloatArray, bool], list[Mark]]
+
+
+KINDS = (
+    _Kind(
+        "traces",
+        "Traces of the chains after warm-up",
+        "iteration",
+        "",
+        "Good chains look like noise around one level, and like each other.",
+        trace_marks,
+    ),
+    _Kind(
+        "ranks",
+        "Ranks of each chain among all draws",
+        "rank among all draws, smallest to largest",
+        "share",
+        "How often each chain visits each twentieth of all draws, against an equal share. A chain "
+        "that leans to one side has not seen what the others have.",
+        rank_marks,
+    ),
+    _Kind(
+        "effective-draws",
+        "Effective draws as the chains grow",
+        "draws of all chains",
+        "effective draws",
+        "What the draws are worth: how many independent ones would know the middle (bulk) and the "
+        "tails as well. It should grow steadily and end above "
+        f"{LEAST_EFFECTIVE_SIZE:.0f}.",
+        effective_size_marks,
+    ),
+    _Kind(
+        "autocorrelations",
+        "Autocorrelation of the chains",
+        "lag in iterations",
+        "",
+        "How long a chain remembers where it was: the sooner it falls to 0, the better.",
+        autocorrelation_marks,
+    ),
+)
+
+
+def chain_charts(posterior: Posterior) -> list[Chart]:
+    """The figures of Markov chains; none for other posteriors."""
+    chains = posterior.chains
+    if chains is None or not chains.parameters:
+        return []
+    return [
+        Chart(
+            name=kind.name,
+            title=kind.title,
+            caption=kind.caption,
+            plots=_plots(chains, kind, fine=True),
+            page_plots=partial(_plots, chains, kind, fine=False),
+            size=(7.2, 1.7 * len(chains.parameters) + 1.0),
+            share_x=True,
+            legend="above",
         )
-
-    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
-        # Counts over their expectation: 1 everywhere for chains that agree.
-        shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
-        x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
-        hover, look = "%{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
-        return [*_each_chain(((x, row) for row in shares), hover, fine=fine, **look), Rule(y=1)]
+        for kind in KINDS
+    ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EffectiveSizeChart(_ChainsChart):
-    """Effective draws after each part of the chains."""
-
-    name = "effective-draws"
-    title = "Effective draws as the chains grow"
-    across = Axis("draws of all chains")
-    up = Axis("effective draws", from_zero=True)
-
-    @property
-    def caption(self) -> str:
-        return (
-            "What the draws are worth: how many independent ones would know the middle (bulk) and the "
-            "tails as well. It should grow steadily and end above "
-            f"{LEAST_EFFECTIVE_SIZE:.0f}."
-        )
-
-    def marks(self, draws: FloatArray, *, fine: bool) -> list[Mark]:
-        lengths = np.unique(np.linspace(0, draws.shape[1], STAGES + 1).round().astype(int)[1:])
-        figures = [diagnose_parameter(draws[:, :length]) for length in lengths]
-        bulk = [each.bulk_effective_size for each in figures]
-        tail = [each.tail_effective_size for each in figures]
-        x, hover = lengths * len(draws), "%{y:,.0f} of %{x:,} draws"
-        return [
-            Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),
-            Line(x, tail, "orange", "tail", marker="square", hover=f"tail: {hover}"),
-            Rule(y=LEAST_EFFECTIVE_SIZE),
-        ]
+def _plots(chains: SamplePosterior, kind: _Kind, *, fine: bool) -> list[Plot]:
+    plots = []
+    for name in chains.parameters:
+        up = Axis(f"{LABELS[name]}\n{kind.up}".rstrip(), from_zero=bool(kind.up))
+        plots.append(Plot(Axis(kind.across), up, kind.marks(chains.samples[name], fine)))
+    return plots

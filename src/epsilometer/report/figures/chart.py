@@ -1,16 +1,15 @@
-"""What every figure is: numbers with a name, a sentence, and a description that is drawn two ways."""
+"""What every figure of a report is: plots with a name and a sentence, drawn two ways; and its files."""
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, BinaryIO
 
 from epsilometer.report.figures import render_page, render_print
-from epsilometer.report.figures.marks import Sheet
+from epsilometer.report.figures.marks import Plot, Sheet
 from epsilometer.report.figures.render_page import Panel
 
 if TYPE_CHECKING:
@@ -19,29 +18,27 @@ if TYPE_CHECKING:
 FORMATS = ("png", "svg", "pdf")
 
 
-class Chart(ABC):
-    """A figure's numbers.  They are described once; both ways of drawing show what is described."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chart(Sheet):
+    """A figure of a report: described once, and drawn for print and for the page.
 
-    name: ClassVar[str]
-    """Stem of its files, and its place in the page."""
-    title: ClassVar[str]
+    ``name`` is the stem of its files and its place in the page.  ``caption`` says what there is to see
+    to somebody who has not read the paper.  ``page_plots`` makes the plots of the page, where those of
+    print have more points than a page should hold as numbers.
+    """
 
-    @property
-    @abstractmethod
-    def caption(self) -> str:
-        """What there is to see, for somebody who has not read the paper."""
-
-    @abstractmethod
-    def sheet(self, *, fine: bool) -> Sheet:
-        """Its plots; ``fine`` ones have more points than a page should hold as numbers."""
+    name: str
+    caption: str
+    page_plots: Callable[[], Sequence[Plot]] | None = None
 
     def draw(self) -> Figure:
         """Draw it for print."""
-        return render_print.draw(self.sheet(fine=True))
+        return render_print.draw(self)
 
     def panels(self) -> list[Panel]:
         """Its plots for the page."""
-        return render_page.panels(self.sheet(fine=False))
+        plots = self.plots if self.page_plots is None else self.page_plots()
+        return [render_page.panel(plot) for plot in plots]
 
 
 def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -> None:
@@ -54,13 +51,7 @@ def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
     # Without a salt the names inside an SVG would be drawn at random; 42 keeps text in a PDF as text.
-    with rc_context({"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}), quiet_fonts():
-        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])
-
-
-@contextmanager
-def quiet_fonts() -> Iterator[None]:
-    """Names of bases may be in any script; a glyph that the font lacks is drawn as a box."""
-    with warnings.catch_warnings():
+    with rc_context({"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}), warnings.catch_warnings():
+        # Names of bases may be in any script; a glyph that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
+        figure.savefig(target, format=form, dpi=160, metadata=nameless[form])

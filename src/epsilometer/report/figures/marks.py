@@ -169,13 +169,14 @@ class Sheet:
     """A whole figure: its plots, and how they stand on paper, row by row.
 
     Legends are ``inside`` plots, ``above`` the first, or one for all is ``below``.  With ``bar`` the
-    shades of a heat map are explained at the side.
+    shades of a heat map are explained at the side.  ``subtitle`` is what print adds to the title.
     """
 
     title: str
     plots: Sequence[Plot]
     size: tuple[float, float]
     _: KW_ONLY
+    subtitle: str = ""
     columns: int = 1
     heights: Sequence[float] | None = None
     share_x: bool = False

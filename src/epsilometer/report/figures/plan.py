@@ -2,116 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
-from epsilometer.planning.search import Curve, Floor
-from epsilometer.report.figures import style
-from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures import render_print, style
 from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Rule, Sheet
+from epsilometer.report.text import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PlanChart(Chart):
-    """For several numbers of bases, the width and how often the goals are reached.
+def draw_plan(plan: AuditPlan) -> Figure:
+    """Draw the width and how often the goals are reached, for several numbers of bases.
 
+    Points are simulated designs, with the 10 to 90 % range of widths and one standard error of
+    probabilities; lines a surface fitted to all simulations; the star is the recommended design.
     A pilot that is extended has one number of challenges: then the bases are on the axis.
     """
+    widths, shares = _limits(plan)
+    for curve in plan.curves:
+        label, colour = f"{curve.bases:,} bases", _colour(plan, curve.bases)
+        widths.append(Line(curve.challenges, curve.width, colour, label))
+        shares.append(Line(curve.challenges, curve.probability, colour, label))
+    for design in plan.designs:
+        look: dict[str, Any] = {"size": 5}
+        if design == plan.recommended:
+            look = {"symbol": "star", "size": 15}
+        x, colour = [_place(plan, design)], _colour(plan, design.bases)
+        ends = [design.low_width], [design.high_width]
+        widths.append(Points(x, [design.median_width], colour, y_ends=ends, **look))
+        share, error = design.probability, design.standard_error
+        ends = [share - error], [share + error]
+        shares.append(Points(x, [share], colour, y_ends=ends, **look))
+    what = "challenges a base" if plan.curves else "challenge bases"
+    across = Axis(what, logarithmic=True, plain=True)
+    width = f"width of the {percent(plan.level)} interval of epsilon"
+    plots = [
+        Plot(across, Axis(width, logarithmic=True, plain=True), widths),
+        Plot(across, Axis("probability that the goal is reached", (-0.03, 1.06)), shares),
+    ]
+    title = "dotted: the floor, if every error rate were known"
+    whole = "What an audit of this size would find"
+    return render_print.draw(
+        Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
+    )
 
-    curves: tuple[Curve, ...]
-    floors: tuple[Floor, ...]
-    designs: tuple[PlannedDesign, ...]
-    recommended: PlannedDesign | None
-    width: float | None
-    probability: float
-    level: float
 
-    name = "plan"
-    title = "What an audit of this size would find"
+def _place(plan: AuditPlan, design: PlannedDesign) -> int:
+    return design.challenges if plan.curves else design.bases
 
-    @classmethod
-    def of(cls, plan: AuditPlan) -> PlanChart:
-        """The chart of a plan that has simulated something."""
-        return cls(
-            curves=plan.curves,
-            floors=plan.floors,
-            designs=plan.designs,
-            recommended=plan.recommended,
-            width=None if plan.width_goal is None else plan.width_goal.at_most,
-            probability=plan.wanted_probability,
-            level=plan.level,
-        )
 
-    @property
-    def caption(self) -> str:
-        lines = "lines: a surface fitted to all simulations; " if self.curves else ""
-        floors = "dotted: the floor of as many bases, whose error rates are all known; "
-        wanted = "" if self.width is None else "dashed: what is wanted; "
-        star = "" if self.recommended is None else "; the star is the recommended design"
-        return (
-            f"Points: simulated designs, with the 10 to 90 % range of widths and one standard error of "
-            f"probabilities; {lines}{floors if self.curves else ''}{wanted}"
-            f"the more bases, the lower the floor{star}."
-        )
+def _colour(plan: AuditPlan, bases: int) -> str:
+    known = [curve.bases for curve in plan.curves]
+    if not known:
+        return style.SEVERAL[0]
+    return style.SEVERAL[known.index(bases) % len(style.SEVERAL)] if bases in known else "grey"
 
-    @property
-    def along_bases(self) -> bool:
-        """Whether only the number of bases varies."""
-        return not self.curves
 
-    def _place(self, design: PlannedDesign) -> int:
-        return design.bases if self.along_bases else design.challenges
-
-    def _colour(self, bases: int) -> str:
-        known = [curve.bases for curve in self.curves]
-        if self.along_bases:
-            return style.SEVERAL[0]
-        return style.SEVERAL[known.index(bases) % len(style.SEVERAL)] if bases in known else "grey"
-
-    def sheet(self, *, fine: bool) -> Sheet:
-        widths, shares = self._limits()
-        for curve in self.curves:
-            label, colour = f"{curve.bases:,} bases", self._colour(curve.bases)
-            hover = f"{label}, fitted<br>%{{x:,}} challenges: %{{y:.3g}}"
-            widths.append(Line(curve.challenges, curve.width, colour, label, hover=hover))
-            shares.append(Line(curve.challenges, curve.probability, colour, label, hover=hover))
-        for design in self.designs:
-            chosen = design == self.recommended
-            look: dict[str, Any] = {
-                "symbol": "star" if chosen else "circle",
-                "size": 15 if chosen else 5,
-                "hover": f"{design.bases:,} bases, {design.challenges:,} challenges<br>%{{y:.3g}}",
-            }
-            x, colour = [self._place(design)], self._colour(design.bases)
-            ends = [design.low_width], [design.high_width]
-            widths.append(Points(x, [design.median_width], colour, y_ends=ends, **look))
-            share, error = design.probability, design.standard_error
-            ends = [share - error], [share + error]
-            shares.append(Points(x, [share], colour, y_ends=ends, **look))
-        what = "challenge bases" if self.along_bases else "challenges a base"
-        across = Axis(what, logarithmic=True, plain=True)
-        width = f"width of the {100 * self.level:g} % interval of epsilon"
-        plots = [
-            Plot(across, Axis(width, logarithmic=True, plain=True), widths),
-            Plot(across, Axis("probability that the goal is reached", (-0.03, 1.06)), shares),
-        ]
-        title = "dotted: the floor, if every error rate were known"
-        return Sheet(self.title, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
-
-    def _limits(self) -> tuple[list[Mark], list[Mark]]:
-        """What is wanted, and the floors of widths."""
-        floors = {floor.bases: floor.median_width for floor in self.floors}
-        widths: list[Mark] = []
-        if self.along_bases and floors:
-            widths.append(Line(list(floors), list(floors.values()), "grey", width=1.2, dash="dot"))
-            most = max(floors)
-            widths.append(Note("floor", floors[most], most))
-        for curve in self.curves:
-            widths.append(Rule(y=floors[curve.bases], colour=self._colour(curve.bases), width=1.2))
-        if self.width is not None:
-            # Words at the end where curves of large audits have left it.
-            most = max(self._place(design) for design in self.designs)
-            widths += [Rule(y=self.width, dash="dash", width=1)]
-            widths += [Note(f"wanted: {self.width:g}", self.width, most)]
-        return widths, [Rule(y=self.probability, dash="dash", width=1)]
+def _limits(plan: AuditPlan) -> tuple[list[Mark], list[Mark]]:
+    """What is wanted, and the floors of widths."""
+    floors = {floor.bases: floor.median_width for floor in plan.floors}
+    widths: list[Mark] = []
+    if floors and not plan.curves:
+        widths.append(Line(list(floors), list(floors.values()), "grey", width=1.2, dash="dot"))
+        most = max(floors)
+        widths.append(Note("floor", floors[most], most))
+    for curve in plan.curves:
+        widths.append(Rule(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2))
+    if plan.width_goal is not None:
+        # Words at the end where curves of large audits have left it.
+        wanted, most = plan.width_goal.at_most, max(_place(plan, each) for each in plan.designs)
+        widths += [Rule(y=wanted, dash="dash", width=1), Note(f"wanted: {wanted:g}", wanted, most)]
+    return widths, [Rule(y=plan.wanted_probability, dash="dash", width=1)]

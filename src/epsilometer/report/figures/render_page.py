@@ -11,20 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer.report.figures import style
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    HeatMap,
-    Line,
-    Mark,
-    Plot,
-    Points,
-    Regions,
-    Rule,
-    Sheet,
-    Span,
-)
+from epsilometer.report.figures import marks, style
 
 Panel = dict[str, Any]
 """One plot of the page: ``data`` and ``layout`` as Plotly wants them, and whether it is ``square``."""
@@ -41,12 +28,8 @@ PIXELS, SMALLEST, LARGEST = 1.5, 3.5, 14.0
 """Pixels of a marker for a point in print, within what can be seen and does not cover others."""
 
 
-def panels(sheet: Sheet) -> list[Panel]:
-    """The plots of a sheet."""
-    return [_panel(plot) for plot in sheet.plots]
-
-
-def _panel(plot: Plot) -> Panel:
+def panel(plot: marks.Plot) -> Panel:
+    """One plot for the page."""
     layout: dict[str, Any] = {
         "xaxis": _axis(plot.x),
         "yaxis": _axis(plot.y),
@@ -60,14 +43,14 @@ def _panel(plot: Plot) -> Panel:
         layout["title"] = {"text": plot.title}
     if plot.page_height is not None:
         layout["height"] = plot.page_height
-    shapes = [_shape(mark) for mark in plot.marks if isinstance(mark, Rule | Span)]
+    shapes = [_shape(mark) for mark in plot.marks if isinstance(mark, marks.Rule | marks.Span)]
     if shapes:
         layout["shapes"] = shapes
     data = [trace for mark in plot.marks for trace in _traces(mark)]
     return {"data": data, "layout": layout, "square": plot.square}
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: marks.Axis) -> dict[str, Any]:
     found: dict[str, Any] = {"title": {"text": axis.title.replace("\n", "<br>")}}
     if axis.logarithmic:
         found["type"] = "log"
@@ -89,19 +72,19 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return found
 
 
-def _traces(mark: Mark) -> list[dict[str, Any]]:
-    if isinstance(mark, Line):
+def _traces(mark: marks.Mark) -> list[dict[str, Any]]:
+    if isinstance(mark, marks.Line):
         return [_line(mark)]
-    if isinstance(mark, Band):
+    if isinstance(mark, marks.Band):
         return [_band(mark)]
-    if isinstance(mark, Points):
+    if isinstance(mark, marks.Points):
         return [_points(mark)]
-    if isinstance(mark, HeatMap):
+    if isinstance(mark, marks.HeatMap):
         return [_heat(mark)]
-    return _regions(mark) if isinstance(mark, Regions) else []
+    return _regions(mark) if isinstance(mark, marks.Regions) else []
 
 
-def _said(mark: Line | Points) -> dict[str, Any]:
+def _said(mark: marks.Line | marks.Points) -> dict[str, Any]:
     """The name in the legend, and what hovering says: nothing unless told what."""
     found: dict[str, Any] = {"hoverinfo": "skip"}
     if mark.hover is not None:
@@ -109,7 +92,7 @@ def _said(mark: Line | Points) -> dict[str, Any]:
     if mark.rows is not None:
         found["customdata"] = list(mark.rows)
     found["name"] = style.page_name(mark.label or "")
-    if mark.label is None or (isinstance(mark, Line) and not mark.listed):
+    if mark.label is None or (isinstance(mark, marks.Line) and not mark.listed):
         found["showlegend"] = False
     return found
 
@@ -118,19 +101,19 @@ def _scatter(mode: str, x: list[Any], y: list[Any], **more: Any) -> dict[str, An
     return {"type": "scatter", "mode": mode, "x": x, "y": y, **more}
 
 
-def _line(mark: Line) -> dict[str, Any]:
+def _line(mark: marks.Line) -> dict[str, Any]:
     mode = "lines" if mark.marker is None else "lines+markers"
     look = _stroke(mark) | {"shape": STEPS[mark.step]}
     x, y = numbers(mark.x), numbers(mark.y, mark.digits)
     return _scatter(mode, x, y, line=look, opacity=mark.opacity, **_said(mark))
 
 
-def _stroke(mark: Line | Rule) -> dict[str, Any]:
+def _stroke(mark: marks.Line | marks.Rule) -> dict[str, Any]:
     """A pixel is less than a point."""
     return {"color": f"@{mark.colour}", "width": max(1.0, 1.25 * mark.width), "dash": mark.dash}
 
 
-def _band(mark: Band) -> dict[str, Any]:
+def _band(mark: marks.Band) -> dict[str, Any]:
     x, y = numbers(mark.x), numbers(mark.high, mark.digits)
     if mark.low is not None:  # there along one line, and back along the other
         x, y = [*x, *reversed(x)], [*y, *reversed(numbers(mark.low, mark.digits))]
@@ -142,7 +125,7 @@ def _band(mark: Band) -> dict[str, Any]:
     return _scatter("lines", x, y, name=style.page_name(mark.label), hoverinfo="skip", **look)
 
 
-def _points(mark: Points) -> dict[str, Any]:
+def _points(mark: marks.Points) -> dict[str, Any]:
     colour, x, y = f"@{mark.colour}", np.asarray(mark.x, float), np.asarray(mark.y, float)
     hollow = np.broadcast_to(mark.hollow, x.shape)
     symbols = [f"{mark.symbol}-open" if each else mark.symbol for each in hollow]
@@ -164,12 +147,12 @@ def _points(mark: Points) -> dict[str, Any]:
     return _scatter("markers", numbers(x), numbers(y), **more, **_said(mark))
 
 
-def _heat(mark: HeatMap) -> dict[str, Any]:
+def _heat(mark: marks.HeatMap) -> dict[str, Any]:
     scale = [[0, FILLS["blue"].format(0)], [1, FILLS["blue"].format(0.5)]]
     return _shades(mark.x, mark.y, numbers(mark.z, 4), scale, mark.hover)
 
 
-def _regions(mark: Regions) -> list[dict[str, Any]]:
+def _regions(mark: marks.Regions) -> list[dict[str, Any]]:
     shades = [FILLS["blue"].format(opacity) for opacity in (*REGION_OPACITIES, 0)]
     bounds = zip((0.0, *mark.levels), (*mark.levels, 1.0), shades, strict=True)
     scale = [[end, shade] for start, stop, shade in bounds for end in (start, stop)]
@@ -201,8 +184,8 @@ def _shades(
     }
 
 
-def _shape(mark: Rule | Span) -> dict[str, Any]:
-    if isinstance(mark, Span):
+def _shape(mark: marks.Rule | marks.Span) -> dict[str, Any]:
+    if isinstance(mark, marks.Span):
         look = {"fillcolor": FILLS["blue"].format(0.15), "line": {"width": 0}, "layer": "below"}
         return {"type": "rect", **_upright(mark.low, mark.high), **look}
     across = {"xref": "paper", "x0": 0, "x1": 1, "y0": mark.y, "y1": mark.y}

@@ -6,21 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epsilometer.report.figures import style
-from epsilometer.report.figures.marks import (
-    Axis,
-    Band,
-    HeatMap,
-    Line,
-    Mark,
-    Note,
-    Plot,
-    Points,
-    Regions,
-    Rule,
-    Sheet,
-    Span,
-)
+from epsilometer.report.figures import marks, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,19 +24,14 @@ MOST_ENTRIES = 6
 """A legend of more would hide the plot."""
 
 
-def draw(sheet: Sheet) -> Figure:
+def draw(sheet: marks.Sheet) -> Figure:
     """The sheet as a figure."""
     from matplotlib.collections import QuadMesh
 
     figure = style.new_figure(*sheet.size)
     rows = -(-len(sheet.plots) // sheet.columns)
-    grid = figure.subplots(
-        rows,
-        sheet.columns,
-        squeeze=False,
-        sharex=sheet.share_x,
-        height_ratios=sheet.heights,
-    ).ravel()
+    look: dict[str, Any] = {"sharex": sheet.share_x, "height_ratios": sheet.heights}
+    grid = figure.subplots(rows, sheet.columns, squeeze=False, **look).ravel()
     for spare in grid[len(sheet.plots) :]:
         spare.remove()
     drawn = list(zip(grid, sheet.plots, strict=False))
@@ -58,16 +39,16 @@ def draw(sheet: Sheet) -> Figure:
         _draw_plot(axes, plot)
         if sheet.share_x and axes is not drawn[-1][0]:
             axes.set_xlabel("")
-    figure.suptitle(sheet.title)
+    figure.suptitle(sheet.title + sheet.subtitle)
     _add_legends(figure, sheet, drawn)
     if sheet.bar:
         heat = next(each for each in grid[0].collections if isinstance(each, QuadMesh))
-        label = next(mark.label for mark in sheet.plots[0].marks if isinstance(mark, HeatMap))
+        label = next(mark.label for mark in sheet.plots[0].marks if isinstance(mark, marks.HeatMap))
         figure.colorbar(heat, ax=[axes for axes, _ in drawn], shrink=0.85, pad=0.02, label=label)
     return figure
 
 
-def _draw_plot(axes: Axes, plot: Plot) -> None:
+def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
     for mark in plot.marks:
         _draw_mark(axes, mark)
     _set_axis(axes, "x", plot.x)
@@ -79,7 +60,7 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
     style.tidy(axes)
 
 
-def _add_legends(figure: Figure, sheet: Sheet, drawn: list[tuple[Axes, Plot]]) -> None:
+def _add_legends(figure: Figure, sheet: marks.Sheet, drawn: list[tuple[Axes, marks.Plot]]) -> None:
     """A legend wherever it says something that no earlier one says."""
     said: list[list[str]] = [[]]
     for axes, plot in drawn:
@@ -101,7 +82,7 @@ def _add_legends(figure: Figure, sheet: Sheet, drawn: list[tuple[Axes, Plot]]) -
             axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
 
 
-def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
+def _set_axis(axes: Axes, which: str, axis: marks.Axis) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     drawn: Any = getattr(axes, f"{which}axis")
@@ -128,35 +109,35 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
         set_ends(0, None)
 
 
-def _draw_mark(axes: Axes, mark: Mark) -> None:
-    if isinstance(mark, Line):
+def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
+    if isinstance(mark, marks.Line):
         _draw_line(axes, mark)
-    elif isinstance(mark, Points):
+    elif isinstance(mark, marks.Points):
         _draw_points(axes, mark)
-    elif isinstance(mark, Band):
+    elif isinstance(mark, marks.Band):
         low = 0 if mark.low is None else mark.low
         colour = style.PRINT_COLOURS[mark.colour]
         axes.fill_between(
             mark.x, low, mark.high, color=colour, alpha=mark.opacity, linewidth=0, label=mark.label
         )
-    elif isinstance(mark, HeatMap):
+    elif isinstance(mark, marks.HeatMap):
         from matplotlib.colors import LinearSegmentedColormap
 
         shades = LinearSegmentedColormap.from_list("heat", SHADES)
         axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
-    elif isinstance(mark, Regions):
+    elif isinstance(mark, marks.Regions):
         _draw_regions(axes, mark)
-    elif isinstance(mark, Rule):
+    elif isinstance(mark, marks.Rule):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
         across(mark.y if mark.x is None else mark.x, linestyle=DASHES[mark.dash], **look)
-    elif isinstance(mark, Span):
+    elif isinstance(mark, marks.Span):
         axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
     else:
         _draw_note(axes, mark)
 
 
-def _draw_line(axes: Axes, mark: Line) -> None:
+def _draw_line(axes: Axes, mark: marks.Line) -> None:
     axes.plot(
         mark.x,
         mark.y,
@@ -171,7 +152,7 @@ def _draw_line(axes: Axes, mark: Line) -> None:
     )
 
 
-def _draw_points(axes: Axes, mark: Points) -> None:
+def _draw_points(axes: Axes, mark: marks.Points) -> None:
     colour = style.PRINT_COLOURS[mark.colour]
     x, y = np.atleast_1d(np.asarray(mark.x, float)), np.atleast_1d(np.asarray(mark.y, float))
     for bars, place, ends in ((axes.hlines, y, mark.x_ends), (axes.vlines, x, mark.y_ends)):
@@ -197,12 +178,10 @@ def _draw_points(axes: Axes, mark: Points) -> None:
         )
 
 
-def _draw_regions(axes: Axes, mark: Regions) -> None:
-    density = np.asarray(mark.z)
-    falling = np.sort(density.ravel())[::-1]
-    held = np.cumsum(falling) / falling.sum()
-    cuts = [falling[min(int(np.searchsorted(held, p)), len(held) - 1)] for p in mark.levels]
-    levels = np.unique([*cuts, float(falling[0]) * 1.0001])  # the peak itself is inside
+def _draw_regions(axes: Axes, mark: marks.Regions) -> None:
+    density, held = np.asarray(mark.z), np.asarray(mark.held)
+    cuts = [density[held >= level].max() for level in mark.levels]
+    levels = np.unique([*cuts, density.max() * 1.0001])  # the peak itself is inside
     shades = list(REGION_SHADES[: len(levels) - 1])[::-1]
     where = (mark.x, mark.y, density.T)
     axes.contourf(*where, levels=levels, colors=shades)
@@ -211,7 +190,7 @@ def _draw_regions(axes: Axes, mark: Regions) -> None:
         axes.fill_between([], [], [], color=shade, label=f"{100 * probability:g} %")
 
 
-def _draw_note(axes: Axes, mark: Note) -> None:
+def _draw_note(axes: Axes, mark: marks.Note) -> None:
     look: dict[str, Any] = {"fontsize": 8.5, "color": style.GREY}
     if mark.x is None:
         place = (1.01, mark.y)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilometer import _files
+from epsilometer._arrays import IntArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.marks import Axis, Mark, Plot, Points
+from epsilometer.report.text import digits_of, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,16 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#555555"
-PRINT_COLOURS = {
-    "blue": BLUE,
-    "orange": ORANGE,
-    "green": GREEN,
-    "purple": PURPLE,
-    "grey": GREY,
-    "sky": "#56B4E9",
-    "amber": "#E69F00",
-}
-
 PAGE_COLOURS = {
     "blue": (BLUE, "#56B4E9"),
     "orange": (ORANGE, "#E69F00"),
@@ -42,6 +34,12 @@ PAGE_COLOURS = {
     "amber": ("#B87E00", "#F5C04A"),
 }
 """Shades on a light and on a dark background."""
+
+PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()} | {
+    "purple": PURPLE,
+    "sky": "#56B4E9",
+    "amber": "#E69F00",
+}
 
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
 """Colours of things that are alike, such as chains."""
@@ -90,6 +88,11 @@ def printed_name(name: str) -> str:
 def page_name(name: str) -> str:
     """A name as Plotly shows it literally: it would read ``<b>`` as bold."""
     return html.escape(shortened(name, LONGEST_NAME), quote=False)
+
+
+def picked(size: int, most: int) -> IntArray:
+    """Indices of evenly spaced things, of which at most so many are drawn."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
 
 
 def dot_size(count: int) -> float:
@@ -152,27 +155,12 @@ def interval_row(
 ) -> Points:
     """A median with its interval, as one row of several."""
     low, high = interval
-    said = f"median {median:.4g}, {100 * level:g} % interval {low:.4g} to {high:.4g}"
+    said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
     hover = f"{label}<br>{said}{extra}"
     return Points([median], [row], colour, x_ends=([low], [high]), bar=3, hover=hover)
-
-
-# --- numbers as text --------------------------------------------------------------------------
-
-
-def digits_of(low: float, high: float) -> int:
-    """So many decimals that an interval shows two digits of its width."""
-    width = high - low
-    return int(np.clip(1 - np.floor(np.log10(width)), 2, 10)) if width > 0 else 4
 
 
 def median_text(posterior: Posterior, name: str) -> str:
     """The median with as many decimals as the spread supports."""
     low, high = posterior.credible_interval(name, 0.9)
     return f"{posterior.median(name):.{digits_of(low, high)}f}"
-
-
-def pair_text(low: float, high: float) -> str:
-    """An interval with as many decimals as its width supports."""
-    digits = digits_of(low, high)
-    return f"{low:.{digits}f} to {high:.{digits}f}"

@@ -1,0 +1,246 @@
+"""What the checks of a posterior found: other priors, predictions, other assumptions, bases left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer._arrays import FloatArray
+from epsilometer.inference.checks.comparison import ModelComparison
+from epsilometer.inference.checks.influence import Influence
+from epsilometer.inference.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
+from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.priors import Prior
+from epsilometer.report.figures import style
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Note, Plot, Points, Rule, Span
+from epsilometer.report.text import pair_text, percent
+
+PRIOR_POINTS = 500
+"""Smooth at the width of a plot."""
+
+PRIOR_COLOURS = ("green", "blue", "orange")
+"""From the narrowest prior to the widest."""
+
+FEW_BASES = 12
+"""So many ticks have room on a phone."""
+
+MOST_POINTS = 400
+"""Points drawn of each sorted quantity; of more, evenly spaced ones are picked."""
+
+MOST_ROWS = 30
+"""Bases drawn: those that move the interval most."""
+
+LONGEST_TICK = 16
+"""A name short enough for an axis on a phone."""
+
+
+class _Version(NamedTuple):
+    """Epsilon under one prior: what it is asked for, as functions."""
+
+    factor: float
+    prior: Prior
+    quantile: Callable[[list[float]], FloatArray]
+    density: Callable[[FloatArray], FloatArray]
+
+    @property
+    def label(self) -> str:
+        return "as reported" if self.factor == 1 else f"prior scale x {self.factor:g}"
+
+
+def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> Chart:
+    """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
+    asked = partial(posterior.quantile, "epsilon"), partial(posterior.density, "epsilon")
+    versions = [_Version(1.0, posterior.model.epsilon, *asked)]
+    for other in others:
+        found = other.epsilon
+        versions.append(_Version(other.factor, other.model.epsilon, found.quantile, found.density))
+    versions.sort(key=lambda version: version.factor)
+    reach = np.array([version.quantile([0.002, 0.985]) for version in versions])
+    low, high = float(reach[:, 0].min()), float(reach[:, 1].max())
+    room = 0.08 * (high - low) or 1e-9
+    x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
+    says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
+    thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
+    densities, rows, intervals, peaks = [], [], [], []
+    for row, (version, colour) in enumerate(zip(versions, PRIOR_COLOURS, strict=False)):
+        label = version.label
+        after, before = version.density(x), np.exp(version.prior.log_density(x))
+        densities += [
+            Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
+            Line(x, before, colour, label, hover=f"{label}, prior{says}", **thin),
+        ]
+        low, median, high = map(float, version.quantile([0.5 - level / 2, 0.5, 0.5 + level / 2]))
+        rows.append(style.interval_row(row, median, (low, high), level, colour, label))
+        intervals.append((low, high))
+        peaks.append(float(after.max()))
+    names, ends = [version.label for version in versions], (x[0], x[-1])
+    top = style.end_of_densities(max(peaks), min(high - low for low, high in intervals))
+    across = Axis(f"epsilon: median and {percent(level)} interval", ends)
+    texts = [pair_text(*interval) for interval in intervals]
+    said = {version.factor: text for version, text in zip(versions, texts, strict=True)}
+    own = said.pop(1.0)
+    moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
+    return Chart(
+        name="prior",
+        title="Prior against posterior, and other priors",
+        caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {own}; "
+        f"it would be {moved}. What moves with the prior is the prior's opinion; what stays is what "
+        "the attacks said.",
+        plots=[
+            Plot(Axis("epsilon", ends), Axis("density", (0, top)), densities),
+            Plot(across, Axis("", (-0.6, len(names) - 0.4), names=names), rows, legend=False),
+        ],
+        size=(6.6, 4.8),
+        heights=[4, 1],
+        share_x=True,
+    )
+
+
+def predictive_chart(counts: AttackCounts, check: PredictiveCheck) -> Chart:
+    """Sorted rates of the attacks beside those of attacks that the posterior would predict."""
+    odd = [item.name for item in check.statistics if item.surprising]
+    caption = (
+        "Dots: the bases in the order of each rate. Band: where "
+        f"{percent(check.level)} of newly made-up attacks with the posterior's epsilon and strength "
+        "would put them. Advantage is 1 less both error rates. Attacks worse than guessing are "
+        f"reflected. P-values below {SURPRISING:g} are marked."
+    )
+    if odd:
+        caption += (
+            f" Hard to explain by the model: {', '.join(odd)}. Attacks near one place do "
+            "this, as when all aim at one false-positive rate: the model takes their rates to lie "
+            "anywhere in the region."
+        )
+    else:
+        caption += " Nothing checked here is hard to explain by the model."
+    plots = [_sorted_plot(counts, quantity, check.level) for quantity in check.quantities]
+    return Chart(
+        name="predictive",
+        title="Counts that were seen, and counts that the model predicts",
+        caption=caption,
+        plots=plots,
+        size=(11.0, 3.9),
+        columns=len(plots),
+    )
+
+
+def _sorted_plot(counts: AttackCounts, quantity: SortedQuantity, level: float) -> Plot:
+    kept = style.picked(len(quantity.observed), MOST_POINTS)
+    x, low, high = kept + 1, quantity.low[kept], quantity.high[kept]
+    rows, hover = style.hover_of_bases(counts)
+    seen = Points(
+        x,
+        quantity.observed[kept],
+        "orange",
+        "seen",
+        size=style.dot_size(len(x)),
+        rows=[rows[base] for base in quantity.order[kept].tolist()],
+        hover=hover,
+    )
+    wide: ArrayLike = x
+    if len(x) == 1:  # a band over one base would have no width
+        wide, low, high = x + [-0.4, 0.4], np.repeat(low, 2), np.repeat(high, 2)
+    band = Band(wide, low, high, "blue", f"predicted, {percent(level)}")
+    middle = Line(x, quantity.middle[kept], "blue", width=1.2)
+    # Of few bases every one has its tick, and no tick lies between two.
+    across = Axis("bases in order", whole=len(x) <= FEW_BASES)
+    return Plot(across, Axis(quantity.name, (-0.03, 1.03)), [band, middle, seen])
+
+
+def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
+    """Intervals of epsilon, one for each assumption; the one used is at the top.
+
+    Assumptions under which nothing was found are left out; those whose evidence does not compare with
+    that of the model used are grey.
+    """
+    marks: list[Mark] = []
+    names: list[str] = []
+    ends: list[float] = []
+    for each in comparison.assumptions:
+        if each.posterior is None:
+            continue
+        factor, row = each.log_bayes_factor, len(names)
+        evidence = each.words if factor is None or each.own else f"log BF {factor:+.1f}"
+        colour = "orange" if each.own else "grey" if factor is None else "blue"
+        median = each.posterior.median("epsilon")
+        interval = each.posterior.credible_interval("epsilon", level)
+        label, extra = style.page_name(each.label), f"<br>{evidence}"
+        marks += [
+            style.interval_row(row, median, interval, level, colour, label, extra=extra),
+            Note(evidence, row),
+        ]
+        names.append(each.label)
+        ends.append(interval[1])
+    plot = Plot(
+        Axis(f"epsilon: median and {percent(level)} interval", (0, 1.05 * max(ends))),
+        Axis("", (len(names) - 0.4, -0.6), names=names),
+        marks,
+        legend=False,
+    )
+    return Chart(
+        name="models",
+        title="Would other assumptions fit better?",
+        caption=f"The median of epsilon and its {percent(level)} interval under the model used, and "
+        "under others on the same counts. BF: Bayes factor against the model used. "
+        + " ".join(comparison.sentences()),
+        plots=[plot],
+        size=(6.6, 1.3 + 0.42 * len(names)),
+    )
+
+
+def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
+    """Median and interval of epsilon without each base, beside those with all of them."""
+    without = np.stack([influence.low, influence.median, influence.high])
+    moved = np.abs(without - np.array(influence.with_all)[:, None]).max(axis=0)
+    order = np.argsort(-moved, kind="stable")
+    shown, first = order[:MOST_ROWS], int(order[0])
+    start, middle, end = influence.with_all
+    name = style.shortened(influence.names[first], 24)
+    caption = (
+        f"The {percent(influence.level)} interval of epsilon if one base had not been attacked; the "
+        f"band is the one with all of them. The base that matters most is {name}: without it the "
+        f"interval is {pair_text(*without[::2, first].tolist())} instead of {pair_text(start, end)}."
+    )
+    if len(order) > MOST_ROWS:
+        caption += f" Drawn are the {MOST_ROWS} most influential of {len(order):,} bases."
+    doubtful = int((~influence.reliable).sum())
+    if doubtful:
+        caption += f" For {doubtful:,} bases this could be worked out only roughly (hollow)."
+    rows, hover = style.hover_of_bases(counts)
+    low, median, high = without[:, shown]
+    dots = Points(
+        median,
+        range(len(shown)),
+        "grey",
+        x_ends=(low, high),
+        bar=1.6,
+        size=5,
+        hollow=~influence.reliable[shown],
+        rows=[
+            [*rows[base], pair_text(*ends)]
+            for base, *ends in zip(shown.tolist(), low.tolist(), high.tolist(), strict=True)
+        ],
+        hover=f"{hover}<br>without it: median %{{x:.4g}}, interval %{{customdata[3]}}",
+    )
+    names = [style.shortened(influence.names[base], LONGEST_TICK) for base in shown.tolist()]
+    plot = Plot(
+        Axis(f"epsilon without the base, {percent(influence.level)} interval"),
+        Axis("", (len(shown) - 0.4, -0.6), names=names),
+        [Span(start, end), Rule(x=middle, colour="blue", dash="solid"), dots],
+        legend=False,
+        page_height=140 + 20 * max(len(shown), 4),
+    )
+    return Chart(
+        name="influence",
+        title="How much rests on single bases",
+        caption=caption,
+        plots=[plot],
+        size=(6.6, 1.6 + 0.24 * len(shown)),
+    )

@@ -1,0 +1,219 @@
+"""The posterior itself: exceeding a value, each parameter, epsilon and the strength together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.report.figures import style
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Regions, Rule
+from epsilometer.report.summary import LABELS
+from epsilometer.report.text import pair_text, percent, probability_text
+
+CURVE_POINTS = 240
+"""Of a probability: smooth at the width of a plot."""
+
+FARTHEST_CLAIM = 4.0
+"""In units of where the posterior ends: a claim beyond that is not shown."""
+
+DENSITY_POINTS = 500
+"""Of a density: smooth at the width of a plot; a spike gets points of its own."""
+
+DRAWS = 250_000
+"""Some hundreds in a bin where the density is high: contours without noise."""
+
+BINS = 200
+"""Along each axis; finer than the kernel that smooths."""
+
+LEVELS = (0.5, 0.8, 0.95, 0.99)
+"""Probabilities of the highest-density regions."""
+
+
+def exceedance_chart(
+    posterior: Posterior, *, verdict: Verdict | None, thresholds: Thresholds
+) -> Chart:
+    """P(epsilon > e) after and before the data, with the claim if there is one."""
+    spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
+    end = 1.1 * float(spread[-1])
+    # A claim far beyond would squeeze the curve into a corner.
+    if verdict is not None and verdict.claim < FARTHEST_CLAIM * end:
+        end = max(end, 1.1 * verdict.claim)
+    x = np.unique(np.concatenate([np.linspace(0, end, CURVE_POINTS), spread])).tolist()
+    after = [posterior.probability_above("epsilon", value) for value in x]
+    before = [posterior.model.epsilon.probability_above(value) for value in x]
+    low, high = thresholds.pass_at_most, thresholds.fail_at_least
+    caption = (
+        "Read it at any epsilon somebody might claim: a claim where the curve is below "
+        f"{low:g} passes, one where it is above {high:g} fails."
+    )
+    hover = "P(epsilon > %{x:.3f}) = %{y:.4f}", "before the data: %{y:.4f}"
+    marks: list[Mark] = [
+        Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
+        Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
+        Rule(y=low),
+        Rule(y=high),
+    ]
+    if verdict is not None:
+        claim, above = verdict.claim, verdict.probability_above
+        caption += (
+            f" Epsilon exceeds the claim of {claim:g} with probability {probability_text(above)}; "
+            f"before any data it was {probability_text(verdict.prior_probability_above)}."
+        )
+        if claim > x[-1]:
+            caption += " The claim lies to the right of the plot."
+        else:
+            said = "claim %{x:g}: exceeded with probability %{y:.4f}"
+            marks.append(Rule(x=claim, colour="orange", width=1.2, dash="solid"))
+            marks.append(Points([claim], [above], "orange", f"claim {claim:g}", hover=said))
+    plot = Plot(Axis("e", (0, x[-1])), Axis("P(epsilon > e)", (-0.02, 1.02)), marks)
+    title = "Probability that epsilon exceeds a value"
+    return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
+
+
+def prior_density(posterior: Posterior, parameter: str, value: FloatArray) -> FloatArray:
+    """The marginal prior density of an estimated parameter."""
+    model, counts = posterior.model, posterior.counts
+    known = model.priors_of(counts)
+    if parameter in known:
+        return np.asarray(np.exp(known[parameter].log_density(value)))
+    return model.likelihood.prior_density(counts, parameter, value)
+
+
+def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
+    """The marginal posterior of every estimated parameter."""
+    plots, cut = [], []
+    for name in posterior.parameters:
+        plot, peak = _marginal(posterior, name, level)
+        plots.append(plot)
+        if plot.y.ends is not None and plot.y.ends[1] < peak:
+            cut.append(LABELS[name])
+    caption = (
+        f"Shaded: the {percent(level)} credible interval. Dashed: the prior, before any "
+        "data. Where a posterior looks like its prior, the attacks said little."
+    )
+    if cut:
+        caption += f" The peak of {' and '.join(cut)} is cut off so that the rest can be seen."
+    columns = 1 if len(plots) == 1 else 2
+    return Chart(
+        name="marginals",
+        title="Marginal posteriors",
+        subtitle=f": median ({percent(level)} credible interval)",
+        caption=caption,
+        plots=plots,
+        size=(4.6 * columns + 0.4, 3.4 * -(-len(plots) // columns) + 0.4),
+        columns=columns,
+    )
+
+
+def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot, float]:
+    """One parameter, with enough points for a spike; and its largest density, which may be cut."""
+    low, high = posterior.credible_interval(parameter, level)
+    start, end = (float(value) for value in posterior.quantile(parameter, [0.001, 0.997]))
+    # A posterior without width still gets a picture.
+    room = max(0.08 * (end - start), 1e-9 * abs(end), 1e-12)
+    start, end = start - room, end + room
+    if parameter in ("epsilon", "strength", "spread"):
+        start = max(start, 0.0)
+    if parameter == "strength":
+        end = min(end, 1.0)
+    points: list[FloatArray] = [np.linspace(start, end, DENSITY_POINTS), np.array([low, high])]
+    if isinstance(posterior, GridPosterior) and parameter in posterior.marginals:
+        breaks = posterior.marginals[parameter].breaks
+        points += [np.linspace(a, b, 6) for a, b in pairwise(breaks)]
+    x = np.unique(np.concatenate(points))
+    x = x[(x >= start) & (x <= end)]
+    density, inside = posterior.density(parameter, x), (x >= low) & (x <= high)
+    label, median = LABELS[parameter], posterior.median(parameter)
+    height = float(posterior.density(parameter, median))
+    hover = f"{label} %{{x:.4g}}<br>density %{{y:.4g}}"
+    marks: list[Mark] = [
+        Band(x[inside], None, density[inside], "blue", f"{percent(level)} interval", opacity=0.25),
+        Line(x, density, "blue", "posterior", hover=hover),
+        Line(x, prior_density(posterior, parameter, x), "grey", "prior", width=1.2, dash="dash"),
+        Line([median] * 2, [0, height], "orange", "median", hover=f"median {median:.4g}"),
+    ]
+    peak = float(density.max())
+    up = Axis("density", (0, style.end_of_densities(peak, high - low)))
+    heading = f"{style.median_text(posterior, parameter)}  ({pair_text(low, high)})"
+    return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak
+
+
+def joint_density(
+    posterior: Posterior, *, draws: int = DRAWS
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Density of (epsilon, strength) on a grid: edges in epsilon, edges in strength, values.
+
+    A histogram of draws, smoothed just enough to draw contours.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    if isinstance(posterior, SamplePosterior):
+        pair = [np.ravel(posterior.samples[name]) for name in ("epsilon", "strength")]
+    else:
+        drawn = posterior.draws(draws, rng=np.random.default_rng(style.FIGURE_SEED))
+        pair = [drawn["epsilon"], drawn["strength"]]
+    edges = []
+    # epsilon may have a long tail, which would leave little room for the rest.
+    for values, most, shown in zip(pair, (np.inf, 1.0), (0.996, 0.9999), strict=True):
+        low, high = np.quantile(values, [0.0005, shown])
+        room = max(0.06 * (high - low), 1e-9 * abs(high), 1e-12)
+        edges.append(np.linspace(max(low - room, 0.0), min(high + room, most), BINS + 1))
+    counts = np.histogram2d(pair[0], pair[1], bins=edges)[0]
+    # Fewer draws need a wider kernel: Scott's rule, in bins.
+    width = [
+        float(np.clip(_spread(values) / (edge[1] - edge[0]) * len(values) ** (-1 / 6), 1.2, 12))
+        for values, edge in zip(pair, edges, strict=True)
+    ]
+    smooth = gaussian_filter(counts, width, mode="reflect")
+    area = np.diff(edges[0])[0] * np.diff(edges[1])[0]
+    return edges[0], edges[1], smooth / (smooth.sum() * area)
+
+
+def _spread(values: FloatArray) -> float:
+    """A standard deviation that heavy tails do not move."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low) / 1.35
+
+
+def joint_chart(posterior: Posterior) -> Chart:
+    """Highest-density regions of epsilon and the strength together; both must be estimated."""
+    *edges, density = joint_density(posterior)
+    x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
+    hover = "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
+    regions = Regions(x, y, density, _held(density), LEVELS, hover)
+    look: dict[str, Any] = {
+        "size": 8.0,
+        "rim": 0.8,
+        "symbol": "cross",
+        "hover": "medians: epsilon %{x:.3f}, strength %{y:.3f}",
+    }
+    where = [posterior.median("epsilon")], [posterior.median("strength")]
+    medians = Points(*where, "orange", "medians", **look)
+    across, up = Axis("epsilon", (x[0], x[-1])), Axis("attack strength", (y[0], y[-1]))
+    return Chart(
+        name="joint",
+        title="Joint posterior of epsilon and the attack strength",
+        caption="How the answer trades off: strong attacks that err this often leave epsilon small, "
+        "weak attacks would leave room for a large one. Strength 1 would mean that every attack was "
+        "the best possible on the worst base; it is estimated, never assumed.",
+        plots=[Plot(across, up, [regions, medians])],
+        size=(6.4, 4.8),
+        legend_title="smallest region holding",
+    )
+
+
+def _held(density: FloatArray) -> FloatArray:
+    """For each cell, the probability of the smallest region that reaches it."""
+    flat = density.ravel()
+    order = np.argsort(flat)[::-1]
+    content = np.empty(len(flat))
+    content[order] = np.cumsum(flat[order]) / flat.sum()
+    return content.reshape(density.shape)
