@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from epsilometer.baselines.estimator import CountEstimator, Described, Kind
-from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family
 from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor
-from epsilometer.baselines.thresholds import Ranks, Split, ThresholdStrategy
+from epsilometer.baselines.thresholds import Ranks, ThresholdStrategy
 
 _ORDER = "independent scores, higher for members"
 _COIN = "each canary in by a fair coin; scores higher for members"
@@ -57,13 +56,6 @@ class RocScan:
 
 
 @dataclass(frozen=True)
-class GaussianScan(RocScan):
-    """The same with a Gaussian trade-off curve."""
-
-    estimator: CountEstimator = field(default_factory=GaussianRates)
-
-
-@dataclass(frozen=True)
 class OneRunScan:
     """Steinke's bound at the best number of guesses, paid for."""
 
@@ -95,7 +87,7 @@ class OneRunFdpScan:
 
     @property
     def gaussian(self) -> bool:
-        return isinstance(self.family, GaussianDP)
+        return self.family.gaussian
 
     @property
     def label(self) -> str:
@@ -128,6 +120,3 @@ class RawCounts:
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The estimate; ``significance`` has no part in it."""
         return scores.epsilon_raw_counts(self.min_count, delta)
-
-
-SPLIT = Split()
