@@ -37,7 +37,7 @@ FROM_SCORES: tuple[ScoreEstimator, ...] = (
     OneRunScan(),
     OneRunScan(one_sided=False),
     OneRunFdpScan(),
-    RocScan(GaussianRates()),
+    RocScan(estimator=GaussianRates()),
     OneRunFdpScan(family=GaussianDP()),
     RawCounts(),
 )
