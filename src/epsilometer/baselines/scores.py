@@ -20,15 +20,7 @@ from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
-from epsilometer.baselines.thresholds import (
-    Bonferroni,
-    Cuts,
-    Explicit,
-    MultiSplit,
-    Ranks,
-    Split,
-    ThresholdStrategy,
-)
+from epsilometer.baselines.thresholds import Cuts, Explicit, Ranks, ThresholdStrategy, ValueStrategy
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -278,44 +270,39 @@ class CanaryScoreAuditor:
         missed, rejected = (np.searchsorted(group, lowest, side="right") for group in self.in_order)
         return guesses + rejected + missed, right + rejected
 
-    def _best(
+    def _best(self, bound: CutBound, significance: float, strategy: ValueStrategy) -> float:
+        """The largest bound over the strategy's cuts, each with its share of the error."""
+        if isinstance(strategy, thresholds.Split):
+            rng = np.random.default_rng(strategy.seed)
+            return self._split_bound(bound, significance, strategy, rng)
+        if isinstance(strategy, thresholds.MultiSplit):
+            rng = np.random.default_rng(strategy.seed)
+            several = range(strategy.num_samples)
+            values = [self._split_bound(bound, significance / 2, strategy, rng) for _ in several]
+            return float(np.median(values))
+        if isinstance(strategy, Explicit):
+            cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
+        else:
+            cuts = thresholds.hull_cuts(*self.in_order)
+        return float(bound(self, cuts, significance / len(cuts)).max())
+
+    def _split_bound(
         self,
         bound: CutBound,
         significance: float,
-        strategy: Explicit | Split | MultiSplit | Bonferroni,
-    ) -> float:
-        """The largest bound over the strategy's cuts, each with its share of the error."""
-        if isinstance(strategy, Explicit):
-            cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
-            return float(bound(self, cuts, significance)[0])
-        if isinstance(strategy, Bonferroni):
-            cuts = thresholds.hull_cuts(*self.in_order)
-            return float(bound(self, cuts, significance / len(cuts)).max())
-        rng = np.random.default_rng(strategy.seed)
-        share = strategy.threshold_estimation_frac
-        if isinstance(strategy, Split):
-            return self._split_bound(bound, significance, share, rng)
-        values = [
-            self._split_bound(bound, significance / 2, share, rng)
-            for _ in range(strategy.num_samples)
-        ]
-        return float(np.median(values))
-
-    def _split_bound(
-        self, bound: CutBound, significance: float, share: float, rng: np.random.Generator
+        strategy: thresholds.Split | thresholds.MultiSplit,
+        rng: np.random.Generator,
     ) -> float:
         """Choose on one part, bound on the other."""
         parts = []
         for scores in (self._members, self._others):
-            first = int(len(scores) * share)
+            first = int(len(scores) * strategy.threshold_estimation_frac)
             if not 0 < first < len(scores):
                 return 0.0  # too few to split: nothing can be said
-            mixed = rng.permutation(scores)
-            parts.append((mixed[:first], mixed[first:]))
-        choosing = CanaryScoreAuditor(parts[0][0], parts[1][0])
+            parts.append(np.split(rng.permutation(scores), [first]))
+        choosing, judging = (CanaryScoreAuditor(*part) for part in zip(*parts, strict=True))
         cuts = thresholds.hull_cuts(*choosing.in_order)
         best = int(np.argmax(bound(choosing, cuts, significance)))
-        judging = CanaryScoreAuditor(parts[0][1], parts[1][1])
         return judging._best(bound, significance, Explicit(float(cuts.thresholds[best])))
 
 
