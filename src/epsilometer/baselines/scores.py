@@ -238,7 +238,7 @@ class CanaryScoreAuditor:
         strategy: ThresholdStrategy,
         one_sided: bool,
     ) -> float:
-        """The same for one-run bounds, whose ranks are of all scores together."""
+        """The largest one-run bound over the strategy's cuts; ranks are of all scores together."""
 
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
             guesses, right = auditor._guesses(cuts, one_sided=one_sided)
