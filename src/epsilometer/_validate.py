@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 
 from epsilometer.errors import InputError
@@ -12,37 +12,31 @@ LARGEST_COUNT = 10**15
 """Counts above this lose exactness in double precision, so they are refused rather than rounded."""
 
 
-def _finite(name: str, value: object) -> float:
+def _number(name: str, value: object, expected: str, allowed: Callable[[float], bool]) -> float:
+    """Return ``value`` as a float if it is finite and allowed; ``expected`` says what is."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"expected {name} to be a number, got {name}={value!r}.")
     number = float(value)
     if not math.isfinite(number):
         raise InputError(f"expected a finite {name}, got {name}={number}.")
+    if not allowed(number):
+        raise InputError(f"expected {expected}, got {name}={number}.")
     return number
 
 
 def positive(name: str, value: object) -> float:
     """Return ``value`` as a float if it is finite and above zero."""
-    number = _finite(name, value)
-    if not number > 0:
-        raise InputError(f"expected {name} > 0, got {name}={number}.")
-    return number
+    return _number(name, value, f"{name} > 0", lambda x: x > 0)
 
 
 def non_negative(name: str, value: object) -> float:
     """Return ``value`` as a float if it is finite and not below zero."""
-    number = _finite(name, value)
-    if number < 0:
-        raise InputError(f"expected {name} >= 0, got {name}={number}.")
-    return number
+    return _number(name, value, f"{name} >= 0", lambda x: x >= 0)
 
 
 def delta(value: object) -> float:
     """Return ``value`` if it can be the delta of (epsilon, delta)-DP: 0 <= delta < 1."""
-    number = _finite("delta", value)
-    if not 0 <= number < 1:
-        raise InputError(f"expected 0 <= delta < 1, got delta={number}.")
-    return number
+    return _number("delta", value, "0 <= delta < 1", lambda x: 0 <= x < 1)
 
 
 def level(value: object) -> float:
@@ -52,18 +46,12 @@ def level(value: object) -> float:
 
 def open_unit_interval(name: str, value: object) -> float:
     """Return ``value`` if it lies in (0, 1), ends excluded."""
-    number = _finite(name, value)
-    if not 0 < number < 1:
-        raise InputError(f"expected 0 < {name} < 1, got {name}={number}.")
-    return number
+    return _number(name, value, f"0 < {name} < 1", lambda x: 0 < x < 1)
 
 
 def unit_interval(name: str, value: object) -> float:
     """Return ``value`` if it lies in [0, 1], ends included."""
-    number = _finite(name, value)
-    if not 0 <= number <= 1:
-        raise InputError(f"expected 0 <= {name} <= 1, got {name}={number}.")
-    return number
+    return _number(name, value, f"0 <= {name} <= 1", lambda x: 0 <= x <= 1)
 
 
 def whole_number(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:

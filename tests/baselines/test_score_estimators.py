@@ -8,10 +8,10 @@ import pytest
 
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import Kind
+from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.score_estimators import (
-    GaussianScan,
     OneRunFdpScan,
     OneRunScan,
     RawCounts,
@@ -51,7 +51,7 @@ def test_they_are_the_auditor_s() -> None:
             RocScan(strategy=split),
             a.epsilon_lower(ClopperPearson(), 0.1, 1e-5, threshold_strategy=split),
         ),
-        (GaussianScan(strategy=hull), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
+        (RocScan(hull, GaussianRates()), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
         (OneRunScan(), a.epsilon_one_run(0.1, 1e-5)),
         (OneRunScan(one_sided=False), a.epsilon_one_run(0.1, 1e-5, one_sided=False)),
         (OneRunFdpScan(), a.epsilon_one_run_fdp(0.1, 1e-5)),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from epsilometer.baselines import scores_files
 from epsilometer.errors import InputError
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "scores.csv"
-    path.write_text("member,score\n1,2.5\n0,-1e3\nTrue,0.5\nfalse,7\n")
-    auditor = scores_files.read(path)
+def test_columns_and_rows_in_any_order() -> None:
+    text = "member,score\n1,2.5\n0,-1e3\nTrue,0.5\nfalse,7\n"
+    auditor = scores_files.parse(text, name="scores.csv")
     members, others = auditor.in_order
     assert members.tolist() == [0.5, 2.5]
     assert others.tolist() == [-1000.0, 7.0]

@@ -10,14 +10,13 @@ from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.score_estimators import (
-    SPLIT,
-    GaussianScan,
     OneRunFdpScan,
     OneRunScan,
     RawCounts,
     RocScan,
     ScoreEstimator,
 )
+from epsilometer.baselines.thresholds import Split
 
 FROM_COUNTS: tuple[CountEstimator, ...] = (
     ClopperPearson(),
@@ -34,11 +33,11 @@ FROM_COUNTS: tuple[CountEstimator, ...] = (
 
 FROM_SCORES: tuple[ScoreEstimator, ...] = (
     RocScan(),
-    RocScan(strategy=SPLIT),
+    RocScan(strategy=Split()),
     OneRunScan(),
     OneRunScan(one_sided=False),
     OneRunFdpScan(),
-    GaussianScan(),
+    RocScan(estimator=GaussianRates()),
     OneRunFdpScan(family=GaussianDP()),
     RawCounts(),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -43,59 +43,41 @@ class Described(Protocol):
     @property
     def gaussian(self) -> bool:
         """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
+        return False
 
 
-class CountEstimator(Described, Protocol):
+class CountEstimator(Described):
     """An estimator that reads error counts, all challenge bases at once.
 
-    ``lower`` alone errs with probability at most ``significance``; ``interval`` splits it in two.
     All answers are about the base's own attack: the least epsilon that allows such error rates.  That
     is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
     do better.
     """
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base."""
+        """Lower end for each base; errs with probability at most ``significance``."""
+        return self._ends(counts, delta, check_significance(significance))[0]
 
     def interval(
         self, counts: AttackCounts, delta: float, significance: float = 0.1
     ) -> tuple[FloatArray, FloatArray]:
         """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
-
-
-class FromRateLimits(ABC):
-    """Both ends from limits of the two error rates, each limit with half of an end's error."""
-
-    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base; errs with probability ``significance``."""
-        return self._ends(counts, delta, check_significance(significance) / 2)[0]
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
-        """Both ends for each base, each erring with half of ``significance``."""
-        return self._ends(counts, delta, check_significance(significance) / 4)
+        return self._ends(counts, delta, check_significance(significance) / 2)
 
     @abstractmethod
     def _ends(
-        self, counts: AttackCounts, delta: float, tail: float
+        self, counts: AttackCounts, delta: float, error: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The ends, ``tail`` being the error of each limit of a rate."""
+        """The ends, each erring with probability ``error``."""
 
 
-class LowerEndOnly(ABC):
-    """What has no upper end."""
+class LowerEndOnly(CountEstimator):
+    """What has no upper end; `lower` is its own."""
 
-    @abstractmethod
-    def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base; errs with probability ``significance``."""
-
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
+    def _ends(
+        self, counts: AttackCounts, delta: float, error: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The lower end with half of the error; infinity."""
-        low = self.lower(counts, delta, check_significance(significance) / 2)
-        return low, np.full(len(counts), np.inf)
+        return self.lower(counts, delta, error), np.full(len(counts), np.inf)
 
 
 def check_significance(value: object) -> float:

@@ -10,16 +10,14 @@ at delta = 1e-5 is 4.5.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from epsilometer._arrays import FloatArray
-from epsilometer.baselines import rates
-from epsilometer.baselines.estimator import FromRateLimits, Kind, check_positive_delta
-from epsilometer.model.counts import AttackCounts
+from epsilometer.baselines.estimator import Kind, check_positive_delta
+from epsilometer.baselines.rates import FromRateLimits, Limits
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 
@@ -44,6 +42,7 @@ class GaussianRates(FromRateLimits):
 
     Examples
     --------
+    >>> from epsilometer import AttackCounts
     >>> counts = AttackCounts(
     ...     false_positives=[10], trials_h0=100, false_negatives=[10], trials_h1=100
     ... )
@@ -51,29 +50,20 @@ class GaussianRates(FromRateLimits):
     9.1439
     """
 
-    label: ClassVar[str] = "Gaussian DP"
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    assumes: ClassVar[str] = (
-        "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
-    )
-    gaussian: ClassVar[bool] = True
+    label = "Gaussian DP"
+    kind = Kind.EXACT_BOUND
+    assumes = "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
+    gaussian = True
 
-    def _ends(
-        self, counts: AttackCounts, delta: float, tail: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _epsilons(self, alpha: Limits, beta: Limits, delta: float) -> tuple[FloatArray, FloatArray]:
         delta = check_positive_delta(delta, who=self.label)
-        x, n0 = counts.false_positives, counts.trials_h0
-        y, n1 = counts.false_negatives, counts.trials_h1
-        highest = [rates.clopper_pearson_upper(c, n, tail) for c, n in ((x, n0), (y, n1))]
-        lowest = [rates.clopper_pearson_lower(c, n, tail) for c, n in ((x, n0), (y, n1))]
-        # A reflected attack tells as much.
-        near = np.maximum(
-            separation(highest[0], highest[1]), separation(1 - lowest[0], 1 - lowest[1])
+        at_low, at_high = (
+            # A reflected attack tells as much.
+            (separation(a, b), separation(1 - a, 1 - b))
+            for a, b in zip(alpha, beta, strict=True)
         )
-        far = np.maximum(
-            separation(lowest[0], lowest[1]), separation(1 - highest[0], 1 - highest[1])
-        )
-        upper = np.full(len(counts), np.inf)
+        near, far = np.maximum(at_high[0], at_low[1]), np.maximum(at_low[0], at_high[1])
+        upper = np.full(far.shape, np.inf)
         known = np.isfinite(far)
         upper[known] = epsilon_of_gaussian(far[known], delta)
         return epsilon_of_gaussian(near, delta), upper

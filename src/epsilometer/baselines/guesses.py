@@ -8,15 +8,16 @@ all.  Which is to be fixed before the counts are seen.  Bases with too uneven tr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.baselines.one_run import epsilon_one_run, fair_coin
-from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP, epsilon_one_run_fdp
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
+
+_COIN = "each canary in by a fair coin, a decision rule fixed beforehand"
 
 
 def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntArray, IntArray]:
@@ -51,10 +52,9 @@ class OneRun(LowerEndOnly):
 
     all_trials: bool = False
 
-    label: ClassVar[str] = "one run"
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    assumes: ClassVar[str] = "each canary in by a fair coin, a decision rule fixed beforehand"
-    gaussian: ClassVar[bool] = False
+    label = "one run"
+    kind = Kind.EXACT_BOUND
+    assumes = _COIN
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""
@@ -85,23 +85,19 @@ class OneRunFdp(LowerEndOnly):
     all_trials: bool = False
     family: Family = field(default_factory=ApproximateDP)
 
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+    kind = Kind.EXACT_BOUND
 
     @property
     def label(self) -> str:
-        """Its name."""
         return "one run, f-DP, Gaussian" if self.gaussian else "one run, f-DP"
 
     @property
     def assumes(self) -> str:
-        """What must hold for its answer to mean what it says."""
-        curve = "a Gaussian trade-off curve, " if self.gaussian else ""
-        return f"{curve}each canary in by a fair coin, a decision rule fixed beforehand"
+        return f"a Gaussian trade-off curve, {_COIN}" if self.gaussian else _COIN
 
     @property
     def gaussian(self) -> bool:
-        """Whether the family is that of Gaussian mechanisms."""
-        return isinstance(self.family, GaussianDP)
+        return self.family.gaussian
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base."""

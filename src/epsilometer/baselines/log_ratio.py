@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,11 +29,10 @@ from epsilometer.model.counts import AttackCounts
 class _LogRatio(LowerEndOnly):
     """What the four have in common: one ratio in each direction, each with half of the error."""
 
-    kind: ClassVar[Kind] = Kind.APPROXIMATE_BOUND
-    assumes: ClassVar[str] = "many independent trials, a decision rule fixed beforehand"
-    added: ClassVar[float] = 0.0
+    kind = Kind.APPROXIMATE_BOUND
+    assumes = "many independent trials, a decision rule fixed beforehand"
+    added = 0.0
     """Events and trials added to each count."""
-    gaussian: ClassVar[bool] = False
 
     def ratio_lower(
         self,
@@ -57,20 +55,17 @@ class _LogRatio(LowerEndOnly):
         """
         delta = _validate.delta(delta)
         z = float(-ndtri(check_significance(significance)))
-        x1, n1, x2, n2 = (
-            np.asarray(value, dtype=float)
-            for value in np.broadcast_arrays(events, trials, other_events, other_trials)
-        )
-        more = self.added
+        counts = np.broadcast_arrays(events, trials, other_events, other_trials)
+        x1, n1, x2, n2 = (np.asarray(count, dtype=float) + self.added for count in counts)
         with np.errstate(all="ignore"):  # zero counts and p1 <= delta are set to 0 below
-            limit = self._limit(
-                *_log_variances(x1 + more, n1 + more, x2 + more, n2 + more, delta), z
-            )
+            p1, p2 = x1 / n1, x2 / n2
+            gap = np.where(p1 > delta, p1 - delta, np.nan)
+            limit = self._limit(gap / p2, p1 * (1 - p1) / (n1 * gap**2), (1 - p2) / x2, z)
         return np.asarray(np.where(np.isfinite(limit), np.maximum(limit, 0.0), 0.0))
 
     @abstractmethod
     def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
-        """The limit, not finite where it has none."""
+        """The limit from (p1 - delta) / p2, V1 and V2; not finite where it has none."""
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base: the larger of both directions, each with half the error."""
@@ -80,15 +75,6 @@ class _LogRatio(LowerEndOnly):
         positive = self.ratio_lower(n1 - y, n1, x, n0, delta=delta, significance=half)
         negative = self.ratio_lower(n0 - x, n0, y, n1, delta=delta, significance=half)
         return np.asarray(np.log(np.maximum(np.maximum(positive, negative), 1.0)))
-
-
-def _log_variances(
-    x1: FloatArray, n1: FloatArray, x2: FloatArray, n2: FloatArray, delta: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(p1 - delta) / p2, V1 and V2; NaN where p1 <= delta."""
-    p1, p2 = x1 / n1, x2 / n2
-    gap = np.where(p1 > delta, p1 - delta, np.nan)
-    return gap / p2, p1 * (1 - p1) / (n1 * gap**2), (1 - p2) / x2
 
 
 @dataclass(frozen=True)
@@ -101,7 +87,7 @@ class Katz(_LogRatio):
     1.01166194
     """
 
-    label: ClassVar[str] = "Katz log-ratio"
+    label = "Katz log-ratio"
 
     def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         return ratio * np.exp(-z * np.sqrt(v1 + v2))
@@ -117,8 +103,8 @@ class AdjustedLog(Katz):
     1.01189079
     """
 
-    label: ClassVar[str] = "adjusted log-ratio"
-    added: ClassVar[float] = 0.5
+    label = "adjusted log-ratio"
+    added = 0.5
 
 
 @dataclass(frozen=True)
@@ -131,7 +117,7 @@ class Bailey(_LogRatio):
     1.01148934
     """
 
-    label: ClassVar[str] = "Bailey ratio"
+    label = "Bailey ratio"
 
     def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         spread = np.sqrt(v1 + v2 - (z / 3) ** 2 * v1 * v2)
@@ -148,7 +134,7 @@ class InverseSinh(_LogRatio):
     1.01167669
     """
 
-    label: ClassVar[str] = "inverse-sinh log-ratio"
+    label = "inverse-sinh log-ratio"
 
     def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
         return np.asarray(ratio * np.exp(-2 * np.arcsinh(z / 2 * np.sqrt(v1 + v2))))

@@ -24,9 +24,12 @@ _TOO_UNEVEN = 5e-3
 """Chance of a split as uneven below which the coin is not believed to be fair."""
 
 
-def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> list[FloatArray]:
-    """Return the three as floats of one shape if 0 <= correct <= guesses <= canaries."""
-    m, r, v = (np.asarray(x, dtype=float) for x in np.broadcast_arrays(canaries, guesses, correct))
+def check_guesses(
+    canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike, other: ArrayLike
+) -> list[FloatArray]:
+    """Return all four as floats of one shape if 0 <= correct <= guesses <= canaries."""
+    arrays = np.broadcast_arrays(canaries, guesses, correct, other)
+    m, r, v, other = (np.asarray(x, dtype=float) for x in arrays)
     bad = ~((v >= 0) & (v <= r) & (r <= m) & (m >= 1))
     if bad.any():
         first = [float(x[bad].flat[0]) for x in (m, r, v)]
@@ -34,7 +37,15 @@ def check_guesses(canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -
             "expected 0 <= correct <= guesses <= canaries and at least one canary, "
             f"got canaries={first[0]:.15g}, guesses={first[1]:.15g}, correct={first[2]:.15g}."
         )
-    return [m, r, v]
+    return [m, r, v, other]
+
+
+def check_levels(significance: ArrayLike) -> FloatArray:
+    """Return ``significance`` as floats if each can be the probability that a bound errs."""
+    levels = np.asarray(significance, dtype=float)
+    for end in (levels.min(), levels.max()):
+        check_significance(float(end))
+    return levels
 
 
 def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> None:
@@ -90,8 +101,7 @@ def one_run_p_value(
     '2.73581e-05'
     """
     delta = _validate.delta(delta)
-    m, r, v = check_guesses(canaries, guesses, correct)
-    m, r, v, eps = np.broadcast_arrays(m, r, v, np.asarray(epsilon, dtype=float))
+    m, r, v, eps = check_guesses(canaries, guesses, correct, epsilon)
     if not np.all(eps >= 0):
         raise InputError(f"expected epsilon >= 0, got epsilon={eps[~(eps >= 0)].flat[0]}.")
     chance = expit(eps)
@@ -148,11 +158,7 @@ def epsilon_one_run(
     3.46538
     """
     delta = _validate.delta(delta)
-    level = np.asarray(significance, dtype=float)
-    for end in (level.min(), level.max()):
-        check_significance(float(end))
-    m, r, v = check_guesses(canaries, guesses, correct)
-    m, r, v, level = np.broadcast_arrays(m, r, v, level)
+    m, r, v, level = check_guesses(canaries, guesses, correct, check_levels(significance))
     result = np.zeros(m.shape)
     refuted = one_run_p_value(m, r, v, 0.0, delta) < level
     m, r, v, level = (x[refuted] for x in (m, r, v, level))

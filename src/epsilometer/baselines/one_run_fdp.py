@@ -19,8 +19,6 @@ epsilon may be far above the algorithm's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,8 +27,8 @@ from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
-from epsilometer.baselines.estimator import check_positive_delta, check_significance
-from epsilometer.baselines.one_run import check_guesses
+from epsilometer.baselines.estimator import check_positive_delta
+from epsilometer.baselines.one_run import check_guesses, check_levels
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 _TOLERANCE = 1e-9
@@ -40,51 +38,22 @@ _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
 """Doubled from the first to the largest, whose exponential is still a double."""
 
 
-class Guessed(NamedTuple):
-    """Canaries, guesses, right ones, and the allowed error: arrays of one length."""
-
-    m: FloatArray
-    r: FloatArray
-    v: FloatArray
-    level: FloatArray
-
-
-class Family(Protocol):
-    """Trade-off curves that fall as their parameter grows; at 0 nothing can be told apart."""
-
-    def least_false_positive_rate(
-        self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
-    ) -> FloatArray:
-        """Least false-positive rate of a test with this true-positive rate."""
-
-    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
-        """Above 0 where the curve at ``parameter`` is refuted; see the head of this module."""
-
-    def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
-        """What the parameter says about epsilon at delta."""
-
-
 @dataclass(frozen=True)
 class ApproximateDP:
     """The curve of (epsilon, delta)-DP; its parameter is epsilon.  Holds for every algorithm."""
+
+    gaussian = False
 
     def least_false_positive_rate(
         self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
     ) -> FloatArray:
         """Where the two edges of R(epsilon, delta) leave room."""
         shallow = (true_positive_rate - delta) * np.exp(-parameter)
-        with np.errstate(over="ignore", invalid="ignore"):
-            steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
-        return np.maximum(0.0, np.fmax(shallow, steep))
-
-    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
-        """Above 0 where (parameter, delta)-DP is refuted."""
-        from epsilometer.baselines.one_run_fdp_kernels import excess_of_approximate_dp
-
-        return np.asarray(excess_of_approximate_dp(parameter, *guessed, delta))
+        steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
+        return np.maximum(0.0, np.maximum(shallow, steep))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
-        """The parameter itself."""
+        """What the parameter says about epsilon at delta: it is epsilon."""
         return parameter
 
 
@@ -92,22 +61,21 @@ class ApproximateDP:
 class GaussianDP:
     """The curve of two normal distributions a distance apart; its parameter is that distance, mu."""
 
+    gaussian = True
+
     def least_false_positive_rate(
         self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
     ) -> FloatArray:
         """Phi(Phi^-1(TPR) - mu)."""
         return np.asarray(ndtr(ndtri(true_positive_rate) - parameter))
 
-    def excess(self, parameter: FloatArray, guessed: Guessed, delta: float) -> FloatArray:
-        """Above 0 where the Gaussian mechanism with that separation is refuted."""
-        from epsilometer.baselines.one_run_fdp_kernels import excess_of_gaussian_dp
-
-        first = ndtri(guessed.level * guessed.v / guessed.m)
-        return np.asarray(excess_of_gaussian_dp(parameter, *guessed, first))
-
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
         """Epsilon of the Gaussian mechanism at delta."""
         return epsilon_of_gaussian(parameter, check_positive_delta(delta, who="GaussianDP"))
+
+
+Family = ApproximateDP | GaussianDP
+"""Trade-off curves that fall as their parameter grows; at 0 nothing can be told apart."""
 
 
 def epsilon_one_run_fdp(
@@ -137,39 +105,31 @@ def epsilon_one_run_fdp(
     >>> round(float(epsilon_one_run_fdp(1000, 100, 100, 1e-5, family=GaussianDP())), 5)
     5.54903
     """
+    from epsilometer.baselines.one_run_fdp_kernels import excess as kernel
+
     family = ApproximateDP() if family is None else family
     delta = _validate.delta(delta)
-    level = np.asarray(significance, dtype=float)
-    for end in (level.min(), level.max()):
-        check_significance(float(end))
-    m, r, v = check_guesses(canaries, guesses, correct)
-    shape = np.broadcast_shapes(m.shape, level.shape)
-    every = Guessed(
-        *(np.ascontiguousarray(np.broadcast_to(x, shape)).ravel() for x in (m, r, v, level))
-    )
-    parameter = np.zeros(len(every.m))
-    refuted = (family.excess(parameter, every, delta) > 0) & (every.r > 0)
+    guessed = check_guesses(canaries, guesses, correct, check_levels(significance))
+    shape = guessed[0].shape
+    m, r, v, level = (x.flatten() for x in guessed)
+
+    def excess(
+        parameter: FloatArray, m: FloatArray, r: FloatArray, v: FloatArray, level: FloatArray
+    ) -> FloatArray:
+        first = ndtri(level * v / m)
+        return np.asarray(kernel(parameter, m, r, v, level, first, delta, family.gaussian))
+
+    parameter = np.zeros(len(m))
+    refuted = (excess(parameter, m, r, v, level) > 0) & (r > 0)
     if refuted.any():
-        guessed = Guessed(*(x[refuted] for x in every))
-        low, high = np.zeros(guessed.m.shape), np.full(guessed.m.shape, _FIRST_BRACKET)
+        few = m[refuted], r[refuted], v[refuted], level[refuted]
+        low, high = parameter[refuted], np.full(few[0].shape, _FIRST_BRACKET)
         while True:
-            above = family.excess(high, guessed, delta) > 0
+            above = excess(high, *few) > 0
             if not above.any() or high.max() >= _LARGEST_PARAMETER:
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
-        root = find_root(
-            partial(_solved, family, delta),
-            (low, high),
-            args=guessed,
-            tolerances={"xatol": _TOLERANCE},
-        )
+        root = find_root(excess, (low, high), args=few, tolerances={"xatol": _TOLERANCE})
         # Refuted even at the largest: that is as much as is claimed.
         parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter.reshape(shape), delta)
-
-
-def _solved(family: Family, delta: float, parameter: FloatArray, *data: FloatArray) -> FloatArray:
-    """The excess as the root finder asks for it, whatever shapes it makes of its arrays."""
-    shape = np.broadcast(parameter, *data).shape
-    first, *rest = (np.ascontiguousarray(x).ravel() for x in np.broadcast_arrays(parameter, *data))
-    return family.excess(first, Guessed(*rest), delta).reshape(shape)

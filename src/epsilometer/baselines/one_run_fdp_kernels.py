@@ -37,54 +37,36 @@ def _moved_quantile(x: float, probability: float) -> float:
 
 
 @njit(cache=True)
-def excess_of_approximate_dp(
-    epsilon: FloatArray,
-    m: FloatArray,
-    r: FloatArray,
-    v: FloatArray,
-    level: FloatArray,
-    delta: float,
-) -> FloatArray:
-    """`one_run_fdp.excess` with the curve of (epsilon, delta)-DP."""
-    result = np.empty(len(m))
-    for k in range(len(m)):
-        right, wrong = level[k] * v[k] / m[k], level[k] * (r[k] - v[k]) / m[k]
-        shrink, grow = math.exp(-epsilon[k]), math.exp(min(epsilon[k], 700.0))
-        i = v[k] - 1
-        while i >= 0:
-            least = max((right - delta) * shrink, 1 - delta - grow * (1 - right))
-            if least <= wrong:
-                break
-            if r[k] > i:
-                right = min(right + i / (r[k] - i) * (least - wrong), 1.0)
-            wrong = least
-            i -= 1
-        result[k] = right + wrong - r[k] / m[k]
-    return result
-
-
-@njit(cache=True)
-def excess_of_gaussian_dp(
-    mu: FloatArray,
+def excess(
+    parameter: FloatArray,
     m: FloatArray,
     r: FloatArray,
     v: FloatArray,
     level: FloatArray,
     first_quantile: FloatArray,
+    delta: float,
+    gaussian: bool,
 ) -> FloatArray:
-    """The same with the curve of a Gaussian mechanism; ``first_quantile`` is Phi^-1(level v / m)."""
+    """Above 0 where the curve at ``parameter`` is refuted: that of a Gaussian mechanism or of DP.
+
+    ``first_quantile`` is Phi^-1(level v / m), which only the Gaussian curve needs.
+    """
     result = np.empty(len(m))
     for k in range(len(m)):
         right, wrong = level[k] * v[k] / m[k], level[k] * (r[k] - v[k]) / m[k]
+        shrink, grow = math.exp(-parameter[k]), math.exp(min(parameter[k], 700.0))
         x = first_quantile[k]
         i = v[k] - 1
         while i >= 0:
-            least = 1.0 if right >= 1.0 else _normal_cdf(x - mu[k])
+            if gaussian:
+                least = 1.0 if right >= 1.0 else _normal_cdf(x - parameter[k])
+            else:
+                least = max((right - delta) * shrink, 1 - delta - grow * (1 - right))
             if least <= wrong:
                 break
             if r[k] > i:
                 right = min(right + i / (r[k] - i) * (least - wrong), 1.0)
-                if right < 1.0:
+                if gaussian and right < 1.0:
                     x = _moved_quantile(x, right)
             wrong = least
             i -= 1

@@ -1,58 +1,71 @@
-"""Confidence limits of one error rate from a binomial count.
-
-Only limits of a rate; what two of them say about epsilon is in the estimators.
-"""
+"""Confidence limits of error rates from binomial counts, and estimators that rest on them."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from epsilometer._arrays import FloatArray
+from epsilometer.baselines.estimator import CountEstimator
+from epsilometer.model.counts import AttackCounts
+
+Limits = tuple[FloatArray, FloatArray]
+"""Lower and upper."""
 
 
-def clopper_pearson_upper(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatArray:
-    """Rate at which ``count`` or fewer events of ``trials`` have probability ``tail``.
+def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
+    """Rates at which ``count`` or more (fewer) events of ``trials`` have probability ``tail``.
 
-    It lies below the true rate with probability at most ``tail``, whatever that rate is (Clopper and
-    Pearson 1934).  1 where every trial was an event.
-
-    Examples
-    --------
-    >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 6)
-    0.029513
-    """
-    count, trials = np.asarray(count, dtype=float), np.asarray(trials, dtype=float)
-    rest = np.maximum(trials - count, 0.5)  # any positive number: that case is 1 below
-    return np.asarray(np.where(count >= trials, 1.0, betainccinv(count + 1, rest, tail)))
-
-
-def clopper_pearson_lower(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatArray:
-    """Rate at which ``count`` or more events of ``trials`` have probability ``tail``; 0 at no event."""
-    count, trials = np.asarray(count, dtype=float), np.asarray(trials, dtype=float)
-    some = np.maximum(count, 0.5)
-    return np.asarray(np.where(count <= 0, 0.0, betaincinv(some, trials - count + 1, tail)))
-
-
-def jeffreys_upper(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatArray:
-    """Upper ``tail`` quantile of Beta(count + 1/2, trials - count + 1/2); 1 if all trials were events.
-
-    The end at 1 keeps the coverage from falling to zero as the true rate goes to 1 (Brown, Cai and
-    DasGupta 2001).
+    Each errs with probability at most ``tail``, whatever the true rate is (Clopper and Pearson 1934).
 
     Examples
     --------
-    >>> round(float(jeffreys_upper(0, 100, 0.05)), 6)
-    0.018977
+    >>> low, high = clopper_pearson(0, 100, 0.05)
+    >>> float(low), round(float(high), 6)
+    (0.0, 0.029513)
     """
-    count, trials = np.asarray(count, dtype=float), np.asarray(trials, dtype=float)
-    limit = betainccinv(count + 0.5, trials - count + 0.5, tail)
-    return np.asarray(np.where(count >= trials, 1.0, limit))
+    return _beta_quantiles(count, trials, tail, 0.0)
 
 
-def jeffreys_lower(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatArray:
-    """Lower ``tail`` quantile of the same distribution; 0 if no trial was an event."""
-    count, trials = np.asarray(count, dtype=float), np.asarray(trials, dtype=float)
-    limit = betaincinv(count + 0.5, trials - count + 0.5, tail)
-    return np.asarray(np.where(count <= 0, 0.0, limit))
+def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
+    """The ``tail`` quantiles of Beta(count + 1/2, trials - count + 1/2).
+
+    Without an event the lower one is 0, without any other the upper one is 1: that keeps the coverage
+    from falling to zero as the true rate goes there (Brown, Cai and DasGupta 2001).
+
+    Examples
+    --------
+    >>> low, high = jeffreys(0, 100, 0.05)
+    >>> float(low), round(float(high), 6)
+    (0.0, 0.018977)
+    """
+    return _beta_quantiles(count, trials, tail, 0.5)
+
+
+def _beta_quantiles(count: ArrayLike, trials: ArrayLike, tail: float, more: float) -> Limits:
+    """Quantiles of Beta(x + more, n - x + 1 - more) and of Beta(x + 1 - more, n - x + more)."""
+    count, rest = np.asarray(count, dtype=float), np.subtract(trials, count, dtype=float)
+    # At least 1/2: any positive number, for those cases are 0 and 1.
+    low = betaincinv(np.maximum(count + more, 0.5), rest + 1 - more, tail)
+    high = betainccinv(count + 1 - more, np.maximum(rest + more, 0.5), tail)
+    return np.where(count <= 0, 0.0, low), np.where(rest <= 0, 1.0, high)
+
+
+class FromRateLimits(CountEstimator):
+    """Both ends from limits of the two error rates, each limit with half of an end's error."""
+
+    limits = staticmethod(clopper_pearson)
+
+    def _ends(
+        self, counts: AttackCounts, delta: float, error: float
+    ) -> tuple[FloatArray, FloatArray]:
+        alpha = self.limits(counts.false_positives, counts.trials_h0, error / 2)
+        beta = self.limits(counts.false_negatives, counts.trials_h1, error / 2)
+        return self._epsilons(alpha, beta, delta)
+
+    @abstractmethod
+    def _epsilons(self, alpha: Limits, beta: Limits, delta: float) -> tuple[FloatArray, FloatArray]:
+        """Least and largest epsilon of rates within these limits."""

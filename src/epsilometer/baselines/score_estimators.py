@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from epsilometer.baselines.estimator import CountEstimator, Described, Kind
-from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, GaussianDP
+from epsilometer.baselines.one_run_fdp import ApproximateDP, Family
 from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor
-from epsilometer.baselines.thresholds import Ranks, Split, ThresholdStrategy
-
-_ORDER = "independent scores, higher for members"
-_COIN = "each canary in by a fair coin; scores higher for members"
-_CURVE = "a Gaussian trade-off curve"
+from epsilometer.baselines.thresholds import Ranks, ThresholdStrategy
 
 
 class ScoreEstimator(Described, Protocol):
@@ -24,17 +19,33 @@ class ScoreEstimator(Described, Protocol):
         """Lower end."""
 
 
-def _strategy_label(strategy: ThresholdStrategy) -> str:
-    return "" if isinstance(strategy, Ranks) else f", {type(strategy).__name__}"
+@dataclass(frozen=True)
+class _Scan(ScoreEstimator):
+    """A bound at the best of several thresholds, paid for as the strategy says."""
+
+    strategy: ThresholdStrategy = RANKS
+
+    kind = Kind.EXACT_BOUND
+    needs = "each canary in by a fair coin; scores higher for members"
+
+    @property
+    def assumes(self) -> str:
+        return f"a Gaussian trade-off curve; {self.needs}" if self.gaussian else self.needs
+
+    def _labelled(self, name: str) -> str:
+        """The name, and how the threshold is chosen unless by ranks."""
+        return (
+            name if isinstance(self.strategy, Ranks) else f"{name}, {type(self.strategy).__name__}"
+        )
 
 
 @dataclass(frozen=True)
-class RocScan:
-    """The best threshold for an estimator from counts, paid for."""
+class RocScan(_Scan):
+    """An estimator from counts."""
 
     estimator: CountEstimator = field(default_factory=ClopperPearson)
-    strategy: ThresholdStrategy = RANKS
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
+
+    needs = "independent scores, higher for members"
 
     @property
     def gaussian(self) -> bool:
@@ -42,92 +53,60 @@ class RocScan:
 
     @property
     def label(self) -> str:
-        """The estimator's name, and how the threshold is chosen unless by ranks."""
-        return f"ROC scan, {self.estimator.label}{_strategy_label(self.strategy)}"
-
-    @property
-    def assumes(self) -> str:
-        return f"{_CURVE}; {_ORDER}" if self.gaussian else _ORDER
+        return self._labelled(f"ROC scan, {self.estimator.label}")
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """The bound."""
         return scores.epsilon_lower(
             self.estimator, significance, delta, threshold_strategy=self.strategy
         )
 
 
 @dataclass(frozen=True)
-class GaussianScan(RocScan):
-    """The same with a Gaussian trade-off curve."""
+class OneRunScan(_Scan):
+    """Steinke's bound at the best number of guesses."""
 
-    estimator: CountEstimator = field(default_factory=GaussianRates)
-
-
-@dataclass(frozen=True)
-class OneRunScan:
-    """Steinke's bound at the best number of guesses, paid for."""
-
-    strategy: ThresholdStrategy = RANKS
     one_sided: bool = True
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
-    gaussian: ClassVar[bool] = False
-    assumes: ClassVar[str] = _COIN
 
     @property
     def label(self) -> str:
-        ends = "" if self.one_sided else ", both ends"
-        return f"one-run scan{ends}{_strategy_label(self.strategy)}"
+        return self._labelled("one-run scan" if self.one_sided else "one-run scan, both ends")
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """The bound."""
         return scores.epsilon_one_run(
             significance, delta, self.one_sided, threshold_strategy=self.strategy
         )
 
 
 @dataclass(frozen=True)
-class OneRunFdpScan:
-    """Mahloujifar's bound at the best number of guesses, paid for."""
+class OneRunFdpScan(_Scan):
+    """Mahloujifar's bound at the best number of guesses."""
 
-    strategy: ThresholdStrategy = RANKS
     family: Family = field(default_factory=ApproximateDP)
-    kind: ClassVar[Kind] = Kind.EXACT_BOUND
 
     @property
     def gaussian(self) -> bool:
-        return isinstance(self.family, GaussianDP)
+        return self.family.gaussian
 
     @property
     def label(self) -> str:
-        curve = ", Gaussian" if self.gaussian else ""
-        return f"one-run scan, f-DP{curve}{_strategy_label(self.strategy)}"
-
-    @property
-    def assumes(self) -> str:
-        return f"{_CURVE}; {_COIN}" if self.gaussian else _COIN
+        return self._labelled("one-run scan, f-DP" + (", Gaussian" if self.gaussian else ""))
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """The bound."""
         return scores.epsilon_one_run_fdp(
             significance, delta, threshold_strategy=self.strategy, family=self.family
         )
 
 
 @dataclass(frozen=True)
-class RawCounts:
+class RawCounts(ScoreEstimator):
     """The largest log((TPR - delta) / FPR) with enough false positives: a number without an error."""
 
     min_count: int = 50
-    kind: ClassVar[Kind] = Kind.POINT
-    gaussian: ClassVar[bool] = False
-    label: ClassVar[str] = "raw counts"
-    assumes: ClassVar[str] = (
-        "nothing, and says nothing about its error: above or below the truth by chance"
-    )
+
+    label = "raw counts"
+    kind = Kind.POINT
+    assumes = "nothing, and says nothing about its error: above or below the truth by chance"
 
     def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
         """The estimate; ``significance`` has no part in it."""
         return scores.epsilon_raw_counts(self.min_count, delta)
-
-
-SPLIT = Split()

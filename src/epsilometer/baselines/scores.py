@@ -20,15 +20,7 @@ from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run import check_fair_coin, epsilon_one_run
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
-from epsilometer.baselines.thresholds import (
-    Bonferroni,
-    Cuts,
-    Explicit,
-    MultiSplit,
-    Ranks,
-    Split,
-    ThresholdStrategy,
-)
+from epsilometer.baselines.thresholds import Cuts, Explicit, Ranks, ThresholdStrategy, ValueStrategy
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -108,7 +100,17 @@ class CanaryScoreAuditor:
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
             return estimator.lower(auditor.counts_of(cuts), delta, error)
 
-        return self._best(bound, significance, threshold_strategy, one_sided=one_sided)
+        significance = check_significance(significance)
+        if not isinstance(threshold_strategy, Ranks):
+            return self._best(bound, significance, threshold_strategy)
+        cuts = thresholds.rank_cuts(*self.in_order, threshold_strategy, one_sided=one_sided)
+        found = bound(self, cuts, significance / len(cuts))
+        # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
+        right_side = (
+            cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
+            < self.num_in * self.num_out
+        )
+        return float(np.where(right_side, found, 0.0).max())
 
     def epsilon_clopper_pearson(
         self,
@@ -134,11 +136,7 @@ class CanaryScoreAuditor:
         )
 
     def epsilon_from_gdp(
-        self,
-        significance: float,
-        delta: float,
-        *,
-        threshold_strategy: ThresholdStrategy = RANKS,
+        self, significance: float, delta: float, *, threshold_strategy: ThresholdStrategy = RANKS
     ) -> float:
         """Epsilon at delta of the Gaussian mechanism that the rates call for; see `gaussian.py`."""
         return self.epsilon_lower(
@@ -161,8 +159,8 @@ class CanaryScoreAuditor:
             Guess only the highest scores to be members; else as many of the lowest not to be, which
             needs `Ranks`.
         """
-        bound = partial(_one_run, delta=_validate.delta(delta), one_sided=one_sided)
-        return self._best_guesses(bound, significance, threshold_strategy, one_sided=one_sided)
+        bound = partial(epsilon_one_run, delta=_validate.delta(delta))
+        return self._best_guesses(bound, significance, threshold_strategy, one_sided)
 
     def epsilon_one_run_fdp(
         self,
@@ -174,10 +172,8 @@ class CanaryScoreAuditor:
         family: Family = ANY_ALGORITHM,
     ) -> float:
         """Mahloujifar's bound from the same guesses; jax_privacy's has ``family=GaussianDP()``."""
-        bound = partial(
-            _one_run_fdp, delta=_validate.delta(delta), one_sided=one_sided, family=family
-        )
-        return self._best_guesses(bound, significance, threshold_strategy, one_sided=one_sided)
+        bound = partial(epsilon_one_run_fdp, delta=_validate.delta(delta), family=family)
+        return self._best_guesses(bound, significance, threshold_strategy, one_sided)
 
     def epsilon_raw_counts(self, min_count: int = 50, delta: float = 0.0) -> float:
         """Largest log((TPR - delta) / FPR) with at least ``min_count`` false positives: an estimate.
@@ -235,36 +231,20 @@ class CanaryScoreAuditor:
         wrong = cuts.false_positives + cuts.false_negatives
         return float(1 - wrong.min() / (self.num_in + self.num_out))
 
-    def _best(
-        self,
-        bound: CutBound,
-        significance: float,
-        strategy: ThresholdStrategy,
-        *,
-        one_sided: bool,
-    ) -> float:
-        """The largest bound over the strategy's cuts, each with its share of the error."""
-        significance = check_significance(significance)
-        if isinstance(strategy, Ranks):
-            cuts = thresholds.rank_cuts(*self.in_order, strategy, one_sided=one_sided)
-            found = bound(self, cuts, significance / len(cuts))
-            # Ranks give upper limits of the rates only; a reflected attack would need lower ones.
-            wrong_side = (
-                cuts.false_positives * self.num_in + cuts.false_negatives * self.num_out
-                >= self.num_in * self.num_out
-            )
-            return float(np.where(wrong_side, 0.0, found).max())
-        return self._best_by_value(bound, significance, strategy)
-
     def _best_guesses(
         self,
-        bound: CutBound,
+        epsilon: Callable[..., FloatArray],
         significance: float,
         strategy: ThresholdStrategy,
-        *,
         one_sided: bool,
     ) -> float:
-        """The same for one-run bounds, whose ranks are of all scores together."""
+        """The largest one-run bound over the strategy's cuts; ranks are of all scores together."""
+
+        def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
+            guesses, right = auditor._guesses(cuts, one_sided=one_sided)
+            canaries = auditor.num_in + auditor.num_out
+            return epsilon(canaries, guesses, right, significance=error)
+
         check_fair_coin(self.num_in, self.num_out)
         significance = check_significance(significance)
         if isinstance(strategy, Ranks):
@@ -275,85 +255,55 @@ class CanaryScoreAuditor:
             return float(bound(self, cuts, significance / len(ranks)).max())
         if not one_sided:
             raise InputError("expected threshold_strategy=Ranks() for one_sided=False.")
-        return self._best_by_value(bound, significance, strategy)
+        return self._best(bound, significance, strategy)
 
-    def _best_by_value(
+    def _guesses(self, cuts: Cuts, *, one_sided: bool) -> tuple[IntArray, IntArray]:
+        """How many canaries are guessed at each cut, and how many of these rightly."""
+        right = self.num_in - cuts.false_negatives
+        guesses = right + cuts.false_positives
+        if one_sided:
+            return guesses, right
+        together = np.sort(np.concatenate(self.in_order))
+        lowest = together[np.minimum(guesses, len(together)) - 1]  # as many from below
+        # Scores that are among the highest too, through ties, are not guessed twice.
+        lowest = np.minimum(lowest, np.nextafter(cuts.thresholds, -np.inf))
+        missed, rejected = (np.searchsorted(group, lowest, side="right") for group in self.in_order)
+        return guesses + rejected + missed, right + rejected
+
+    def _best(self, bound: CutBound, significance: float, strategy: ValueStrategy) -> float:
+        """The largest bound over the strategy's cuts, each with its share of the error."""
+        if isinstance(strategy, thresholds.Split):
+            rng = np.random.default_rng(strategy.seed)
+            return self._split_bound(bound, significance, strategy, rng)
+        if isinstance(strategy, thresholds.MultiSplit):
+            rng = np.random.default_rng(strategy.seed)
+            several = range(strategy.num_samples)
+            values = [self._split_bound(bound, significance / 2, strategy, rng) for _ in several]
+            return float(np.median(values))
+        if isinstance(strategy, Explicit):
+            cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
+        else:
+            cuts = thresholds.hull_cuts(*self.in_order)
+        return float(bound(self, cuts, significance / len(cuts)).max())
+
+    def _split_bound(
         self,
         bound: CutBound,
         significance: float,
-        strategy: Explicit | Split | MultiSplit | Bonferroni,
-    ) -> float:
-        if isinstance(strategy, Explicit):
-            cuts = thresholds.cuts_at(*self.in_order, np.array([strategy.threshold]))
-            return float(bound(self, cuts, significance)[0])
-        if isinstance(strategy, Bonferroni):
-            cuts = thresholds.hull_cuts(*self.in_order)
-            return float(bound(self, cuts, significance / len(cuts)).max())
-        rng = np.random.default_rng(strategy.seed)
-        share = strategy.threshold_estimation_frac
-        if isinstance(strategy, Split):
-            return self._split_bound(bound, significance, share, rng)
-        values = [
-            self._split_bound(bound, significance / 2, share, rng)
-            for _ in range(strategy.num_samples)
-        ]
-        return float(np.median(values))
-
-    def _split_bound(
-        self, bound: CutBound, significance: float, share: float, rng: np.random.Generator
+        strategy: thresholds.Split | thresholds.MultiSplit,
+        rng: np.random.Generator,
     ) -> float:
         """Choose on one part, bound on the other."""
         parts = []
         for scores in (self._members, self._others):
-            first = int(len(scores) * share)
+            first = int(len(scores) * strategy.threshold_estimation_frac)
             if not 0 < first < len(scores):
                 return 0.0  # too few to split: nothing can be said
-            mixed = rng.permutation(scores)
-            parts.append((mixed[:first], mixed[first:]))
-        choosing = CanaryScoreAuditor(parts[0][0], parts[1][0])
+            parts.append(np.split(rng.permutation(scores), [first]))
+        choosing, judging = (CanaryScoreAuditor(*part) for part in zip(*parts, strict=True))
         cuts = thresholds.hull_cuts(*choosing.in_order)
         best = int(np.argmax(bound(choosing, cuts, significance)))
-        judging = CanaryScoreAuditor(parts[0][1], parts[1][1])
-        return judging._best_by_value(bound, significance, Explicit(float(cuts.thresholds[best])))
-
-
-def _guesses(
-    auditor: CanaryScoreAuditor, cuts: Cuts, *, one_sided: bool
-) -> tuple[IntArray, IntArray]:
-    """How many canaries are guessed at each cut, and how many of these rightly."""
-    right = auditor.num_in - cuts.false_negatives
-    guesses = right + cuts.false_positives
-    if one_sided:
-        return guesses, right
-    members, others = auditor.in_order
-    together = np.sort(np.concatenate(auditor.in_order))
-    lowest = together[np.minimum(guesses, len(together)) - 1]  # as many from below
-    # Scores that are among the highest too, through ties, are not guessed twice.
-    lowest = np.minimum(lowest, np.nextafter(cuts.thresholds, -np.inf))
-    rejected = np.searchsorted(others, lowest, side="right")
-    missed = np.searchsorted(members, lowest, side="right")
-    return guesses + rejected + missed, right + rejected
-
-
-def _one_run(
-    auditor: CanaryScoreAuditor, cuts: Cuts, error: float, *, delta: float, one_sided: bool
-) -> FloatArray:
-    guesses, right = _guesses(auditor, cuts, one_sided=one_sided)
-    return epsilon_one_run(auditor.num_in + auditor.num_out, guesses, right, delta, error)
-
-
-def _one_run_fdp(
-    auditor: CanaryScoreAuditor,
-    cuts: Cuts,
-    error: float,
-    *,
-    delta: float,
-    one_sided: bool,
-    family: Family,
-) -> FloatArray:
-    guesses, right = _guesses(auditor, cuts, one_sided=one_sided)
-    canaries = auditor.num_in + auditor.num_out
-    return epsilon_one_run_fdp(canaries, guesses, right, delta, error, family=family)
+        return judging._best(bound, significance, Explicit(float(cuts.thresholds[best])))
 
 
 def _checked(name: str, scores: ArrayLike) -> FloatArray:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from os import PathLike
-from pathlib import Path
 
 from epsilometer import _files
 from epsilometer.baselines.scores import CanaryScoreAuditor
@@ -18,11 +16,6 @@ def looks_like_scores(text: str) -> bool:
     """Whether the header has a column of scores."""
     header = text.lstrip("\ufeff").split("\n", 1)[0]
     return COLUMNS[0] in [cell.strip().strip('"') for cell in header.split(",")]
-
-
-def read(source: str | PathLike[str]) -> CanaryScoreAuditor:
-    """Read a CSV file."""
-    return parse(_files.load(source), name=Path(source).name)
 
 
 def parse(text: str, *, name: str) -> CanaryScoreAuditor:

@@ -102,7 +102,8 @@ class Bonferroni:
     """
 
 
-ThresholdStrategy = Explicit | Ranks | Split | MultiSplit | Bonferroni
+ValueStrategy = Explicit | Split | MultiSplit | Bonferroni
+ThresholdStrategy = Ranks | ValueStrategy
 
 
 @dataclass(frozen=True)
