@@ -17,7 +17,7 @@ from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.panels import PanelDensity
-from epsilometer.inference.posterior import check_probability
+from epsilometer.inference.marginals import check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -159,9 +159,8 @@ class DeltaCurve:
                 f"expected one value or {len(self)}, one a delta, got {array.tolist()!r}."
             )
         wanted = np.broadcast_to(array, len(self))
-        return np.array(
-            [1 - float(p.density.cdf(v)) for p, v in zip(self.points, wanted, strict=True)]
-        )
+        pairs = zip(self.points, wanted, strict=True)
+        return np.array([point.density.probability_above(value) for point, value in pairs])
 
     @property
     def rises(self) -> tuple[Rise, ...]:

@@ -245,6 +245,7 @@ def _restore_grid(
         counts=counts,
         model=model,
         provenance=provenance,
+        engine=_exact_settings(provenance, accuracy),
         marginals={
             name: _density(reader, name) for name in _stored_marginals(reader, model, counts)
         },
@@ -252,7 +253,7 @@ def _restore_grid(
         nuisance=nuisance,
         log_evidence=float(reader.json("log_evidence")),
         accuracy=accuracy,
-    ).made_by(_exact_settings(provenance, accuracy))
+    )
 
 
 def _stored_marginals(reader: _Reader, model: AuditModel, counts: AttackCounts) -> list[str]:
@@ -310,9 +311,10 @@ def _restore_samples(
         counts=counts,
         model=model,
         provenance=provenance,
+        engine=_mcmc_settings(provenance),
         samples=samples,
         diagnostics=Diagnostics(parameters=figures, acceptance_rate=float(data["acceptance_rate"])),
-    ).made_by(_mcmc_settings(provenance))
+    )
 
 
 def _exact_settings(provenance: Provenance, accuracy: Accuracy) -> ExactSettings:

@@ -175,7 +175,7 @@ def leave_one_out(
         surface = left_out.surface.first().without(int(rows[0]))
         if _sets_prior(exact, rows):
             surface = make_surface(counts_left, model)
-        rest = estimate_on(surface, counts_left, model, exact.settings)
+        rest = estimate_on(surface, counts_left, model, exact.engine)
         quantiles[rows], reliable[rows] = rest.quantile("epsilon", probabilities), rest.trustworthy
     return _influence(counts, level, with_all, quantiles, reliable)
 

@@ -260,7 +260,7 @@ def _posterior(
     accepted = sum(float(chain.accepted.sum()) for chain in chains)
     tried = sum(float(chain.tried.sum()) for chain in chains)
     sampler = {"sampler": "groups"} if model.scatters(counts) else {}
-    found = SamplePosterior(
+    return SamplePosterior(
         counts=counts,
         model=model,
         provenance=Provenance.now(
@@ -269,7 +269,7 @@ def _posterior(
             seconds=seconds,
             seed=settings.seed,
         ),
+        engine=settings,
         samples=samples,
         diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
     )
-    return found.made_by(settings)
