@@ -274,8 +274,9 @@ class Result:
     @cached_property
     def doubts(self) -> tuple[str, ...]:
         """Reasons to doubt the result that its engine cannot see, a sentence or two each."""
-        found = (self.independent_counts, repeated_bases(self.counts))
-        return tuple(doubt.sentence for doubt in found if doubt is not None)
+        beside = self.independent_counts
+        found = (beside and beside.sentence, repeated_bases(self.counts))
+        return tuple(sentence for sentence in found if sentence)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
