@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -162,7 +163,7 @@ class DeltaCurve:
         pairs = zip(self.points, wanted, strict=True)
         return np.array([point.density.probability_above(value) for point, value in pairs])
 
-    @property
+    @cached_property
     def rises(self) -> tuple[Rise, ...]:
         """Which of the 5 %, 50 % and 95 % quantiles rise with delta, and from where to where.
 

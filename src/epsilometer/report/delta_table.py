@@ -62,11 +62,11 @@ class CurveTable(JudgedCurve):
         found.append(POINTWISE)
         if self.verdict is not None:
             found.append(self.verdict.sentence)
-        if self.rises:
+        if self.curve.rises:
             listed = "; ".join(
                 f"the {100 * rise.probability:g} % quantile from {_short(rise.lowest)} at delta "
                 f"{rise.lowest_at:.3g} to {_short(rise.highest)} at delta {rise.highest_at:.3g}"
-                for rise in self.rises
+                for rise in self.curve.rises
             )
             found.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
         return found
@@ -112,7 +112,7 @@ class CurveTable(JudgedCurve):
             "curve": self._items(),
             "trustworthy": curve.trustworthy,
             "tolerance": curve.tolerance,
-            "rises": [vars(rise) for rise in self.rises],
+            "rises": [vars(rise) for rise in self.curve.rises],
             "notes": self.notes(),
             "engine": curve.provenance.engine,
             "settings": dict(curve.provenance.settings),
