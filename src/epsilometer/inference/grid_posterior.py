@@ -10,12 +10,11 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference import trees
-from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.draws import draw
 from epsilometer.inference.exact.integrate import Panels, Solution
 from epsilometer.inference.exact.nuisance import NuisanceGrid
-from epsilometer.inference.exact.panels import PanelDensity, panel_nodes
+from epsilometer.inference.exact.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
@@ -154,32 +153,26 @@ def _strength_density(
     cumulative = np.cumsum(cells.mass[order])
     found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
     breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
-    prior = model.strength
     weights = np.exp(solution.rows.quadrature.log_weights)
     share = (masses * weights).sum(axis=(1, 2))
     # Rows in the far tails of epsilon add nothing that could be seen.
     kept = np.flatnonzero(share > 1e-10 * share.sum())
     rows = solution.rows.take(kept)
     scaled = np.where(weights[kept] > 0, masses[kept], 0.0)
-    count = 10
 
     def evaluate(breaks: FloatArray) -> FloatArray:
-        nodes = panel_nodes(breaks, count)
+        nodes = panel_nodes(breaks, count=10)
         flat = nodes.ravel()
         total = np.maximum(rows.interpolate(scaled, flat).sum(axis=0), 0.0)
-        return np.asarray((total * np.exp(prior.log_density(flat))).reshape(nodes.shape))
+        return np.asarray((total * np.exp(model.strength.log_density(flat))).reshape(nodes.shape))
 
     values = evaluate(breaks)
     for _ in range(3):
-        half = 0.5 * np.diff(breaks)
-        _, weights = panels.gauss_legendre(count)
-        mass = float(np.sum(half[:, None] * values * weights))
-        left = panels.tail(values @ panels.analysis_matrix(count).T) * half
         # Finer than this only resolves the joints between the rows' own polynomials.
-        split = (left > 1e-5 * mass) & (half > 1e-9)
+        split = unresolved(breaks, values, 1e-5) & (np.diff(breaks) > 2e-9)
         if not split.any():
             break
-        breaks = np.sort(np.concatenate([breaks, 0.5 * (breaks[:-1] + breaks[1:])[split]]))
+        breaks = split_panels(breaks, split)
         values = evaluate(breaks)
     return PanelDensity(breaks=breaks, values=values)
 

@@ -73,10 +73,8 @@ class SamplePosterior(Posterior):
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         """Joint draws with replacement from the pooled chains."""
-        flat = {name: draws.ravel() for name, draws in self.samples.items()}
-        total = len(next(iter(flat.values())))
-        chosen = rng.integers(total, size=size)
-        return {name: draws[chosen] for name, draws in flat.items()}
+        chosen = rng.integers(next(iter(self.samples.values())).size, size=size)
+        return {name: draws.ravel()[chosen] for name, draws in self.samples.items()}
 
     def to_datatree(self) -> xarray.DataTree:
         return trees.samples_to_datatree(self)

@@ -233,28 +233,26 @@ def _restore_grid(
     )
     if not len(row) == len(cells.strength) == len(cells.mass):
         raise InputError("expected equally many cells in the grid's arrays.")
+    # What is drawn from beside the parameters is stored under another name.
+    hidden = [
+        name for name, other in STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
+    ]
     accuracy = Accuracy(**reader.json("accuracy"))
+    known: dict[str, Any] = dict(provenance.settings)
+    most_levels = known.get("most_levels", ExactSettings.most_levels)
     return GridPosterior(
         counts=counts,
         model=model,
         provenance=provenance,
-        engine=_exact_settings(provenance, accuracy),
+        engine=ExactSettings(tolerance=accuracy.tolerance, most_levels=most_levels),
         marginals={
-            name: _density(reader, name) for name in _stored_marginals(reader, model, counts)
+            name: _density(reader, name) for name in [*model.parameters_of(counts), *hidden]
         },
         cells=cells,
         nuisance=nuisance,
         log_evidence=float(reader.json("log_evidence")),
         accuracy=accuracy,
     )
-
-
-def _stored_marginals(reader: _Reader, model: AuditModel, counts: AttackCounts) -> list[str]:
-    """Every estimated parameter, and what was stored under another name to draw from."""
-    hidden = [
-        name for name, stored in STORED_NAME.items() if f"grid/{stored}_breaks" in reader.arrays
-    ]
-    return [*model.parameters_of(counts), *hidden]
 
 
 def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
@@ -306,13 +304,6 @@ def _restore_samples(
         samples=samples,
         diagnostics=Diagnostics(parameters=figures, acceptance_rate=float(data["acceptance_rate"])),
     )
-
-
-def _exact_settings(provenance: Provenance, accuracy: Accuracy) -> ExactSettings:
-    """The settings that a posterior was made with, out of its provenance."""
-    known: dict[str, Any] = dict(provenance.settings)
-    levels = {"most_levels": known["most_levels"]} if "most_levels" in known else {}
-    return ExactSettings(tolerance=accuracy.tolerance, **levels)
 
 
 def _mcmc_settings(provenance: Provenance) -> McmcSettings:
