@@ -59,10 +59,9 @@ class Posterior(ABC):
     ----------
     counts, model
         What was observed and what is assumed.
-    provenance
-        How it was computed.
-    engine
-        The settings it was made with, which know how to estimate again; None if they are not known.
+    provenance, engine
+        How it was computed, and the settings it was made with, which know how to estimate again; None
+        if they are not known.
     history
         What each of several batches of counts did; empty unless there were updates.
     log_evidence

@@ -56,10 +56,8 @@ class Assumption:
 
     Attributes
     ----------
-    label
-        What is assumed, in a few words.
-    own
-        Whether it is the model that the others are compared with.
+    label, own
+        What is assumed, in a few words; whether it is the model that the others are compared with.
     posterior
         What the exact engine found; None if it is not available.
     log_bayes_factor

@@ -60,10 +60,8 @@ class Influence:
     ----------
     names
         The names of the bases, in the order of the counts, as all that follows.
-    level
-        The probability in the interval between ``low`` and ``high``.
-    median, low, high
-        Median and ends of the central credible interval of epsilon without each base.
+    level, median, low, high
+        Median and ends of the central credible interval of that probability without each base.
     reliable
         Whether that answer can be trusted: as accurate as the exact engine was asked to be.
     with_all

@@ -31,12 +31,10 @@ class MoreData:
 
     Attributes
     ----------
-    factor
-        The smallest factor tried that would settle the question; None if none would.
+    factor, largest_factor
+        The smallest factor tried that would settle the question, None if none would; the largest tried.
     outcome, probability_above
         The verdict at that factor, or at the largest one tried.
-    largest_factor
-        The largest factor tried.
     """
 
     factor: int | None
