@@ -160,9 +160,12 @@ def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
         for group in tree.subtree
         if group.data_vars
     }
-    _files.replace(
-        Path(path), lambda file: tree.to_netcdf(file, engine="h5netcdf", encoding=encoding)
-    )
+
+    def write_to(file: Path) -> None:
+        file.touch()  # Where nothing can be written the system says so, and in fewer words than HDF5.
+        tree.to_netcdf(file, engine="h5netcdf", encoding=encoding)
+
+    _files.replace(Path(path), write_to)
 
 
 def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str:
