@@ -693,8 +693,8 @@ def test_chunks_and_kept_replicates_are_put_together_rightly(
     )
     result = check_predictions(posterior, rng=np.random.default_rng(1), replicates=300)
     chunks = list(predictive._new_attacks(posterior, 300, np.random.default_rng(1)))
-    assert {len(chunk.advantage) for chunk in chunks} == {7, 300 % 7}
-    advantage = np.concatenate([chunk.advantage for chunk in chunks])
+    assert {len(chunk.share_at_ends) for chunk in chunks} == {7, 300 % 7}
+    advantage = np.concatenate([chunk.quantities["advantage"] for chunk in chunks])
     assert advantage.shape == (300, len(MIXED))
     kept = np.quantile(np.sort(advantage[:200], axis=1), [0.05, 0.5, 0.95], axis=0)
     quantity = result.quantities[2]
@@ -718,8 +718,8 @@ def test_every_replicate_has_its_own_draw(monkeypatch: pytest.MonkeyPatch) -> No
     model = AuditModel(delta=0.0, strength=Fixed(value=1.0))
     posterior = known(counts, model, epsilon=np.linspace(0.5, 3.0, 1000))
     chunks = list(predictive._new_attacks(posterior, 200, np.random.default_rng(1)))
-    alpha = np.concatenate([chunk.false_positive_rates for chunk in chunks])
-    beta = np.concatenate([chunk.false_negative_rates for chunk in chunks])
+    alpha = np.concatenate([chunk.quantities["false-positive rate"] for chunk in chunks])
+    beta = np.concatenate([chunk.quantities["false-negative rate"] for chunk in chunks])
     expected = posterior.draws(200, rng=np.random.default_rng(1))["epsilon"]
     # Rates of 1e12 trials err by 1e-6 of the root of the rate, so those above 1e-4 by 1e-4 at most.
     found = np.median(region.critical_epsilon(alpha, beta, 0.0), axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import h5py  # type: ignore[import-untyped]
@@ -39,7 +40,8 @@ def correlated_grid() -> GridPosterior:
     coarse = Resolution.number(0, planar=True)
     solution, _ = integrate(make_surface(counts(), model), model, coarse)
     posterior = from_solution(counts(), model, solution)
-    return posterior.finished(error=1e-4, tolerance=1e-3, levels=2, provenance=posterior.provenance)
+    accuracy = replace(posterior.accuracy, error=1e-4, tolerance=1e-3, levels=2)
+    return replace(posterior, accuracy=accuracy)
 
 
 def sampled(**model: object) -> SamplePosterior:

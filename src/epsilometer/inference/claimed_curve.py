@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Self
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-from epsilometer.inference.delta_curve import DeltaCurve, Rise
+from epsilometer.inference.delta_curve import DeltaCurve, checked_deltas
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, verdict_of
 
 COLUMNS = ("delta", "epsilon")
@@ -56,27 +56,25 @@ class ClaimedCurve:
     epsilons: ArrayLike
 
     def __post_init__(self) -> None:
-        deltas = [_validate.delta(value) for value in np.asarray(self.deltas).ravel().tolist()]
-        epsilons = [
-            _validate.non_negative("epsilon", value)
-            for value in np.asarray(self.epsilons).ravel().tolist()
-        ]
-        if not deltas or len(deltas) != len(epsilons):
+        given, claims = np.ravel(self.deltas), np.ravel(self.epsilons)
+        if not len(given) or len(given) != len(claims):
             raise InputError(
                 "expected a claimed epsilon for each of one or more deltas, got "
-                f"{len(deltas)} deltas and {len(epsilons)} epsilons."
+                f"{len(given)} deltas and {len(claims)} epsilons."
             )
-        pairs = sorted(zip(deltas, epsilons, strict=True))
-        for (before, more), (after, less) in pairwise(pairs):
-            if before == after:
-                raise InputError(f"expected distinct deltas, got delta={after} twice.")
-            if less > more:
-                raise InputError(
-                    "expected a claim that does not rise with delta, got "
-                    f"epsilon={more:g} at delta={before:g} and epsilon={less:g} at delta={after:g}."
-                )
-        object.__setattr__(self, "deltas", np.array([delta for delta, _ in pairs]))
-        object.__setattr__(self, "epsilons", np.array([epsilon for _, epsilon in pairs]))
+        deltas = checked_deltas(given)
+        numbers = [_validate.non_negative("epsilon", value) for value in claims.tolist()]
+        epsilons = np.array(numbers)[np.argsort(given)]
+        rising = np.flatnonzero(np.diff(epsilons) > 0)
+        if len(rising):
+            place = rising[0]
+            raise InputError(
+                "expected a claim that does not rise with delta, got "
+                f"epsilon={epsilons[place]:g} at delta={deltas[place]:g} and "
+                f"epsilon={epsilons[place + 1]:g} at delta={deltas[place + 1]:g}."
+            )
+        object.__setattr__(self, "deltas", deltas)
+        object.__setattr__(self, "epsilons", epsilons)
 
     def __call__(self, delta: float) -> float:
         """The epsilon claimed at a delta; infinite below the smallest, where nothing is claimed."""
@@ -96,27 +94,28 @@ class ClaimedCurve:
         _files.check_columns(header, COLUMNS, where=f"{name} row 1")
         if not rows:
             raise InputError(f"{name}: expected at least one row, got none.")
-        found: dict[str, list[float]] = {column: [] for column in COLUMNS}
+        pairs = []
         for row, place in zip(rows, places, strict=True):
-            for column in COLUMNS:
-                text_of = row[header.index(column)]
-                try:
-                    value = float(text_of)
-                    if column == "delta":
-                        _validate.delta(value)
-                    else:
-                        _validate.non_negative(column, value)
-                except InputError as error:
-                    raise InputError(f"{place}: {error}") from None
-                except ValueError:
-                    raise InputError(
-                        f"{place}: expected {column} to be a number, got {_files.shown(text_of)}."
-                    ) from None
-                found[column].append(value)
+            delta, epsilon = (
+                _number(row[header.index(column)], column, place) for column in COLUMNS
+            )
+            try:
+                pairs.append((_validate.delta(delta), _validate.non_negative("epsilon", epsilon)))
+            except InputError as error:
+                raise InputError(f"{place}: {error}") from None
         try:
-            return cls(deltas=found["delta"], epsilons=found["epsilon"])
+            return cls(deltas=[delta for delta, _ in pairs], epsilons=[claim for _, claim in pairs])
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
+
+
+def _number(text: str, column: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"{place}: expected {column} to be a number, got {_files.shown(text)}."
+        ) from None
 
 
 def claimed_at(claim: Claim, deltas: FloatArray) -> FloatArray:
@@ -153,15 +152,11 @@ class CurveVerdict:
     @property
     def sentence(self) -> str:
         """The answer and what it rests on."""
-        judged = [verdict for verdict in self.verdicts if verdict is not None]
-        tally = ", ".join(
-            f"{outcome} at {sum(v.outcome is outcome for v in judged)}"
-            for outcome in Outcome
-            if any(v.outcome is outcome for v in judged)
-        )
-        left_out = len(self.verdicts) - len(judged)
+        judged = Counter(verdict.outcome for verdict in self.verdicts if verdict is not None)
+        tally = ", ".join(f"{each} at {judged[each]}" for each in Outcome if each in judged)
+        left_out = len(self.verdicts) - judged.total()
         also = f"; nothing is claimed at {left_out} more" if left_out else ""
-        return f"Of {len(judged)} deltas with a claim: {tally}{also}. {SEVERAL_LOOKS}"
+        return f"Of {judged.total()} deltas with a claim: {tally}{also}. {SEVERAL_LOOKS}"
 
 
 def judge_curve(
@@ -210,11 +205,9 @@ def judge_curve(
         for value, probability, met in zip(claims.tolist(), above.tolist(), curve.met, strict=True)
     )
     outcomes = {verdict.outcome for verdict in verdicts if verdict is not None}
-    outcome = Outcome.INCONCLUSIVE
+    outcome = Outcome.PASS if outcomes == {Outcome.PASS} else Outcome.INCONCLUSIVE
     if Outcome.FAIL in outcomes:
         outcome = Outcome.FAIL
-    elif outcomes == {Outcome.PASS}:
-        outcome = Outcome.PASS
     return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome)
 
 
@@ -255,8 +248,3 @@ class JudgedCurve:
     def quantiles(self) -> FloatArray:
         """Lower end, median and upper end at each delta, shape (3, delta)."""
         return self.curve.quantile([0.5 - self.level / 2, 0.5, 0.5 + self.level / 2])
-
-    @cached_property
-    def rises(self) -> tuple[Rise, ...]:
-        """Which quantiles rise with delta, worked out once."""
-        return self.curve.rises

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,14 +17,11 @@ from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.panels import PanelDensity
-from epsilometer.inference.posterior import check_probability
+from epsilometer.inference.marginals import check_probability
+from epsilometer.inference.posterior import Engine
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-if TYPE_CHECKING:
-    from epsilometer.inference.mcmc.driver import McmcSettings
-
 
 WATCHED = (0.05, 0.5, 0.95)
 """Quantiles of which :attr:`DeltaCurve.rises` says where they rise."""
@@ -55,10 +52,9 @@ class Rise:
     ----------
     probability
         Which quantile.
-    lowest_at, lowest
-        The delta up to which it fell, and its value there.
-    highest_at, highest
-        The larger delta at which it is farthest above that, and its value there.
+    lowest_at, lowest, highest_at, highest
+        The delta up to which it fell, and the larger one at which it is farthest above that; its value
+        at each.
     """
 
     probability: float
@@ -81,10 +77,8 @@ class DeltaCurve:
         What was observed and what is assumed; the model's own delta plays no part.
     points
         Delta, density and error estimate, deltas increasing.
-    tolerance
-        The accuracy asked for, of quantiles and mean: relative where above 1.
-    provenance
-        How it was computed.
+    tolerance, provenance
+        The accuracy asked for, of quantiles and mean, relative where above 1; how it was computed.
     """
 
     counts: AttackCounts
@@ -159,11 +153,10 @@ class DeltaCurve:
                 f"expected one value or {len(self)}, one a delta, got {array.tolist()!r}."
             )
         wanted = np.broadcast_to(array, len(self))
-        return np.array(
-            [1 - float(p.density.cdf(v)) for p, v in zip(self.points, wanted, strict=True)]
-        )
+        pairs = zip(self.points, wanted, strict=True)
+        return np.array([point.density.probability_above(value) for point, value in pairs])
 
-    @property
+    @cached_property
     def rises(self) -> tuple[Rise, ...]:
         """Which of the 5 %, 50 % and 95 % quantiles rise with delta, and from where to where.
 
@@ -219,7 +212,7 @@ def estimate_curve(
     counts: AttackCounts,
     model: AuditModel,
     deltas: Sequence[float] | FloatArray,
-    engine: ExactSettings | McmcSettings | None = None,
+    engine: Engine | None = None,
     *,
     report: Callable[[str], None] | None = None,
 ) -> DeltaCurve:
@@ -286,7 +279,7 @@ def estimate_curve(
                 "tolerance": found.tolerance,
                 "most_levels": settings.most_levels,
                 "levels": found.levels,
-                "method": found.method,
+                "method": "shared tables",
                 "deltas_solved": sum(point.solved for point in found.points),
             },
             seconds=time.perf_counter() - started,

@@ -61,7 +61,6 @@ class Sweep:
     points: tuple[Point, ...]
     tolerance: float
     levels: int
-    method: str
 
 
 def sweep(
@@ -110,9 +109,7 @@ def sweep(
                 solved=solved,
             )
         )
-    return Sweep(
-        points=tuple(points), tolerance=tolerance, levels=solver.levels, method="shared tables"
-    )
+    return Sweep(points=tuple(points), tolerance=tolerance, levels=solver.levels)
 
 
 def _axes(sharpness: float, deltas: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -162,7 +159,7 @@ class _Solver:
         surface = make_surface(counts, model, tuple(float(delta) for delta in deltas))
         self._model, self._settings = model, settings.for_surface(surface)
         self._surfaces: dict[int, Surface] = {0: surface}
-        self._panels: dict[tuple[float, int], tuple[Panels, PanelDensity]] = {}
+        self._panels: dict[tuple[float, int], Panels] = {}
         self._solutions: dict[int, Solution] = {}
         self.levels = 1
         self.sharpness = surface.guess.sharpness(1e-6) / 1e-6
@@ -210,18 +207,13 @@ class _Solver:
         if other is not None:
             # Panels that are the same at neighbouring deltas make densities easy to interpolate.
             once = replace(resolution, rounds=1)
-            density = self._integrated(delta, number, model, once, other[0])
+            density = self._integrated(number, model, once, other)
             if not self._cut_off(density) and remainder(density) <= resolution.tolerance:
                 return density
-        return self._integrated(delta, number, model, resolution, own and own[0])
+        return self._integrated(number, model, resolution, own)
 
     def _integrated(
-        self,
-        delta: float,
-        number: int,
-        model: AuditModel,
-        resolution: Resolution,
-        start: Panels | None,
+        self, number: int, model: AuditModel, resolution: Resolution, start: Panels | None
     ) -> PanelDensity:
         if number not in self._surfaces:
             coarser = max(level for level in self._surfaces if level < number)
@@ -231,9 +223,8 @@ class _Solver:
             self._surfaces[number], model, resolution, start
         )
         self._solutions[number] = solution
-        density = PanelDensity(breaks=solution.breaks, values=solution.marginal())
-        self._panels[delta, number] = solution.panels, density
-        return density
+        self._panels[model.delta, number] = solution.panels
+        return PanelDensity(breaks=solution.breaks, values=solution.marginal())
 
     def _cut_off(self, density: PanelDensity) -> bool:
         """Whether panels that were made for another delta end where this density does not."""

@@ -23,6 +23,7 @@ def estimate(
     engine: ExactSettings | None = None,
     *,
     report: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> GridPosterior: ...
 
 
@@ -35,17 +36,6 @@ def estimate(
     report: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SamplePosterior: ...
-
-
-@overload
-def estimate(
-    counts: AttackCounts,
-    model: AuditModel,
-    engine: ExactSettings | McmcSettings | None,
-    *,
-    report: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> GridPosterior | SamplePosterior: ...
 
 
 def estimate(

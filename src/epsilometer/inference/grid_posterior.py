@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference import trees
@@ -18,7 +16,7 @@ from epsilometer.inference.exact.integrate import Panels, Solution
 from epsilometer.inference.exact.nuisance import NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity, panel_nodes, split_panels, unresolved
 from epsilometer.inference.exact.surface import Surface
-from epsilometer.inference.posterior import Posterior, check_probability
+from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import prior_share
 from epsilometer.model.counts import AttackCounts
@@ -47,42 +45,25 @@ class Accuracy:
         return self.error <= self.tolerance
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class GridPosterior(Posterior):
-    """A posterior by quadrature: quantiles and probabilities carry no Monte Carlo error."""
+    """A posterior by quadrature: quantiles and probabilities carry no Monte Carlo error.
 
+    ``surface`` and ``panels`` are what it was integrated from; not kept in files.
+    """
+
+    engine: Any = None  # ExactSettings, which know this class and not the other way round
+    marginals: Mapping[str, PanelDensity]
+    cells: Cells
+    nuisance: NuisanceGrid
     log_evidence: float
-
-    def __init__(
-        self,
-        *,
-        counts: AttackCounts,
-        model: AuditModel,
-        provenance: Provenance,
-        marginals: Mapping[str, PanelDensity],
-        cells: Cells,
-        nuisance: NuisanceGrid,
-        log_evidence: float,
-        accuracy: Accuracy,
-        surface: Surface | None = None,
-        panels: Panels | None = None,
-    ) -> None:
-        super().__init__(counts=counts, model=model, provenance=provenance)
-        self.marginals = dict(marginals)
-        self.cells = cells
-        self.nuisance = nuisance
-        self.log_evidence = log_evidence
-        self.accuracy = accuracy
-        self.surface = surface
-        self.panels = panels
+    accuracy: Accuracy
+    surface: Surface | None = None
+    panels: Panels | None = None
 
     @property
     def trustworthy(self) -> bool:
         return self.accuracy.met
-
-    @property
-    def settings(self) -> Any:
-        """The exact engine's settings it was made with; None if they are not known."""
-        return self.engine
 
     @property
     def engine_words(self) -> str:
@@ -98,31 +79,8 @@ class GridPosterior(Posterior):
         accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
         return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
-    def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
-        target = check_probability(probability)
-        fixed = self._fixed_value(parameter)
-        if fixed is not None:
-            return np.full(target.shape, fixed)
-        return self.marginals[parameter].quantile(target)
-
-    def probability_above(self, parameter: str, value: float) -> float:
-        fixed = self._fixed_value(parameter)
-        if fixed is not None:
-            return float(fixed > value)
-        return float(1 - self.marginals[parameter].cdf(value))
-
-    def mean(self, parameter: str) -> float:
-        fixed = self._fixed_value(parameter)
-        return self.marginals[parameter].mean() if fixed is None else fixed
-
-    def standard_deviation(self, parameter: str) -> float:
-        fixed = self._fixed_value(parameter)
-        return 0.0 if fixed is not None else float(np.sqrt(self.marginals[parameter].variance()))
-
-    def density(self, parameter: str, value: ArrayLike) -> FloatArray:
-        if self._fixed_value(parameter) is not None:
-            return np.where(np.asarray(value) == self._fixed_value(parameter), np.inf, 0.0)
-        return self.marginals[parameter].density(value)
+    def _estimated(self, parameter: str) -> PanelDensity:
+        return self.marginals[parameter]
 
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
         return draw(self, size, rng=rng)
@@ -133,22 +91,6 @@ class GridPosterior(Posterior):
     @property
     def epsilon_panels(self) -> PanelDensity | None:
         return self.marginals.get("epsilon")
-
-    def finished(
-        self,
-        *,
-        error: float,
-        tolerance: float,
-        levels: int,
-        provenance: Provenance,
-        surface: Surface | None = None,
-        panels: Panels | None = None,
-    ) -> GridPosterior:
-        """The same posterior with its error estimate, provenance and what it was integrated from."""
-        found = copy(self)
-        found.provenance, found.surface, found.panels = provenance, surface, panels
-        found.accuracy = replace(self.accuracy, error=error, tolerance=tolerance, levels=levels)
-        return found
 
 
 def from_solution(
@@ -211,7 +153,6 @@ def _strength_density(
     cumulative = np.cumsum(cells.mass[order])
     found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
     breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
-    prior = model.strength
     weights = np.exp(solution.rows.quadrature.log_weights)
     share = (masses * weights).sum(axis=(1, 2))
     # Rows in the far tails of epsilon add nothing that could be seen.
@@ -223,7 +164,7 @@ def _strength_density(
     def evaluate(nodes: FloatArray) -> FloatArray:
         flat = nodes.ravel()
         total = np.maximum(rows.interpolate(scaled, flat).sum(axis=0), 0.0)
-        return np.asarray((total * np.exp(prior.log_density(flat))).reshape(nodes.shape))
+        return np.asarray((total * np.exp(model.strength.log_density(flat))).reshape(nodes.shape))
 
     values = evaluate(panel_nodes(breaks, count))
     for _ in range(3):

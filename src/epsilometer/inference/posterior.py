@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -16,6 +17,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
 from epsilometer.inference.exact.panels import PanelDensity
+from epsilometer.inference.marginals import Marginal, Point, check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
@@ -47,6 +49,7 @@ class Engine(Protocol):
         """The posterior with these settings."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Posterior(ABC):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
@@ -54,20 +57,23 @@ class Posterior(ABC):
 
     Attributes
     ----------
-    engine
-        The settings it was made with, which know how to estimate again; None if they are not known.
+    counts, model
+        What was observed and what is assumed.
+    provenance, engine
+        How it was computed, and the settings it was made with, which know how to estimate again; None
+        if they are not known.
+    history
+        What each of several batches of counts did; empty unless there were updates.
     log_evidence
         Log probability of the counts under the model; None if the engine does not have it.
     """
 
+    counts: AttackCounts
+    model: AuditModel
+    provenance: Provenance
     engine: Engine | None = None
+    history: tuple[Batch, ...] = ()
     log_evidence: float | None = None
-
-    def __init__(self, *, counts: AttackCounts, model: AuditModel, provenance: Provenance) -> None:
-        self.counts = counts
-        self.model = model
-        self.provenance = provenance
-        self._batches: tuple[Batch, ...] | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -95,24 +101,8 @@ class Posterior(ABC):
         return None
 
     @abstractmethod
-    def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
-        """The value below which the posterior puts the given probability."""
-
-    @abstractmethod
-    def probability_above(self, parameter: str, value: float) -> float:
-        """The posterior probability that the parameter exceeds ``value``."""
-
-    @abstractmethod
-    def mean(self, parameter: str) -> float:
-        """The posterior mean."""
-
-    @abstractmethod
-    def standard_deviation(self, parameter: str) -> float:
-        """The posterior standard deviation."""
-
-    @abstractmethod
-    def density(self, parameter: str, value: ArrayLike) -> FloatArray:
-        """The marginal posterior density; estimated from draws where there is nothing better."""
+    def _estimated(self, parameter: str) -> Marginal:
+        """The marginal of a parameter that was estimated."""
 
     @abstractmethod
     def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
@@ -121,6 +111,36 @@ class Posterior(ABC):
     @abstractmethod
     def to_datatree(self) -> xarray.DataTree:
         """The posterior as ArviZ and xarray know it: groups posterior, observed_data and more."""
+
+    def marginal(self, parameter: str) -> Marginal:
+        """The distribution of one parameter; a point for one that the model holds fixed."""
+        if parameter in self.parameters:
+            return self._estimated(parameter)
+        fixed = self.model.fixed_values(self.counts)
+        if parameter in fixed:
+            return Point(value=fixed[parameter])
+        known = ", ".join(self.parameters)
+        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
+
+    def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
+        """The value below which the posterior puts the given probability."""
+        return self.marginal(parameter).quantile(check_probability(probability))
+
+    def probability_above(self, parameter: str, value: float) -> float:
+        """The posterior probability that the parameter exceeds ``value``."""
+        return self.marginal(parameter).probability_above(value)
+
+    def mean(self, parameter: str) -> float:
+        """The posterior mean."""
+        return self.marginal(parameter).mean()
+
+    def standard_deviation(self, parameter: str) -> float:
+        """The posterior standard deviation."""
+        return self.marginal(parameter).standard_deviation()
+
+    def density(self, parameter: str, value: ArrayLike) -> FloatArray:
+        """The marginal posterior density; estimated from draws where there is nothing better."""
+        return self.marginal(parameter).density(value)
 
     def median(self, parameter: str) -> float:
         """The 50 % quantile."""
@@ -132,12 +152,10 @@ class Posterior(ABC):
         low, high = self.quantile(parameter, [0.5 - level / 2, 0.5 + level / 2])
         return float(low), float(high)
 
-    @property
+    @cached_property
     def batches(self) -> tuple[Batch, ...]:
         """What each batch of counts did, in order; one batch unless there were updates."""
-        if self._batches is None:
-            self._batches = (updating.only_batch(self),)
-        return self._batches
+        return self.history or (updating.only_batch(self),)
 
     @property
     def epsilon_panels(self) -> PanelDensity | None:
@@ -149,15 +167,7 @@ class Posterior(ABC):
         rows = sum(batch.rows for batch in batches)
         if rows != len(self.counts):
             raise InputError(f"expected batches of {len(self.counts)} rows in all, got {rows}.")
-        found = copy(self)
-        found._batches = tuple(batches)
-        return found
-
-    def made_by(self, engine: Engine) -> Self:
-        """The same posterior, knowing the settings it was made with."""
-        found = copy(self)
-        found.engine = engine
-        return found
+        return replace(self, history=tuple(batches))
 
     def update(
         self,
@@ -208,21 +218,3 @@ class Posterior(ABC):
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
         trees.write(self.to_datatree(), path)
-
-    def _fixed_value(self, parameter: str) -> float | None:
-        """The value of a parameter that is fixed, None if it is estimated."""
-        if parameter in self.parameters:
-            return None
-        fixed = self.model.fixed_values(self.counts)
-        if parameter in fixed:
-            return fixed[parameter]
-        known = ", ".join(self.parameters)
-        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
-
-
-def check_probability(probability: ArrayLike) -> FloatArray:
-    """Probabilities as an array, refused outside [0, 1]."""
-    array = np.asarray(probability, dtype=float)
-    if not np.all((array >= 0) & (array <= 1)):
-        raise InputError(f"expected 0 <= probability <= 1, got {array.tolist()}.")
-    return array

@@ -43,15 +43,7 @@ class Provenance:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        return json.dumps(
-            {
-                "engine": self.engine,
-                "settings": dict(self.settings),
-                "seed": self.seed,
-                "seconds": self.seconds,
-                "versions": dict(self.versions),
-            }
-        )
+        return json.dumps(vars(self))
 
     @classmethod
     def from_json(cls, text: str) -> Provenance:

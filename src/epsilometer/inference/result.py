@@ -57,10 +57,9 @@ class Question:
     ----------
     level
         Probability of the central credible intervals, in (0, 1).
-    claim
-        An epsilon that somebody claims, at least 0; without one there is no verdict.
-    claim_source
-        Who claims it: ``algorithm`` if the algorithm itself does.
+    claim, claim_source
+        An epsilon that somebody claims, at least 0, without which there is no verdict; and who claims
+        it: ``algorithm`` if the algorithm itself does.
     thresholds
         Where the verdict takes sides.
     accept_untrusted
@@ -92,10 +91,8 @@ class Origin:
         What was audited: hash, population, adjacency, design, dataset_size, seed.
     attack
         How it was attacked: target_alpha, statistic, attack, and what else the attack says of itself.
-    models
-        How many models were trained, reused and failed.
-    failures
-        Those that failed, each as plain values.
+    models, failures
+        How many models were trained, reused and failed; those that failed, each as plain values.
     warnings
         What the attack itself warned of.
     curves
@@ -132,10 +129,8 @@ class Result:
 
     Parameters
     ----------
-    posterior
-        What was found; it carries counts, model and provenance.
-    asked
-        What was asked of it.
+    posterior, asked
+        What was found, with counts, model and provenance; and what was asked of it.
     origin
         How the counts came about.
     over_delta
@@ -274,8 +269,9 @@ class Result:
     @cached_property
     def doubts(self) -> tuple[str, ...]:
         """Reasons to doubt the result that its engine cannot see, a sentence or two each."""
-        found = (self.independent_counts, repeated_bases(self.counts))
-        return tuple(doubt.sentence for doubt in found if doubt is not None)
+        beside = self.independent_counts
+        found = (beside and beside.sentence, repeated_bases(self.counts))
+        return tuple(sentence for sentence in found if sentence)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -297,10 +293,9 @@ class Result:
                 f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
                 for item in odd[:MOST_LISTED]
             )
-            if len(odd) > MOST_LISTED:
-                listed += (
-                    f"; and {len(odd) - MOST_LISTED} more in the table of the predictive check"
-                )
+            rest = len(odd) - MOST_LISTED
+            if rest > 0:
+                listed += f"; and {rest} more in the table of the predictive check"
             found.append(
                 f"The model would hardly make counts like these: {listed}. It takes the rates of "
                 "attacks to lie anywhere in the region that epsilon and the strength leave them; where "
@@ -314,7 +309,7 @@ class Result:
 
     def _takes_seconds(self, model: AuditModel) -> bool:
         distinct = len(self.counts.distinct()[0])
-        return distinct <= MOST_DISTINCT[bool(model.likelihood.parameters)]
+        return distinct <= MOST_DISTINCT[model.likelihood.bounded]
 
     def _members_scatter(self, model: AuditModel) -> bool:
         """Such models take the exact engine longer than a page should."""

@@ -171,24 +171,15 @@ def _is_bare_dimension(item: Any) -> bool:
 
 
 def _restore(reader: _Reader) -> Posterior:
-    columns = [reader.get(f"observed_data/{column}", ndim=1) for column in COLUMNS]
+    columns = {column: reader.get(f"observed_data/{column}", ndim=1) for column in COLUMNS}
     counts = AttackCounts(
-        false_positives=columns[0],
-        trials_h0=columns[1],
-        false_negatives=columns[2],
-        trials_h1=columns[3],
+        **columns,
         names=reader.names("challenge_base"),
         groups=reader.names("group") if "observed_data/group" in reader.arrays else None,
     )
-    data = reader.json("model")
-    model = AuditModel(
-        delta=data["delta"],
-        epsilon=_choice(data["epsilon"], PRIORS),
-        strength=_choice(data["strength"], PRIORS),
-        likelihood=_choice(data["likelihood"], LIKELIHOODS),
-        # Files from before there were groups do not name it, and have none.
-        **({"dependence": _dependence(data["dependence"])} if "dependence" in data else {}),
-    )
+    # Files from before there were groups name no dependence, and have none.
+    data = {"dependence": {"name": "ScatteredMembers"}} | reader.json("model")
+    model = AuditModel(**{part.name: _choice(data, part.name) for part in fields(AuditModel)})
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
     posterior = make(reader, counts, model, provenance)
@@ -198,23 +189,25 @@ def _restore(reader: _Reader) -> Posterior:
     return posterior.with_batches(tuple(Batch.from_dict(item) for item in reader.json("batches")))
 
 
-def _dependence(data: Any) -> Any:
-    values = dict(data)
-    for name, known in (
-        ("scatter", {kind.__name__: kind for kind in SCATTERS.values()}),
-        ("spread", PRIORS),
-    ):
-        if name in values:
-            values[name] = _choice(values[name], known)
-    return _choice(values, DEPENDENCES)
+CHOICES: dict[str, Mapping[str, Callable[..., Any]]] = {
+    "epsilon": PRIORS,
+    "strength": PRIORS,
+    "likelihood": LIKELIHOODS,
+    "dependence": DEPENDENCES,
+    "scatter": {kind.__name__: kind for kind in SCATTERS.values()},
+    "spread": PRIORS,
+}
 
 
-def _choice(data: Any, known: Mapping[str, Callable[..., Any]]) -> Any:
-    values = dict(data)
-    name = values.pop("name")
+def _choice(data: Mapping[str, Any], field: str) -> Any:
+    """A field as it was: a number, or an object of a class that is known for it."""
+    if field not in CHOICES:
+        return data[field]
+    inner, known = dict(data[field]), CHOICES[field]
+    name = inner.pop("name")
     if name not in known:
         raise InputError(f"expected one of {', '.join(known)}, got {name!r}.")
-    return known[name](**values)
+    return known[name](**{part: _choice(inner, part) for part in inner})
 
 
 def _restore_grid(
@@ -240,27 +233,26 @@ def _restore_grid(
     )
     if not len(row) == len(cells.strength) == len(cells.mass):
         raise InputError("expected equally many cells in the grid's arrays.")
+    # What is drawn from beside the parameters is stored under another name.
+    hidden = [
+        name for name, other in STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
+    ]
     accuracy = Accuracy(**reader.json("accuracy"))
+    known: dict[str, Any] = dict(provenance.settings)
+    most_levels = known.get("most_levels", ExactSettings.most_levels)
     return GridPosterior(
         counts=counts,
         model=model,
         provenance=provenance,
+        engine=ExactSettings(tolerance=accuracy.tolerance, most_levels=most_levels),
         marginals={
-            name: _density(reader, name) for name in _stored_marginals(reader, model, counts)
+            name: _density(reader, name) for name in [*model.parameters_of(counts), *hidden]
         },
         cells=cells,
         nuisance=nuisance,
         log_evidence=float(reader.json("log_evidence")),
         accuracy=accuracy,
-    ).made_by(_exact_settings(provenance, accuracy))
-
-
-def _stored_marginals(reader: _Reader, model: AuditModel, counts: AttackCounts) -> list[str]:
-    """Every estimated parameter, and what was stored under another name to draw from."""
-    hidden = [
-        name for name, stored in STORED_NAME.items() if f"grid/{stored}_breaks" in reader.arrays
-    ]
-    return [*model.parameters_of(counts), *hidden]
+    )
 
 
 def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
@@ -304,22 +296,14 @@ def _restore_samples(
     samples = {
         name: reader.floats(f"posterior/{name}", ndim=2) for name in model.parameters_of(counts)
     }
-    if len({values.shape for values in samples.values()}) > 1:
-        raise InputError("expected equally many draws of every parameter.")
     return SamplePosterior(
         counts=counts,
         model=model,
         provenance=provenance,
+        engine=_mcmc_settings(provenance),
         samples=samples,
         diagnostics=Diagnostics(parameters=figures, acceptance_rate=float(data["acceptance_rate"])),
-    ).made_by(_mcmc_settings(provenance))
-
-
-def _exact_settings(provenance: Provenance, accuracy: Accuracy) -> ExactSettings:
-    """The settings that a posterior was made with, out of its provenance."""
-    known: dict[str, Any] = dict(provenance.settings)
-    levels = {"most_levels": known["most_levels"]} if "most_levels" in known else {}
-    return ExactSettings(tolerance=accuracy.tolerance, **levels)
+    )
 
 
 def _mcmc_settings(provenance: Provenance) -> McmcSettings:

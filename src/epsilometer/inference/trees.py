@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from os import PathLike
@@ -20,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer import _files
 from epsilometer.inference.provenance import versions
 from epsilometer.model.count_tables import COLUMNS
-from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
     import xarray
@@ -56,17 +54,16 @@ def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
         name = STORED_NAME.get(parameter, parameter)
         grid[f"{name}_breaks"] = ((f"{name}_break",), density.breaks)
         grid[f"{name}_density"] = ((f"{name}_panel", f"{name}_node"), density.values)
-    cells, nuisance = posterior.cells, posterior.nuisance
+    cells = posterior.cells
     grid |= {
         "row_epsilon": (("row",), cells.epsilon),
         "cell_row": (("cell",), cells.row),
         "cell_strength": (("cell",), cells.strength),
         "cell_mass": (("cell",), cells.mass),
     }
-    stored = nuisance.stored()
     if cells.log_nuisance.size:
         grid["cell_log_nuisance"] = (("cell", "nuisance"), cells.log_nuisance)
-    grid |= stored
+    grid |= posterior.nuisance.stored()
     return _tree(
         posterior,
         {name: values[None, :] for name, values in drawn.items()},
@@ -75,7 +72,7 @@ def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
             "accuracy": json.dumps(asdict(posterior.accuracy)),
             "log_evidence": json.dumps(posterior.log_evidence),
         },
-        draw_attributes={"draws_seed": STORED_DRAWS_SEED},
+        draws_seed=STORED_DRAWS_SEED,
     )
 
 
@@ -84,9 +81,7 @@ def samples_to_datatree(posterior: SamplePosterior) -> xarray.DataTree:
     return _tree(
         posterior,
         posterior.samples,
-        grid=None,
         texts={"diagnostics": json.dumps(posterior.diagnostics.to_dict())},
-        draw_attributes={},
     )
 
 
@@ -94,9 +89,9 @@ def _tree(
     posterior: Posterior,
     samples: Mapping[str, Array],
     *,
-    grid: Mapping[str, tuple[tuple[str, ...], Array]] | None,
     texts: Mapping[str, str],
-    draw_attributes: Mapping[str, int],
+    grid: Mapping[str, tuple[tuple[str, ...], Array]] | None = None,
+    **draw_attributes: int,
 ) -> xarray.DataTree:
     import xarray
 
@@ -106,18 +101,16 @@ def _tree(
     draws = xarray.Dataset(
         {name: (("chain", "draw"), values) for name, values in samples.items()},
         coords={"chain": np.arange(shape[0]), "draw": np.arange(shape[1])},
-        attrs=library | dict(draw_attributes),
+        attrs=library | draw_attributes,
     )
-    labels, escaped = _stored_names(posterior.counts.names)
+    counts = posterior.counts
     observed = xarray.Dataset(
-        {column: ("challenge_base", getattr(posterior.counts, column)) for column in COLUMNS},
-        coords={"challenge_base": np.array(labels, dtype=object)},
+        {column: ("challenge_base", getattr(counts, column)) for column in COLUMNS}
     )
-    observed["challenge_base"].attrs["names_are_json"] = int(escaped)
-    if posterior.counts.groups:
-        stored, escaped = _stored_names(posterior.counts.groups)
-        observed["group"] = ("challenge_base", np.array(stored, dtype=object))
-        observed["group"].attrs["names_are_json"] = int(escaped)
+    for column, labels in (("challenge_base", counts.names), ("group", counts.groups)):
+        if labels:
+            names, escaped = _stored_names(labels)
+            observed[column] = ("challenge_base", names, {"names_are_json": int(escaped)})
     groups = {"posterior": draws, "observed_data": observed}
     if grid is not None:
         groups["grid"] = xarray.Dataset(dict(grid))
@@ -125,7 +118,7 @@ def _tree(
         attrs={
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "model": json.dumps(_model_data(posterior.model)),
+            "model": json.dumps(_values(posterior.model)),
             "provenance": posterior.provenance.to_json(),
             "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
             **texts,
@@ -138,24 +131,16 @@ def _tree(
         for group, data in groups.items()
         for name, variable in data.data_vars.items()
     }
-    arrays["observed_data/challenge_base"] = np.array(labels, dtype=object)
+    arrays["observed_data/challenge_base"] = _stored_names(counts.names)[0]
     tree.attrs["digest"] = digest(arrays, {str(key): value for key, value in tree.attrs.items()})
     return tree
 
 
-def _stored_names(names: tuple[str, ...]) -> tuple[list[str], bool]:
+def _stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
     """Names as they may stand in a file; all as JSON if one holds what HDF5 text cannot."""
-    if any("\0" in name or not _encodable(name) for name in names):
-        return [json.dumps(name) for name in names], True
-    return list(names), False
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    text = "".join(names)
+    escaped = "\0" in text or text.encode(errors="ignore").decode() != text
+    return np.array([json.dumps(n) for n in names] if escaped else names, dtype=object), escaped
 
 
 def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
@@ -166,7 +151,6 @@ def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
     OSError
         If the file cannot be written.
     """
-    target = Path(path)
     encoding = {
         group.path: {
             str(name): {"zlib": True, "complevel": 4, "_FillValue": None}
@@ -176,16 +160,12 @@ def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
         for group in tree.subtree
         if group.data_vars
     }
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".posterior-", suffix=".nc")
-    os.close(handle)
-    try:
-        tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+
+    def write_to(file: Path) -> None:
+        file.touch()  # Where nothing can be written the system says so, and in fewer words than HDF5.
+        tree.to_netcdf(file, engine="h5netcdf", encoding=encoding)
+
+    _files.replace(Path(path), write_to)
 
 
 def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str:
@@ -199,29 +179,15 @@ def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str
         else:
             little = array.astype(array.dtype.newbyteorder("<"), copy=False)
             running.update(np.ascontiguousarray(little).tobytes())
-    for name in TEXTS:
+    for name in (*TEXTS, *(name for name in LATER_TEXTS if name in attributes)):
         running.update(f"\n{name}={attributes.get(name, '')}".encode())
-    for name in LATER_TEXTS:
-        if name in attributes:
-            running.update(f"\n{name}={attributes[name]}".encode())
     return running.hexdigest()
 
 
-def _named(value: object) -> dict[str, object]:
-    """A frozen choice as its name and fields."""
-    data: dict[str, object] = {"name": type(value).__name__}
-    for part in fields(value):  # type: ignore[arg-type]
-        if part.init:
-            inner = getattr(value, part.name)
-            data[part.name] = _named(inner) if is_dataclass(inner) else inner
-    return data
-
-
-def _model_data(model: AuditModel) -> dict[str, object]:
+def _values(choice: Any) -> dict[str, object]:
+    """The fields of a frozen object; those that are choices themselves with their class's name."""
+    values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
     return {
-        "delta": model.delta,
-        "epsilon": _named(model.epsilon),
-        "strength": _named(model.strength),
-        "likelihood": _named(model.likelihood),
-        "dependence": _named(model.dependence),
+        name: {"name": type(value).__name__} | _values(value) if is_dataclass(value) else value
+        for name, value in values.items()
     }

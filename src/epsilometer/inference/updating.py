@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from epsilometer.model.joint import AuditModel
 if TYPE_CHECKING:
     from epsilometer.inference.posterior import Posterior
 
+
+LogDensity = Callable[[FloatArray], FloatArray]
 
 LEVEL = 0.9
 """Probability of the intervals that batches remember."""
@@ -90,26 +92,11 @@ class Batch:
 def join_batches(first: AttackCounts, *others: AttackCounts) -> AttackCounts:
     """Counts one after the other; rows that have no names but their numbers are counted on."""
     for batch in others:
-        first = first.joined(_counted_on(batch, len(first)))
+        # A row's number names no base: the first rows of two files are not one base entered twice.
+        numbered = batch.names == tuple(str(row) for row in range(len(batch)))
+        counted_on = tuple(str(len(first) + row) for row in range(len(batch)))
+        first = first.joined(replace(batch, names=counted_on if numbered else batch.names))
     return first
-
-
-def _counted_on(counts: AttackCounts, start: int) -> AttackCounts:
-    """Rows that have no names but their numbers, numbered from ``start``.
-
-    A row's number names no base: the first rows of two files are not one base entered twice.
-    """
-    if counts.names != tuple(str(row) for row in range(len(counts))):
-        return counts
-    names = [str(start + row) for row in range(len(counts))]
-    return AttackCounts(
-        false_positives=counts.false_positives,
-        trials_h0=counts.trials_h0,
-        false_negatives=counts.false_negatives,
-        trials_h1=counts.trials_h1,
-        names=names,
-        groups=counts.groups or None,
-    )
 
 
 # --- what a batch did -------------------------------------------------------------------------
@@ -123,7 +110,12 @@ def only_batch(posterior: Posterior, *, label: str = "batch 1") -> Batch:
 def batch_between(before: Posterior | None, after: Posterior, *, rows: int, label: str) -> Batch:
     """What a batch did that led from one posterior to the next, or from the prior."""
     median = after.median("epsilon")
-    started = _prior_median(after) if before is None else before.median("epsilon")
+    if before is None:
+        # The median before any counts, of the prior where the likelihood is used.
+        share = prior_share(after.model, after.counts)
+        started = float(after.model.epsilon.upper_quantile(0.5 * share))
+    else:
+        started = before.median("epsilon")
     return Batch(
         rows=rows,
         label=label,
@@ -151,54 +143,44 @@ def prior_share(model: AuditModel, counts: AttackCounts) -> float:
     return model.epsilon.probability_above(model.likelihood.smallest_epsilon(counts))
 
 
-def _prior_median(posterior: Posterior) -> float:
-    """The median before any counts, of the prior where the likelihood is used."""
-    share = prior_share(posterior.model, posterior.counts)
-    return float(posterior.model.epsilon.upper_quantile(0.5 * share))
-
-
 def _information(before: Posterior | None, after: Posterior) -> float:
     """The divergence of epsilon's posterior from what it was before."""
     if after.model.epsilon.fixed_value is not None:
         return 0.0
-    log_before = _log_before(before, after)
+    known = _known_before(before, after)
     density = after.epsilon_panels
     if density is not None:
-        known = None if before is None else before.epsilon_panels
-        return _divergence(density, log_before, None if known is None else known.breaks)
+        return divergence(density, known)
     # Draws have no density: kernel estimates at their quantiles stand for it.
     at = after.quantile("epsilon", (np.arange(KERNEL_POINTS) + 0.5) / KERNEL_POINTS)
+    log_before = _log_of(known) if isinstance(known, PanelDensity) else known
     return max(0.0, float(np.mean(_floored(after.density("epsilon", at)) - log_before(at))))
 
 
-def _log_before(before: Posterior | None, after: Posterior) -> Callable[[FloatArray], FloatArray]:
-    """Epsilon's log density before a batch: that of the earlier posterior, or of the prior."""
-    prior = after.model.epsilon
+def _known_before(before: Posterior | None, after: Posterior) -> PanelDensity | LogDensity:
+    """What was known of epsilon before a batch: from the earlier posterior, or the prior."""
     if before is None:
-        log_share = math.log(prior_share(after.model, after.counts))
+        prior, log_share = after.model.epsilon, math.log(prior_share(after.model, after.counts))
         return lambda epsilon: prior.log_density(epsilon) - log_share
-    density = before.epsilon_panels
-    if density is not None:
-        return _log_of(density)
-    return lambda epsilon: _floored(before.density("epsilon", epsilon))
+    return before.epsilon_panels or (lambda epsilon: _floored(before.density("epsilon", epsilon)))
 
 
 def _floored(density: FloatArray) -> FloatArray:
     return np.asarray(np.log(np.maximum(density, NEGLIGIBLE * max(float(density.max()), 1e-280))))
 
 
-def _log_of(density: PanelDensity) -> Callable[[FloatArray], FloatArray]:
+def _log_of(density: PanelDensity) -> LogDensity:
     """The log density, no less than what a grid leaves out."""
     least = NEGLIGIBLE * float(density.values.max())
     return lambda x: np.asarray(np.log(np.maximum(density.density(x), least)))
 
 
-def divergence(after: PanelDensity, before: PanelDensity) -> float:
+def divergence(after: PanelDensity, before: PanelDensity | LogDensity) -> float:
     """Kullback-Leibler divergence in nats: the integral of p log(p / q), p after and q before.
 
-    By Gauss-Legendre quadrature between the breaks of both.  Where q is less than 1e-11 of its peak, or
-    has no panels, it is taken to be that: densities are not known there.  A p that puts much
-    probability there has a larger divergence than is returned.
+    By Gauss-Legendre quadrature between the breaks of both.  Where a q on panels is less than 1e-11 of
+    its peak, or has no panels, it is taken to be that: densities are not known there.  A p that puts
+    much probability there has a larger divergence than is returned.
 
     Examples
     --------
@@ -207,22 +189,15 @@ def divergence(after: PanelDensity, before: PanelDensity) -> float:
     >>> round(divergence(half, flat), 6)  # log 2
     0.693147
     """
-    return _divergence(after, _log_of(before), before.breaks)
-
-
-def _divergence(
-    after: PanelDensity,
-    log_before: Callable[[FloatArray], FloatArray],
-    more_breaks: FloatArray | None,
-) -> float:
     breaks = after.breaks
-    if more_breaks is not None:
-        inside = (more_breaks > breaks[0]) & (more_breaks < breaks[-1])
-        breaks = np.unique(np.concatenate([breaks, more_breaks[inside]]))
-    points, weights = panels.gauss_legendre(after.values.shape[1] + 8)
-    half = 0.5 * np.diff(breaks)[:, None]
-    nodes = breaks[:-1, None] + half * (1 + points)
+    if isinstance(before, PanelDensity):
+        inside = (before.breaks > breaks[0]) & (before.breaks < breaks[-1])
+        breaks = np.unique(np.concatenate([breaks, before.breaks[inside]]))
+        before = _log_of(before)
+    count = after.values.shape[1] + 8
+    nodes = panels.panel_nodes(breaks, count)
+    weights = 0.5 * np.diff(breaks)[:, None] * panels.gauss_legendre(count)[1]
     density = after.density(nodes)
-    gain = np.log(np.maximum(density, 1e-300)) - log_before(nodes)
+    gain = np.log(np.maximum(density, 1e-300)) - before(nodes)
     # Rounding may leave a divergence of nothing below 0.
-    return max(0.0, float(np.sum(half * weights * density * gain)))
+    return max(0.0, float(np.sum(weights * density * gain)))

@@ -43,11 +43,11 @@ def curve_notes(judged: JudgedCurve) -> list[str]:
     found.append(POINTWISE)
     if judged.verdict is not None:
         found.append(judged.verdict.sentence)
-    if judged.rises:
+    if judged.curve.rises:
         listed = "; ".join(
             f"the {percent(rise.probability)} quantile from {_short(rise.lowest)} at delta "
             f"{rise.lowest_at:.3g} to {_short(rise.highest)} at delta {rise.highest_at:.3g}"
-            for rise in judged.rises
+            for rise in judged.curve.rises
         )
         found.append(f"Estimates rise with delta: {listed}. {WHY_IT_RISES}")
     return found
@@ -90,7 +90,7 @@ def curve_data(judged: JudgedCurve) -> dict[str, Any]:
         "curve": _items(judged),
         "trustworthy": curve.trustworthy,
         "tolerance": curve.tolerance,
-        "rises": [vars(rise) for rise in judged.rises],
+        "rises": [vars(rise) for rise in judged.curve.rises],
         "notes": curve_notes(judged),
         "engine": curve.provenance.engine,
         "settings": dict(curve.provenance.settings),

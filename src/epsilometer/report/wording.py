@@ -66,7 +66,7 @@ def _with_other_priors(result: Result, verdict: Verdict) -> list[str]:
     if result.other_priors:
         said = []
         for other in result.other_priors:
-            above = 1 - float(other.epsilon.cdf(verdict.claim))
+            above = other.epsilon.probability_above(verdict.claim)
             outcome = verdict.thresholds.outcome(above)
             said.append(f"{probability_text(above)} ({outcome}) with the scale x {other.factor:g}")
         found.append(f"With another prior the probability would be {' and '.join(said)}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,35 +56,38 @@ class Assumption:
 
     Attributes
     ----------
-    label
-        What is assumed, in a few words.
-    own
-        Whether it is the model that the others are compared with.
+    label, own
+        What is assumed, in a few words; whether it is the model that the others are compared with.
     posterior
         What the exact engine found; None if it is not available.
-    log_evidence, log_bayes_factor
-        The log evidence, and how much it is above that of the own model; None where not available,
-        the factor also where the two are not comparable.
+    log_bayes_factor
+        How much its log evidence is above that of the own model; None if not available or comparable.
     probability
         Of the model, if the comparable ones were equally likely before.
     smallest_p_value
         The least of the predictive check's p-values.
-    comparable
-        Whether its evidence can be set beside that of the own model.
     reason
         Why it is not available or not comparable, or what to mind; empty otherwise.
     """
 
     label: str
     model: AuditModel
-    own: bool
-    posterior: Posterior | None
-    log_evidence: float | None
-    log_bayes_factor: float | None
-    probability: float | None
-    smallest_p_value: float | None
-    comparable: bool
-    reason: str
+    own: bool = False
+    posterior: Posterior | None = None
+    log_bayes_factor: float | None = None
+    probability: float | None = None
+    smallest_p_value: float | None = None
+    reason: str = ""
+
+    @property
+    def log_evidence(self) -> float | None:
+        """The log evidence; None if it is not available."""
+        return None if self.posterior is None else self.posterior.log_evidence
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its evidence can be set beside that of the own model."""
+        return self.log_bayes_factor is not None
 
     @property
     def words(self) -> str:
@@ -109,21 +113,18 @@ class ModelComparison:
     @property
     def best(self) -> Assumption:
         """The comparable model with the largest evidence."""
-        known = [each for each in self.assumptions if each.log_bayes_factor is not None]
-        return max(known, key=lambda each: each.log_bayes_factor or 0.0) if known else self.own
+        known = [each for each in self.assumptions if each.comparable]
+        return max(known, key=lambda each: each.log_bayes_factor or 0.0)
 
     def sentences(self) -> list[str]:
         """What to make of it, never more than it says."""
-        best, found = self.best, []
-        if best.own or not (best.log_bayes_factor or 0.0) > SCALE[0][0]:
-            found.append(
-                "None of the other assumptions has notably more evidence than the one used."
-            )
-        else:
-            found.append(
+        best = self.best
+        found = ["None of the other assumptions has notably more evidence than the one used."]
+        if (best.log_bayes_factor or 0.0) > SCALE[0][0]:
+            found = [
                 f"The counts speak most for: {best.label} (log Bayes factor "
                 f"{best.log_bayes_factor:.1f} against the model used; {best.words})."
-            )
+            ]
         medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
         if len(medians) > 1:
             found.append(
@@ -212,24 +213,20 @@ def compare_models(
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
     engine = _Engine(counts=counts, quick=quick, report=report)
-    labels = list(named)
     found: list[Assumption] = []
-    for label in labels:
+    for label, model in named.items():
         say(label)
-        model = named[label]
         if not isinstance(model, AuditModel):
             raise InputError(f"expected an AuditModel for {label!r}, got {type(model).__name__}.")
-        posterior: Posterior | None = known.get(label)
-        reason = ""
-        if posterior is None:
-            try:
-                posterior = engine.estimate(model)
-            except (InputError, ContradictionError) as error:
-                if label == labels[0]:
-                    raise
-                reason = str(error)
-        own_row = found[0] if found else None
-        found.append(_assumption(label, model, posterior, own_row, reason, quick=quick))
+        try:
+            posterior = known.get(label) or engine.estimate(model)
+        except (InputError, ContradictionError) as error:
+            if not found:
+                raise
+            found.append(Assumption(label=label, model=model, reason=str(error)))
+        else:
+            own_row = found[0] if found else None
+            found.append(_assumption(label, posterior, own_row, quick=quick))
     return ModelComparison(assumptions=_with_probabilities(found))
 
 
@@ -262,13 +259,10 @@ def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]
     """What a model is compared with unless told otherwise, by label."""
     found = []
     for kind in LIKELIHOODS.values():
-        if kind().name == own.likelihood.name:
-            continue
-        try:
+        with suppress(InputError):
             kind().check(counts)
-        except InputError:
-            continue
-        found.append(replace(own, likelihood=kind()))
+            if kind().name != own.likelihood.name:
+                found.append(replace(own, likelihood=kind()))
     if own.strength.fixed_value is not None:
         found.append(replace(own, strength=Beta()))
     found += [replace(own, strength=Fixed(value=value)) for value in STRENGTHS]
@@ -296,31 +290,11 @@ def label_of(model: AuditModel, counts: AttackCounts) -> str:
 
 
 def _assumption(
-    label: str,
-    model: AuditModel,
-    posterior: Posterior | None,
-    own: Assumption | None,
-    reason: str,
-    *,
-    quick: bool,
+    label: str, posterior: Posterior, own: Assumption | None, *, quick: bool
 ) -> Assumption:
-    if posterior is None:
-        return Assumption(
-            label=label,
-            model=model,
-            own=False,
-            posterior=None,
-            log_evidence=None,
-            log_bayes_factor=None,
-            probability=None,
-            smallest_p_value=None,
-            comparable=False,
-            reason=reason,
-        )
-    why_not = "" if own is None else _not_comparable(own, model, posterior)
-    unfinished = quick and bool(model.likelihood.parameters)
-    if not posterior.trustworthy and not unfinished:
-        reason = "the exact engine did not reach its accuracy"
+    why_not = "" if own is None else _not_comparable(own, posterior)
+    unfinished = quick and bool(posterior.model.likelihood.parameters)
+    missed = not posterior.trustworthy and not unfinished
     factor = 0.0
     if own is not None:
         assert own.log_evidence is not None
@@ -329,22 +303,18 @@ def _assumption(
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
     return Assumption(
         label=label,
-        model=model,
+        model=posterior.model,
         own=own is None,
         posterior=posterior,
-        log_evidence=posterior.log_evidence,
         log_bayes_factor=None if why_not else factor,
-        probability=None,
         smallest_p_value=min(item.p_value for item in check.statistics),
-        comparable=not why_not,
-        reason=why_not or reason,
+        reason=why_not or ("the exact engine did not reach its accuracy" if missed else ""),
     )
 
 
-def _not_comparable(own: Assumption, model: AuditModel, posterior: Posterior) -> str:
+def _not_comparable(own: Assumption, posterior: Posterior) -> str:
     """Why the evidence of a model is about something else than that of the own one; or nothing."""
-    counts = posterior.counts
-    models = (own.model, model)
+    counts, models = posterior.counts, (own.model, posterior.model)
     pooled = [counts.dependent and each.dependence.sums_only for each in models]
     if pooled[0] != pooled[1]:
         return "the evidence of pooled groups is of their sums, not of their members"
@@ -394,7 +364,14 @@ def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, obje
     level = _validate.level(level)
     rows: list[dict[str, object]] = []
     for each in comparison.assumptions:
-        row: dict[str, object] = {
+        epsilon = None
+        if each.posterior is not None:
+            epsilon = {
+                "median": each.posterior.median("epsilon"),
+                "interval": list(each.posterior.credible_interval("epsilon", level)),
+                "level": level,
+            }
+        row = {
             "assumption": each.label,
             "used": each.own,
             "log_evidence": each.log_evidence,
@@ -404,13 +381,7 @@ def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, obje
             "smallest_p_value": each.smallest_p_value,
             "comparable": each.comparable,
             "reason": each.reason,
-            "epsilon": None,
+            "epsilon": epsilon,
         }
-        if each.posterior is not None:
-            row["epsilon"] = {
-                "median": each.posterior.median("epsilon"),
-                "interval": list(each.posterior.credible_interval("epsilon", level)),
-                "level": level,
-            }
         rows.append(row)
     return rows

@@ -19,12 +19,7 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.engine import (
-    estimate_on,
-    exact_form,
-    make_surface,
-    surface_of,
-)
+from epsilometer.inference.exact.engine import estimate_on, exact_form, make_surface, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
@@ -65,10 +60,8 @@ class Influence:
     ----------
     names
         The names of the bases, in the order of the counts, as all that follows.
-    level
-        The probability in the interval between ``low`` and ``high``.
-    median, low, high
-        Median and ends of the central credible interval of epsilon without each base.
+    level, median, low, high
+        Median and ends of the central credible interval of that probability without each base.
     reliable
         Whether that answer can be trusted: as accurate as the exact engine was asked to be.
     with_all
@@ -147,15 +140,32 @@ def leave_one_out(
             "no base has any influence on a fixed value."
         )
     probabilities = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
-    with_all = posterior.quantile("epsilon", probabilities)
     if len(counts) == 1:
+        with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
-        return _influence(counts, level, with_all, quantiles, reliable)
-    exact = exact_form(posterior, report=report)
-    with_all = exact.quantile("epsilon", probabilities)
-    if report:
-        report("likelihoods of the bases")
-    quantiles = np.tile(with_all, (len(counts), 1))
+    else:
+        exact = exact_form(posterior, report=report)
+        with_all = exact.quantile("epsilon", probabilities)
+        quantiles, reliable = _without_each(exact, probabilities, report or (lambda _: None))
+    low, median, high = quantiles.T
+    return Influence(
+        names=counts.names,
+        level=level,
+        with_all=(float(with_all[0]), float(with_all[1]), float(with_all[2])),
+        median=median,
+        low=low,
+        high=high,
+        reliable=reliable,
+    )
+
+
+def _without_each(
+    exact: GridPosterior, probabilities: FloatArray, report: Callable[[str], None]
+) -> tuple[FloatArray, BoolArray]:
+    """Quantiles of epsilon without each base, (base, probability), and whether they are reliable."""
+    counts, model = exact.counts, exact.model
+    report("likelihoods of the bases")
+    quantiles = np.tile(exact.quantile("epsilon", probabilities), (len(counts), 1))
     reliable = np.zeros(len(counts), dtype=bool)
     left_out = _Division(exact)
     doubtful: list[tuple[float, IndexArray]] = []
@@ -168,35 +178,15 @@ def leave_one_out(
         doubtful.append((doubt, rows))
     again = _worst(doubtful, groups=model.scatters(counts))
     for number, rows in enumerate(again):
-        if report:
-            name = counts.names[rows[0]]
-            report(f"without base {name!r}, estimated anew ({number + 1} of {len(again)})")
+        name = counts.names[rows[0]]
+        report(f"without base {name!r}, estimated anew ({number + 1} of {len(again)})")
         counts_left = _without(counts, int(rows[0]))
         surface = left_out.surface.first().without(int(rows[0]))
         if _sets_prior(exact, rows):
             surface = make_surface(counts_left, model)
-        rest = estimate_on(surface, counts_left, model, exact.settings)
+        rest = estimate_on(surface, counts_left, model, exact.engine)
         quantiles[rows], reliable[rows] = rest.quantile("epsilon", probabilities), rest.trustworthy
-    return _influence(counts, level, with_all, quantiles, reliable)
-
-
-def _influence(
-    counts: AttackCounts,
-    level: float,
-    with_all: FloatArray,
-    quantiles: FloatArray,
-    reliable: BoolArray,
-) -> Influence:
-    low, median, high = quantiles.T
-    return Influence(
-        names=counts.names,
-        level=level,
-        with_all=(float(with_all[0]), float(with_all[1]), float(with_all[2])),
-        median=median,
-        low=low,
-        high=high,
-        reliable=reliable,
-    )
+    return quantiles, reliable
 
 
 def _without(counts: AttackCounts, base: int) -> AttackCounts:

@@ -6,7 +6,8 @@ A forecast, not a promise: it takes the error rates seen so far to be those that
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Verdict
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 
 FACTORS = (2, 4, 10)
@@ -29,12 +31,10 @@ class MoreData:
 
     Attributes
     ----------
-    factor
-        The smallest factor tried that would settle the question; None if none would.
+    factor, largest_factor
+        The smallest factor tried that would settle the question, None if none would; the largest tried.
     outcome, probability_above
         The verdict at that factor, or at the largest one tried.
-    largest_factor
-        The largest factor tried.
     """
 
     factor: int | None
@@ -59,10 +59,9 @@ def look_ahead(
     The exact engine is used, whichever made the posterior.  Nothing is worked out for more distinct
     counts than `MOST_DISTINCT`, where it would take minutes.
     """
-    counts = posterior.counts
-    if posterior.model.scatters(counts):
-        return Outlook(challenges=None, bases=None)  # groups take the engine too long to try
-    if len(counts.distinct()[0]) > MOST_DISTINCT[posterior.model.likelihood.bounded]:
+    counts, model = posterior.counts, posterior.model
+    too_many = len(counts.distinct()[0]) > MOST_DISTINCT[model.likelihood.bounded]
+    if too_many or model.scatters(counts):  # groups take the engine too long to try
         return Outlook(challenges=None, bases=None)
     return Outlook(
         challenges=_more(posterior, verdict, with_more_challenges, report),
@@ -72,24 +71,13 @@ def look_ahead(
 
 def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:
     """The same error rates from ``factor`` times as many challenges."""
-    return AttackCounts(
-        false_positives=factor * counts.false_positives,
-        trials_h0=factor * counts.trials_h0,
-        false_negatives=factor * counts.false_negatives,
-        trials_h1=factor * counts.trials_h1,
-        names=counts.names,
-        groups=counts.groups or None,
-    )
+    return replace(counts, **{column: factor * getattr(counts, column) for column in COLUMNS})
 
 
 def with_more_bases(counts: AttackCounts, factor: int) -> AttackCounts:
     """Every base ``factor`` times."""
-    return AttackCounts(
-        false_positives=np.tile(counts.false_positives, factor),
-        trials_h0=np.tile(counts.trials_h0, factor),
-        false_negatives=np.tile(counts.false_negatives, factor),
-        trials_h1=np.tile(counts.trials_h1, factor),
-    )
+    columns: dict[str, Any] = {c: np.tile(getattr(counts, c), factor) for c in COLUMNS}
+    return AttackCounts(**columns)
 
 
 def _more(
@@ -100,7 +88,7 @@ def _more(
 ) -> MoreData | None:
     """Try the largest factor first: if that does not settle it, a smaller one would not either."""
     found: MoreData | None = None
-    for factor in sorted(FACTORS, reverse=True):
+    for factor in reversed(FACTORS):
         if report:
             report(f"what {factor} times as much data would settle")
         try:
@@ -117,12 +105,11 @@ def _more(
         outcome = verdict.thresholds.outcome(above)
         settled = outcome is not Outcome.INCONCLUSIVE
         if settled or found is None:
-            largest = factor if found is None else found.largest_factor
             found = MoreData(
                 factor=factor if settled else None,
                 outcome=outcome,
                 probability_above=above,
-                largest_factor=largest,
+                largest_factor=found.largest_factor if found else factor,
             )
         if not settled:
             break

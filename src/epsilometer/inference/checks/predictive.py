@@ -43,10 +43,8 @@ class CheckedStatistic:
 
     Parameters
     ----------
-    name
-        What it is, in words.
-    observed
-        Its value in the counts.
+    name, observed
+        What it is, in words, and its value in the counts.
     low, high
         The central interval of its values in the replicates.
     p_value
@@ -75,10 +73,8 @@ class SortedQuantity:
     ----------
     name
         "false-positive rate", "false-negative rate" or "advantage".
-    order
-        Which base each observed value belongs to.
-    observed
-        The observed values in increasing order.
+    order, observed
+        Which base each observed value belongs to, and the values in increasing order.
     low, middle, high
         For each rank, the interval and the median of the values of that rank in the replicates.
         The intervals hold for one rank at a time, not for all of them together.
@@ -102,10 +98,8 @@ class PredictiveCheck:
         Probability of the intervals.
     replicates
         How many sets of new attacks were drawn.
-    statistics
-        Numbers that sum up all counts.
-    quantities
-        The rates of the bases in order of size.
+    statistics, quantities
+        Numbers that sum up all counts, and the rates of the bases in order of size.
     """
 
     level: float
@@ -173,14 +167,14 @@ def check_predictions(
     )
     observed = {name: float(values[0]) for name, values in seen.statistics().items()}
     drawn = {name: np.empty(replicates) for name in observed}
-    ranked = {name: np.empty((kept, bases)) for name in seen.quantities()}
+    ranked = {name: np.empty((kept, bases)) for name in seen.quantities}
     done = 0
     for attacks in _new_attacks(posterior, replicates, rng):
-        rows = slice(done, done + len(attacks.advantage))
+        rows = slice(done, done + len(attacks.share_at_ends))
         for name, values in attacks.statistics().items():
             drawn[name][rows] = values
         if done < kept:
-            for name, values in attacks.quantities().items():
+            for name, values in attacks.quantities.items():
                 ranked[name][rows] = np.sort(values[: kept - done], axis=1)
         done = rows.stop
     ends = [0.5 - level / 2, 0.5 + level / 2]
@@ -199,7 +193,7 @@ def check_predictions(
         ),
         quantities=tuple(
             _sorted_quantity(name, values[0], ranked[name], ends)
-            for name, values in seen.quantities().items()
+            for name, values in seen.quantities.items()
         ),
     )
 
@@ -241,11 +235,9 @@ def fold(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Attacks:
-    """Folded rates of shape (replicate, base), and the share of counts at an end, by replicate."""
+    """What is compared in order of size, (replicate, base), and the share of counts at an end."""
 
-    false_positive_rates: FloatArray
-    false_negative_rates: FloatArray
-    advantage: FloatArray
+    quantities: dict[str, FloatArray]
     share_at_ends: FloatArray
 
     @classmethod
@@ -257,33 +249,22 @@ class _Attacks:
         at_ends = (x == 0).sum(axis=1) + (x == counts.trials_h0).sum(axis=1)
         at_ends += (y == 0).sum(axis=1) + (y == counts.trials_h1).sum(axis=1)
         alpha, beta = fold(x / counts.trials_h0, y / counts.trials_h1)
+        advantage = np.abs(1 - alpha - beta)
+        names = ("false-positive rate", "false-negative rate", "advantage")
         return cls(
-            false_positive_rates=alpha,
-            false_negative_rates=beta,
-            advantage=np.abs(1 - alpha - beta),
+            quantities=dict(zip(names, (alpha, beta, advantage), strict=True)),
             share_at_ends=at_ends / (2 * len(counts)),
         )
-
-    def quantities(self) -> dict[str, FloatArray]:
-        """What is compared in order of size."""
-        return {
-            "false-positive rate": self.false_positive_rates,
-            "false-negative rate": self.false_negative_rates,
-            "advantage": self.advantage,
-        }
 
     def statistics(self) -> dict[str, FloatArray]:
         """One value a replicate for each statistic; no standard deviations of a single base."""
         values = {}
-        for name, rates in (
-            ("false-positive rate", self.false_positive_rates),
-            ("false-negative rate", self.false_negative_rates),
-        ):
+        for name, rates in self.quantities.items():
             values[f"mean {name}"] = rates.mean(axis=1)
-            if rates.shape[1] > 1:
+            if name == "advantage":
+                values["largest advantage"] = rates.max(axis=1)
+            elif rates.shape[1] > 1:
                 values[f"standard deviation of {name}s"] = rates.std(axis=1, ddof=1)
-        values["mean advantage"] = self.advantage.mean(axis=1)
-        values["largest advantage"] = self.advantage.max(axis=1)
         values["share of counts that are 0 or all trials"] = self.share_at_ends
         return values
 

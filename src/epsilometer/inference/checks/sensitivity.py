@@ -55,6 +55,6 @@ def prior_sensitivity(
         if report:
             report(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
-        density = estimate_on(surface, counts, other, exact.settings).marginals["epsilon"]
+        density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
         found.append(OtherPrior(factor=factor, model=other, epsilon=density))
     return tuple(found)

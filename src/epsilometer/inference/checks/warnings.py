@@ -15,31 +15,21 @@ MOST_LISTED = 3
 """Names that a sentence lists."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatedBases:
-    """Bases that occur in several rows outside of a common group."""
-
-    names: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """What to know, in one sentence."""
-        listed = ", ".join(_files.printable(name)[:40] for name in self.names[:MOST_LISTED])
-        rest = len(self.names) - MOST_LISTED
-        if rest > 0:
-            listed += f" and {rest:,} more"
-        several = len(self.names) > 1
-        return (
-            f"The base{'s' if several else ''} {listed} occur{'' if several else 's'} in more than one "
-            "row: the same base entered twice counts as independent evidence, and makes the interval "
-            "too narrow, unless a `group` column says which rows belong together."
-        )
-
-
-def repeated_bases(counts: AttackCounts) -> RepeatedBases | None:
-    """Find names that rows outside of a common group share."""
+def repeated_bases(counts: AttackCounts) -> str | None:
+    """What to know of bases that occur in several rows outside of a common group; None without any."""
     names = counts.repeated_names
-    return RepeatedBases(names=names) if names else None
+    if not names:
+        return None
+    listed = ", ".join(_files.printable(name)[:40] for name in names[:MOST_LISTED])
+    rest = len(names) - MOST_LISTED
+    if rest > 0:
+        listed += f" and {rest:,} more"
+    several = len(names) > 1
+    return (
+        f"The base{'s' if several else ''} {listed} occur{'' if several else 's'} in more than one "
+        "row: the same base entered twice counts as independent evidence, and makes the interval "
+        "too narrow, unless a `group` column says which rows belong together."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +55,9 @@ class CountsAtTheirEnds:
 
 def bases_at_ends(counts: AttackCounts) -> int:
     """Bases with a count of 0 or of all challenges, under either hypothesis."""
-    ends = [
-        (errors == 0) | (errors == trials)
-        for errors, trials in (
-            (counts.false_positives, counts.trials_h0),
-            (counts.false_negatives, counts.trials_h1),
-        )
-    ]
+    x, y = counts.false_positives, counts.false_negatives
     # Under either hypothesis: exchanging them leaves the posterior as it is.
-    return int((ends[0] | ends[1]).sum())
+    return int(((x == 0) | (x == counts.trials_h0) | (y == 0) | (y == counts.trials_h1)).sum())
 
 
 def counts_at_their_ends(

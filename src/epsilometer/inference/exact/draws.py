@@ -9,36 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.inference.exact.cells import Cells
-from epsilometer.inference.exact.nuisance import NuisanceGrid
-from epsilometer.inference.exact.panels import PanelDensity, invert, table
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.joint import AuditModel
+from epsilometer.inference.exact.panels import invert, table
+
+if TYPE_CHECKING:
+    from epsilometer.inference.grid_posterior import GridPosterior
 
 POOLED_POINTS = 4000
 """Strengths at which the rows' distribution functions are added up."""
 
 
-class _Posterior(Protocol):
-    """What is drawn from."""
-
-    counts: AttackCounts
-    model: AuditModel
-    marginals: dict[str, PanelDensity]
-    cells: Cells
-    nuisance: NuisanceGrid
-
-    @property
-    def parameters(self) -> tuple[str, ...]: ...
-
-
-def draw(posterior: _Posterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Draw all estimated parameters jointly, ``size`` times, independently.
 
     epsilon comes from its marginal; the strength from the conditional at one of the two
@@ -121,7 +107,7 @@ def _strength(
 
 
 def _corrected(
-    posterior: _Posterior, rows: Sequence[_Conditional], strength: FloatArray
+    posterior: GridPosterior, rows: Sequence[_Conditional], strength: FloatArray
 ) -> FloatArray:
     """Move the strengths, in order, so that their marginal is the posterior's own.
 

@@ -244,16 +244,17 @@ def estimate_on(
         "tolerance": tolerance,
         "most_levels": settings.most_levels,
     }
-    return posterior.finished(
-        error=errors[-1],
-        tolerance=tolerance,
-        levels=len(errors) + 1,
+    levels = len(errors) + 1
+    return replace(
+        posterior,
+        accuracy=replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels),
         provenance=Provenance.now(
             engine="exact", settings=settings_used, seconds=time.perf_counter() - started
         ),
+        engine=settings,
         surface=surface,
         panels=solution.panels,
-    ).made_by(settings)
+    )
 
 
 def _method(surface: Surface, model: AuditModel) -> str:

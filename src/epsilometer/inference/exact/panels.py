@@ -165,6 +165,10 @@ class PanelDensity:
         partial = np.clip(partial, 0.0, masses[panel])
         return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(shape))
 
+    def probability_above(self, value: float) -> float:
+        """P(X > value)."""
+        return float(1 - self.cdf(value))
+
     def quantile(self, probability: ArrayLike) -> FloatArray:
         """The x with P(X <= x) = probability, by Newton steps kept within a shrinking bracket."""
         target = np.asarray(probability, dtype=float)
@@ -197,10 +201,11 @@ class PanelDensity:
         """E[X]."""
         return float(np.sum(self._half_widths[:, None] * self.values * self.nodes * self._weights))
 
-    def variance(self) -> float:
-        """E[(X - E[X])^2]."""
+    def standard_deviation(self) -> float:
+        """The root of E[(X - E[X])^2]."""
         centred = (self.nodes - self.mean()) ** 2
-        return float(np.sum(self._half_widths[:, None] * self.values * centred * self._weights))
+        variance = np.sum(self._half_widths[:, None] * self.values * centred * self._weights)
+        return float(np.sqrt(variance))
 
 
 POINTS_A_PANEL = 128

@@ -189,7 +189,7 @@ class McmcSettings:
             for steps in ("accepted", "tried")
         )
         sampler = {"sampler": "groups"} if kind is GroupChain else {}
-        found = SamplePosterior(
+        return SamplePosterior(
             counts=counts,
             model=model,
             provenance=Provenance.now(
@@ -198,10 +198,10 @@ class McmcSettings:
                 seconds=time.perf_counter() - started,
                 seed=self.seed,
             ),
+            engine=self,
             samples=samples,
             diagnostics=diagnose(samples, acceptance_rate=accepted / max(tried, 1.0)),
         )
-        return found.made_by(self)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for provenance, the seed apart."""
