@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -154,13 +155,12 @@ class AttackResult:
         """What a reader should know before using the counts; empty if nothing."""
         found = []
         if self.dropped:
-            total = sum(number for _, number in self.dropped)
+            bases, numbers = zip(*self.dropped, strict=True)
             found.append(
-                f"{total} losses are not finite and were left out "
-                f"({_listed([name for name, _ in self.dropped])})."
+                f"{sum(numbers)} losses are not finite and were left out ({_listed(bases)})."
             )
         if self.left_out:
-            found.append(f"too few losses to attack: {_listed(list(self.left_out))}.")
+            found.append(f"too few losses to attack: {_listed(self.left_out)}.")
         most = int(self.counts(target_alpha).trials_h0.max())
         if target_alpha * most < 1:
             found.append(
@@ -223,19 +223,15 @@ def finish(
             f"got too few in each of {len(losses.names)} challenge bases."
         )
     return AttackResult(
-        names=tuple(name for name, keep in zip(losses.names, kept.tolist(), strict=True) if keep),
+        names=tuple(itertools.compress(losses.names, kept)),
         statistic=statistic.name,
         attack=attack,
         p_values_h0=p_values[0][kept],
         p_values_h1=p_values[1][kept],
         scores_h0=scores[0][kept],
         scores_h1=scores[1][kept],
-        left_out=tuple(
-            name for name, keep in zip(losses.names, kept.tolist(), strict=True) if not keep
-        ),
-        dropped=tuple(
-            (name, number) for name, number in zip(losses.names, dropped, strict=True) if number
-        ),
+        left_out=tuple(itertools.compress(losses.names, ~kept)),
+        dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
     )
 
 
@@ -249,6 +245,6 @@ def _called(p_values: FloatArray, targets: FloatArray) -> tuple[IntArray, IntArr
     return called, trials.astype(np.int64)
 
 
-def _listed(names: list[str], most: int = 5) -> str:
+def _listed(names: Sequence[str], most: int = 5) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -81,9 +81,11 @@ def moments(samples: FloatArray) -> Moments:
 class ShadowScores(abc.ABC):
     """The questions an attack may ask of shadow scores under one hypothesis."""
 
-    @abc.abstractmethod
+    _moments: Moments
+
     def moments(self) -> Moments:
         """Moments of the shadows of each challenge."""
+        return self._moments
 
     @abc.abstractmethod
     def pooled_deviation(self) -> FloatArray:
@@ -92,10 +94,6 @@ class ShadowScores(abc.ABC):
     @abc.abstractmethod
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         """How many shadows of each challenge have at least its score."""
-
-    @abc.abstractmethod
-    def samples(self) -> FloatArray:
-        """The scores themselves, (bases, challenges or 1, shadows); large when cross-fed."""
 
 
 class Shadows(ShadowScores):
@@ -112,9 +110,6 @@ class Shadows(ShadowScores):
         self._values = values if values.ndim == 3 else values[:, None, :]
         self._moments = moments(self._values)
 
-    def moments(self) -> Moments:
-        return self._moments
-
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._moments)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -127,9 +122,6 @@ class Shadows(ShadowScores):
         if self._values.shape[1] != 1:
             return np.asarray((self._values >= scores[..., None]).sum(axis=-1), dtype=np.float64)
         return _count_at_least(self._values[:, 0, :], scores)
-
-    def samples(self) -> FloatArray:
-        return self._values
 
 
 class CrossFed(ShadowScores):
@@ -163,9 +155,6 @@ class CrossFed(ShadowScores):
             deviation=np.where(present & (count >= 2), deviation, np.nan),
         )
 
-    def moments(self) -> Moments:
-        return self._moments
-
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._whole)
         left, left_freedom = _norm(self._moments)
@@ -177,13 +166,6 @@ class CrossFed(ShadowScores):
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         # Every score is at least itself; it is not its own shadow.
         return _count_at_least(self._scores, scores) - 1
-
-    def samples(self) -> FloatArray:
-        bases, models = self._scores.shape
-        if models == 0:
-            return np.empty((bases, 0, 0))
-        others = np.array([np.delete(np.arange(models), j) for j in range(models)], dtype=int)
-        return self._scores[:, others.reshape(models, models - 1)]
 
 
 def _norm(part: Moments) -> tuple[FloatArray, FloatArray]:

@@ -177,7 +177,7 @@ def choose_attack(method: str) -> Attack:
 
 
 def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, Design]:
-    from epsilometer.attacks import losses_files
+    from epsilometer.attacks.losses import Losses
     from epsilometer.measurement.sqlite_store import is_store
 
     if file != STDIN and is_store(file):
@@ -188,9 +188,9 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[Losses, 
         raise InputError("--variant is for stores; a file of losses has one variant.")
     if file == STDIN:
         name, text = results.text_of(file)
-        losses = losses_files.parse_csv(text, name=name)
+        losses = Losses.parse_csv(text, name=name)
     else:
-        losses = losses_files.read(file)
+        losses = Losses.read(file)
     return losses, _design(losses, shadows)
 
 

@@ -29,8 +29,9 @@ from typing import Any, Protocol
 from epsilometer import _validate
 from epsilometer._workers import close_pool, new_pool
 from epsilometer.errors import ExecutorError, InputError
+from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.serial_executor import SerialExecutor
-from epsilometer.measurement.tasks import Chunk, Problem, Trained, Work, train_chunk
+from epsilometer.measurement.tasks import Chunk, Problem, Trained, train_chunk
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
@@ -67,18 +68,14 @@ class Pool(Protocol):
 
 
 class ExecutorPool:
-    """Any executor; the work goes along with each chunk, which costs nothing between threads."""
+    """Any executor; the plan goes along with each chunk, which costs nothing between threads."""
 
-    def __init__(self, executor: Executor, work: Work, *, slots: int, name: str, own: bool) -> None:
-        self.name = name
-        self._executor, self._work, self._slots, self._own = executor, work, slots, own
-
-    @property
-    def slots(self) -> int:
-        return self._slots
+    def __init__(self, executor: Executor, plan: Plan, *, slots: int, name: str, own: bool) -> None:
+        self.name, self.slots = name, slots
+        self._executor, self._plan, self._own = executor, plan, own
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
-        return self._executor.submit(train_chunk, self._work, chunk)
+        return self._executor.submit(train_chunk, self._plan, chunk)
 
     def restart(self) -> None:
         raise ExecutorError(f"{self.name}: the executor broke and is not ours to start again.")
@@ -89,7 +86,7 @@ class ExecutorPool:
 
 
 class ProcessesPool:
-    """Processes of this machine; each gets the work once, when it starts.
+    """Processes of this machine; each gets the plan once, when it starts.
 
     Processes start afresh rather than as copies of this one, which is safe whatever threads run here.
     They end by themselves when this process is gone.
@@ -97,10 +94,10 @@ class ProcessesPool:
 
     name = "processes"
 
-    def __init__(self, work: Work, workers: int) -> None:
-        self._work, self._workers = work, workers
+    def __init__(self, plan: Plan, workers: int) -> None:
+        self._plan, self.slots = plan, workers
         try:
-            pickle.dumps(work.algorithm)
+            pickle.dumps(plan.algorithm)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError(
                 f"the algorithm cannot be sent to other processes ({error}); define it at the top "
@@ -109,19 +106,15 @@ class ProcessesPool:
         self._executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        executor = new_pool(self._workers, _install, self._work)
+        executor = new_pool(self.slots, _install, self._plan)
         try:
-            executor.submit(_ready).result()
+            executor.submit(os.getpid).result()  # as soon as a worker has started
         except BrokenExecutor:
             raise ExecutorError(
                 "processes: workers cannot start; the algorithm must be importable in a new "
                 'process, and a script needs `if __name__ == "__main__":`.'
             ) from None
         return executor
-
-    @property
-    def slots(self) -> int:
-        return self._workers
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
         return self._executor.submit(_train_installed, chunk)
@@ -134,15 +127,11 @@ class ProcessesPool:
         close_pool(self._executor, wait=wait)
 
 
-_installed: list[Work] = []
+_installed: list[Plan] = []
 
 
-def _install(work: Work) -> None:
-    _installed[:] = [work]
-
-
-def _ready() -> None:
-    """Answers as soon as a worker has started."""
+def _install(plan: Plan) -> None:
+    _installed[:] = [plan]
 
 
 def _train_installed(chunk: Chunk) -> Answer:
@@ -152,13 +141,13 @@ def _train_installed(chunk: Chunk) -> Answer:
 class DaskPool:
     """Workers of a Dask cluster, given by the address of its scheduler, or one made here.
 
-    The work is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
+    The plan is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
     workers need not have them; Epsilometer and other installed packages they must have.
     """
 
     _REFRESH = 2.0
 
-    def __init__(self, work: Work, *, address: str | None, workers: int) -> None:
+    def __init__(self, plan: Plan, *, address: str | None, workers: int) -> None:
         try:
             distributed: Any = import_module("distributed")
         except ImportError:
@@ -186,12 +175,12 @@ class DaskPool:
                 "start one with `dask scheduler`, and workers with `dask worker`."
             ) from None
         try:
-            self._begin(work)
+            self._begin(plan)
         except BaseException:
             self.close(wait=False)
             raise
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, plan: Plan) -> None:
         try:
             self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError:
@@ -199,7 +188,7 @@ class DaskPool:
                 f"{self.name}: no worker has joined the scheduler within {WORKERS_SECONDS} s; "
                 "start one with `dask worker`."
             ) from None
-        self._payload = _packed(work)
+        self._payload = _packed(plan)
         self._digest = hashlib.sha256(self._payload).hexdigest()
         self._share()
         self._counted, self._number = -self._REFRESH, 1
@@ -249,7 +238,7 @@ class DaskPool:
         return outer
 
     def _share_anew(self) -> None:
-        """Every worker that had the work is gone: wait for others and send it again."""
+        """Every worker that had the plan is gone: wait for others and send it again."""
         try:
             self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
             self._share()
@@ -283,8 +272,8 @@ def _hand_over(outer: Future[Answer], inner: Any) -> None:
         outer.set_exception(error)
 
 
-def _packed(work: Work) -> bytes:
-    """The work as bytes, with the code of modules that are not installed packages."""
+def _packed(plan: Plan) -> bytes:
+    """The plan as bytes, with the code of modules that are not installed packages."""
     import cloudpickle
 
     # By the name that a module has of itself: some are there under several.
@@ -296,7 +285,7 @@ def _packed(work: Work) -> bytes:
     for module in chosen.values():
         cloudpickle.register_pickle_by_value(module)
     try:
-        return bytes(cloudpickle.dumps(work))
+        return bytes(cloudpickle.dumps(plan))
     finally:
         for module in chosen.values():
             cloudpickle.unregister_pickle_by_value(module)
@@ -310,7 +299,7 @@ def send_code_of(module: str) -> None:
     _sent.add(module.partition(".")[0])
 
 
-_unpacked: dict[str, Work] = {}
+_unpacked: dict[str, Plan] = {}
 _unpacking = threading.Lock()
 
 
@@ -322,9 +311,9 @@ def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
 
             _unpacked.clear()
             _unpacked[digest] = cloudpickle.loads(payload)
-        work = _unpacked[digest]
+        plan = _unpacked[digest]
     with redirect_stdout(sys.stderr):
-        return train_chunk(work, chunk)
+        return train_chunk(plan, chunk)
 
 
 def available_workers() -> int:
@@ -341,7 +330,7 @@ def check_name(executor: str) -> None:
         )
 
 
-def open_pool(executor: str | Executor, work: Work, *, workers: int | None = None) -> Pool:
+def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> Pool:
     """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
 
     Parameters
@@ -357,15 +346,15 @@ def open_pool(executor: str | Executor, work: Work, *, workers: int | None = Non
         number = _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):
         slots = workers or getattr(executor, "_max_workers", None) or number
-        return ExecutorPool(executor, work, slots=slots, name=type(executor).__name__, own=False)
+        return ExecutorPool(executor, plan, slots=slots, name=type(executor).__name__, own=False)
     check_name(executor)
     if executor == "serial":
-        return ExecutorPool(SerialExecutor(), work, slots=1, name="serial", own=True)
+        return ExecutorPool(SerialExecutor(), plan, slots=1, name="serial", own=True)
     if executor == "threads":
         threads = ThreadPoolExecutor(number, thread_name_prefix="train")
-        return ExecutorPool(threads, work, slots=number, name="threads", own=True)
+        return ExecutorPool(threads, plan, slots=number, name="threads", own=True)
     if executor == "processes":
-        return ProcessesPool(work, number)
+        return ProcessesPool(plan, number)
     found = _ADDRESS.fullmatch(executor)
     address = f"{found[1]}:{found[2]}" if found else None
-    return DaskPool(work, address=address, workers=number)
+    return DaskPool(plan, address=address, workers=number)
