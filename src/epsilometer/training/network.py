@@ -148,8 +148,7 @@ class Network:
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
             scores = out @ units + out_biases
-            below = scores - scores[label]
-            return float(np.logaddexp.reduce(below))
+            return float(np.logaddexp.reduce(scores - scores[label]))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])
@@ -164,18 +163,14 @@ class Network:
     def _train_sparse(
         self, model: NetworkModel, rows: Floats, labels: Array, orders: Array
     ) -> None:
-        from epsilometer.training.network_kernels import (
-            SparseRecords,
-            aligned_zeros,
-            train_sparse,
-        )
+        from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
 
         inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
         for part, start in zip(inside, model, strict=True):
             part[...] = start
         size = min(self.batch_size, len(rows))
         train_sparse(
-            *SparseRecords.of(rows),
+            *sparse_records(rows),
             labels,
             orders,
             size,

@@ -23,12 +23,7 @@ from epsilometer.measurement.algorithm import (
 from epsilometer.measurement.population import Array, Dataset, Point
 
 
-def _perturbed(algorithm: Any, model: Any, scale: float, rng: np.random.Generator) -> Any:
-    parameters = np.asarray(algorithm.parameters(model))
-    noise = scale * rng.standard_normal(parameters.shape)
-    return algorithm.with_parameters(model, (parameters + noise).astype(parameters.dtype))
-
-
+@dataclass(frozen=True, kw_only=True)
 class _Wrapper:
     """What both wrappers hand on to the algorithm inside.
 
@@ -37,6 +32,19 @@ class _Wrapper:
     """
 
     algorithm: Algorithm
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
+        return self.train_many([dataset], [rng])[0]
+
+    def train_many(
+        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
+    ) -> Sequence[Any]:
+        """The models before any noise."""
+        if isinstance(self.algorithm, TrainsMany) and len(datasets) > 1:
+            return self.algorithm.train_many(datasets, rngs)
+        return [
+            self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
+        ]
 
     def loss(self, model: Any, point: Point) -> float:
         return self.algorithm.loss(model, point)
@@ -52,21 +60,17 @@ class _Wrapper:
         inside = self.algorithm
         return inside.claimed_epsilon(delta) if isinstance(inside, Claims) else math.inf
 
-    def _train_inside(
-        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> Sequence[Any]:
-        if isinstance(self.algorithm, TrainsMany) and len(datasets) > 1:
-            return self.algorithm.train_many(datasets, rngs)
-        return [
-            self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
-        ]
+    def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
+        parameters = np.asarray(self.parameters(model))
+        noise = scale * rng.standard_normal(parameters.shape)
+        return self.with_parameters(model, (parameters + noise).astype(parameters.dtype))
 
     @property
     def batch_size(self) -> int:
         """As many models at once as the algorithm inside wants."""
         return batch_size_of(self.algorithm)
 
-    def _check_inside(self) -> None:
+    def __post_init__(self) -> None:
         check(self.algorithm, name="the algorithm to perturb")
         if not isinstance(self.algorithm, HasParameters):
             raise InputError(
@@ -92,23 +96,18 @@ class OutputPerturbation(_Wrapper):
         Standard deviation of the noise; >= 0.
     """
 
-    algorithm: Algorithm
     scale: float
 
     def __post_init__(self) -> None:
-        self._check_inside()
+        super().__post_init__()
         _validate.non_negative("scale", self.scale)
-
-    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
-        return self.train_many([dataset], [rng])[0]
 
     def train_many(
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> list[Any]:
-        models = self._train_inside(datasets, rngs)
+    ) -> Sequence[Any]:
+        models = super().train_many(datasets, rngs)
         return [
-            _perturbed(self.algorithm, model, self.scale, rng)
-            for model, rng in zip(models, rngs, strict=True)
+            self._perturbed(model, self.scale, rng) for model, rng in zip(models, rngs, strict=True)
         ]
 
 
@@ -135,12 +134,11 @@ class NoiseLevels(_Wrapper):
     ('0.01', '0.05')
     """
 
-    algorithm: Algorithm
     scales: tuple[float, ...]
     may_grow: ClassVar[tuple[str, ...]] = ("scales",)
 
     def __post_init__(self) -> None:
-        self._check_inside()
+        super().__post_init__()
         scales = tuple(_validate.non_negative("scale", scale) for scale in self.scales)
         if not scales or len(set(scales)) != len(scales):
             raise InputError(f"expected different noise scales, got scales={self.scales!r}.")
@@ -150,15 +148,5 @@ class NoiseLevels(_Wrapper):
     def variants(self) -> tuple[str, ...]:
         return tuple(repr(scale) for scale in self.scales)
 
-    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
-        """The model before any noise."""
-        return self.algorithm.train(dataset, rng)
-
-    def train_many(
-        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> Sequence[Any]:
-        return self._train_inside(datasets, rngs)
-
     def release(self, model: Any, variant: str, rng: np.random.Generator) -> Any:
-        scale = self.scales[self.variants.index(variant)]
-        return _perturbed(self.algorithm, model, scale, rng)
+        return self._perturbed(model, self.scales[self.variants.index(variant)], rng)
