@@ -81,6 +81,7 @@ class Losses:
         place = {name: number for number, name in enumerate(names)}
         base = np.array([place[label] for label in labels], dtype=np.int64)
         columns = {
+            "base": base,
             "hypothesis": _whole("hypothesis", hypothesis),
             "replicate": _whole("replicate", replicate),
             "loss": _numbers(loss),
@@ -100,12 +101,11 @@ class Losses:
                 raise InputError(f"expected {expected}, got {name}={wrong[0]}.")
         order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "base", base[order])
         for name, column in columns.items():
-            object.__setattr__(self, name, column[order])
+            ordered = column[order]
+            ordered.flags.writeable = False
+            object.__setattr__(self, name, ordered)
         self._refuse_repeats()
-        for column in (self.base, self.hypothesis, self.replicate, self.loss):
-            column.flags.writeable = False
 
     def _refuse_repeats(self) -> None:
         keys = np.stack([self.base, self.hypothesis, self.replicate])
@@ -149,13 +149,9 @@ class Losses:
         """Equal bit for bit, NaN included."""
         if not isinstance(other, Losses):
             return NotImplemented
-        return (
-            self.names == other.names
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("base", "hypothesis", "replicate")
-            )
-            and self.loss.tobytes() == other.loss.tobytes()
+        return self.names == other.names and all(
+            getattr(self, name).tobytes() == getattr(other, name).tobytes()
+            for name in ("base", "hypothesis", "replicate", "loss")
         )
 
     __hash__ = None  # type: ignore[assignment]

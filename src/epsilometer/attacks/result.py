@@ -11,6 +11,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
@@ -120,14 +121,15 @@ class AttackResult:
     def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
         """Error counts at many target rates in one pass (figure 4 of the paper)."""
         targets = np.array([target_rate(level) for level in levels])
-        called_h0, trials_h0 = _called(self.p_values_h0, targets)
-        called_h1, trials_h1 = _called(self.p_values_h1, targets)
+        asked = np.broadcast_to(targets, (len(self.names), len(targets)))
+        called_h0, trials_h0 = ranks(self.p_values_h0, asked, side="right")
+        called_h1, trials_h1 = ranks(self.p_values_h1, asked, side="right")
         return ErrorCurves(
             names=self.names,
             target_alpha=targets,
-            false_positives=called_h0,
+            false_positives=called_h0.T,
             trials_h0=trials_h0,
-            false_negatives=trials_h1 - called_h1,
+            false_negatives=trials_h1 - called_h1.T,
             trials_h1=trials_h1,
         )
 
@@ -175,11 +177,9 @@ class AttackResult:
                 check.normality_h0 < NOT_NORMAL or check.normality_h1 < NOT_NORMAL
                 for check in missed
             )
-            advice = ""
-            if crooked:
-                advice = f"; {crooked} of these have losses that are far from normal"
-                if self.statistic == "loss":
-                    advice += ", and the statistic logit may serve better"
+            advice = f"; {crooked} of these have losses that are far from normal" if crooked else ""
+            if crooked and self.statistic == "loss":
+                advice += ", and the statistic logit may serve better"
             found.append(
                 f"{len(missed)} of {len(checks)} bases missed the target false-positive rate "
                 f"{target_alpha:g} (worst: {worst.name!r} with {worst.realised:.2f}){advice}. "
@@ -233,16 +233,6 @@ def finish(
         left_out=tuple(itertools.compress(losses.names, ~kept)),
         dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
     )
-
-
-def _called(p_values: FloatArray, targets: FloatArray) -> tuple[IntArray, IntArray]:
-    """How many challenges of each base are called members at each target, and how many there are."""
-    trials = (~np.isnan(p_values)).sum(axis=1)
-    ordered = np.sort(p_values, axis=1)  # NaN goes to the end
-    called = np.empty((len(targets), len(p_values)), dtype=np.int64)
-    for base, (values, number) in enumerate(zip(ordered, trials, strict=True)):
-        called[:, base] = np.searchsorted(values[:number], targets, side="right")
-    return called, trials.astype(np.int64)
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 
 LOST = 1e-6
 """A leave-one-out variance below this share of the whole is computed anew: digits were lost."""
@@ -99,11 +100,8 @@ class ShadowScores(abc.ABC):
 class Shadows(ShadowScores):
     """Shadow models apart from the challenges.
 
-    Parameters
-    ----------
-    values
-        (bases, shadows) when the challenges of a base share them, or (bases, challenges, shadows)
-        when each has its own.
+    Scores are (bases, shadows) when the challenges of a base share them, or (bases, challenges,
+    shadows) when each has its own.
     """
 
     def __init__(self, values: FloatArray) -> None:
@@ -183,9 +181,17 @@ def _of_others(norms: FloatArray) -> FloatArray:
 
 
 def _count_at_least(shadows: FloatArray, scores: FloatArray) -> FloatArray:
-    ordered = np.sort(shadows, axis=-1)  # NaN goes to the end
-    sizes = np.sum(~np.isnan(shadows), axis=-1)
-    below = np.empty(scores.shape)
-    for row, (values, size) in enumerate(zip(ordered, sizes, strict=True)):
-        below[row] = np.searchsorted(values[:size], scores[row], side="left")
+    below, sizes = ranks(shadows, scores, side="left")
     return np.asarray(sizes[:, None] - below, dtype=np.float64)
+
+
+def ranks(
+    samples: FloatArray, values: FloatArray, *, side: Literal["left", "right"]
+) -> tuple[IntArray, IntArray]:
+    """How many samples of its row are below each value (left) or up to it (right), of how many."""
+    ordered = np.sort(samples, axis=-1)  # NaN goes to the end
+    sizes = np.sum(~np.isnan(samples), axis=-1)
+    found = np.empty(values.shape, dtype=np.int64)
+    for row, (present, size) in enumerate(zip(ordered, sizes, strict=True)):
+        found[row] = np.searchsorted(present[:size], values[row], side=side)
+    return found, sizes
