@@ -7,7 +7,6 @@ attack's result.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -19,24 +18,6 @@ from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
-
-
-class Design(Protocol):
-    """What a plan needs to know of the way models are used."""
-
-    @property
-    def replicates(self) -> int:
-        """Challenges a base under each hypothesis."""
-
-    def identity(self) -> dict[str, object]:
-        """All but the number of replicates, which may grow."""
-
-    def models(self, hypothesis: int) -> int:
-        """Models a base needs under a hypothesis; their replicates count from 0."""
-
-    def attack(
-        self, losses: Losses, attack: Attack = ..., *, statistic: Statistic = ...
-    ) -> AttackResult: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +45,11 @@ class MeasureMIAFast:
         object.__setattr__(self, "replicates", number)
 
     def identity(self) -> dict[str, object]:
+        """All but the number of replicates, which may grow."""
         return {"name": "MeasureMIAFast"}
 
     def models(self, hypothesis: int) -> int:
+        """Models a base needs under a hypothesis; their replicates count from 0."""
         del hypothesis
         return self.replicates
 
@@ -152,13 +135,12 @@ class MeasureMIA:
             object.__setattr__(self, name, number)
 
     def identity(self) -> dict[str, object]:
-        return {
-            "name": "MeasureMIA",
-            "shadows_h0": self.shadows_h0,
-            "shadows_h1": self.shadows_h1,
-        }
+        """All but the number of replicates, which may grow."""
+        shadows = {"shadows_h0": self.shadows_h0, "shadows_h1": self.shadows_h1}
+        return {"name": "MeasureMIA", **shadows}
 
     def models(self, hypothesis: int) -> int:
+        """Models a base needs under a hypothesis; their replicates count from 0."""
         return self.replicates * self._block(hypothesis)
 
     def _block(self, hypothesis: int) -> int:
@@ -169,8 +151,8 @@ class MeasureMIA:
     ) -> AttackResult:
         """Attack each challenge with the shadows of its block."""
         attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
-        flat = (self._table(losses, 0), self._table(losses, 1))
-        scored = _scores(flat, statistic, losses.names)
+        tables = (self._table(losses, 0), self._table(losses, 1))
+        scored = _scores(tables, statistic, losses.names)
         blocks = [
             part.reshape(len(losses.names), self.replicates, self._block(h))
             for h, part in enumerate(scored)
@@ -198,8 +180,7 @@ class MeasureMIA:
 
     def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
         """Losses by replicate number, NaN for models that are missing."""
-        models = self.models(hypothesis)
-        table = np.full((len(losses.names), models), np.nan)
+        table = np.full((len(losses.names), self.models(hypothesis)), np.nan)
         chosen = self._used(losses, hypothesis)
         table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
         return table
@@ -229,6 +210,9 @@ def _answer(
     least_h0, least_h1 = attack.least_shadows
     few = (shadows_h0.moments().count < least_h0) | (shadows_h1.moments().count < least_h1)
     return np.where(np.isnan(scores) | few, np.nan, p_values)
+
+
+Design = MeasureMIAFast | MeasureMIA
 
 
 def design_of(identity: object, models_h0: int) -> Design:

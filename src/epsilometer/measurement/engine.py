@@ -30,17 +30,11 @@ from epsilometer import _validate
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import (
-    Answer,
-    Pool,
-    ResultLostError,
-    WorkerDiedError,
-    open_pool,
-)
+from epsilometer.measurement.executors import Pool, ResultLostError, WorkerDiedError, open_pool
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import Chunk, LossRow, Problem
+from epsilometer.measurement.tasks import Answer, Chunk, LossRow, Problem
 
 RETRIES = 2
 """Enough for what fails by chance; what fails three times is likely to fail again."""
@@ -232,8 +226,7 @@ class _Run:
             return True
         if self.suspects:
             if not self.under_way:
-                task = self.suspects.popleft()
-                self.alone = self._submit(pool, Chunk.of(task))
+                self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
             return True
         # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
         # chunk has ended before the next can be handed out.
@@ -263,13 +256,11 @@ class _Run:
             return Chunk.of(self.again.popleft())
         while self.groups:
             place = self.order.randrange(len(self.groups))
-            base, hypothesis, missing = self.groups[place]
+            base, hypothesis, missing = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))
             taken, left = missing[:size], missing[size:]
-            # The last group fills the place of one that is used up.
-            self.groups[place] = Chunk(base, hypothesis, left) if left else self.groups[-1]
-            if not left:
-                self.groups.pop()
+            if left:
+                self.groups.append(Chunk(base, hypothesis, left))
             # Another process may have been here since.
             done = self.store.done(base, hypothesis, taken[0], taken[-1], self.sizes.variants)
             fresh = tuple(replicate for replicate in taken if replicate not in done)

@@ -30,16 +30,12 @@ from epsilometer import _validate
 from epsilometer._workers import close_pool, new_pool
 from epsilometer.errors import ExecutorError, InputError
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.serial_executor import SerialExecutor
-from epsilometer.measurement.tasks import Chunk, Problem, Trained, train_chunk
+from epsilometer.measurement.tasks import Answer, Chunk, SerialExecutor, train_chunk
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
 """A scheduler that is there answers at once; workers of a cluster may first have to start."""
-
-
-Answer = Trained | Problem
 
 
 class WorkerDiedError(Exception):
@@ -157,12 +153,9 @@ class DaskPool:
         self.name = "dask" if address is None else f"dask://{address}"
         self._cluster: Any = None
         if address is None:
+            local = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
             self._cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                silence_logs="ERROR",
+                n_workers=workers, threads_per_worker=1, silence_logs="ERROR", **local
             )
         target = self._cluster if address is None else f"tcp://{address}"
         try:
@@ -199,13 +192,10 @@ class DaskPool:
 
     @property
     def slots(self) -> int:
-        now = time.monotonic()
-        if now - self._counted > self._REFRESH:
-            self._look(now)
-        return self._number
-
-    def _look(self, now: float) -> None:
         """Workers come and go; without any, or without the scheduler, nothing will ever come back."""
+        now = time.monotonic()
+        if now - self._counted <= self._REFRESH:
+            return self._number
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
@@ -217,6 +207,7 @@ class DaskPool:
             self._last_worker = now
         elif now - self._last_worker > WORKERS_SECONDS:
             raise self._deserted()
+        return self._number
 
     def _gone(self) -> ExecutorError:
         return ExecutorError(
@@ -230,22 +221,18 @@ class DaskPool:
         )
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
-        if self._shared.status != "finished":
-            self._share_anew()
+        if self._shared.status != "finished":  # every worker that had the plan is gone
+            try:
+                self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+                self._share()
+            except TimeoutError:
+                raise self._deserted() from None
+            except OSError:
+                raise self._gone() from None
         inner = self._client.submit(_train_packed, self._shared, self._digest, chunk, pure=False)
         outer: Future[Answer] = Future()
         inner.add_done_callback(partial(_hand_over, outer))
         return outer
-
-    def _share_anew(self) -> None:
-        """Every worker that had the plan is gone: wait for others and send it again."""
-        try:
-            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
-            self._share()
-        except TimeoutError:
-            raise self._deserted() from None
-        except OSError:
-            raise self._gone() from None
 
     def restart(self) -> None:
         """There is nothing to start: the cluster looks after its workers."""
@@ -333,17 +320,11 @@ def check_name(executor: str) -> None:
 def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> Pool:
     """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
 
-    Parameters
-    ----------
-    executor
-        ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine),
-        ``dask://host:port`` (a scheduler's address), or an executor.
-    workers
-        Threads or processes; as many as processors unless given.
+    Names are ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine) and
+    ``dask://host:port`` (a scheduler's address).  ``workers`` are threads or processes; as many as
+    processors unless given.
     """
-    number = available_workers()
-    if workers is not None:
-        number = _validate.whole_number("workers", workers)
+    number = available_workers() if workers is None else _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):
         slots = workers or getattr(executor, "_max_workers", None) or number
         return ExecutorPool(executor, plan, slots=slots, name=type(executor).__name__, own=False)

@@ -231,15 +231,9 @@ class SqliteStore(Store):
             bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
             there = self._value("identity"), [fingerprint for (fingerprint,) in bases]
             self._check(plan, *there, accept_changed_code=accept_changed_code)
-            named = enumerate(zip(plan.names, plan.bases, strict=True))
-            self._put(
-                "bases", *((number, name, base.fingerprint) for number, (name, base) in named)
-            )
-            kept = {
-                "identity": plan.identity,
-                "sizes": list(plan.sizes),
-                "hash": plan.content_hash,
-            }
+            named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
+            self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
+            kept = {"identity": plan.identity, "sizes": plan.sizes, "hash": plan.content_hash}
             self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def _value(self, key: str) -> Any:

@@ -114,10 +114,7 @@ class Store(abc.ABC):
     def add_losses(self, losses: Losses, *, variant: str) -> int:
         """Take over losses measured elsewhere under the same plan; returns how many are new.
 
-        Raises
-        ------
-        InputError
-            If a base is not in the plan, a loss is not finite, or one differs from the one here.
+        Refuses a base that is not in the plan, a loss that is not finite or differs from the one here.
         """
         number = {name: base for base, name in enumerate(self.names())}
         unknown = [name for name in losses.names if name not in number]

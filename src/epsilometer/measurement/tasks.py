@@ -6,13 +6,28 @@ Runs in whatever thread, process or machine an executor chooses, with no access 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple
 
 from epsilometer.measurement.algorithm import Releases, TrainsMany
 from epsilometer.measurement.plan import Plan, Task, release_stream, training_stream
-from epsilometer.measurement.serial_executor import SerialExecutor
+
+
+class SerialExecutor(Executor):
+    """Runs each call at once in the calling thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            # Whatever a call raises belongs to its future; an interrupt is the program's.
+            future.set_exception(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise
+        return future
 
 
 class LossRow(NamedTuple):
@@ -56,11 +71,14 @@ class Problem(NamedTuple):
     message: str
 
 
+Answer = Trained | Problem
+
+
 LONGEST_MESSAGE = 500
 """Of a failure, as it is kept: enough to know it by."""
 
 
-def train_chunk(plan: Plan, chunk: Chunk) -> Trained | Problem:
+def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
     """Train every model of a chunk and compute its losses."""
     future: Future[Trained] = SerialExecutor().submit(_train, plan, chunk)
     error = future.exception()

@@ -165,7 +165,7 @@ class Network:
     ) -> None:
         from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
 
-        inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
+        inside = [aligned_zeros(*part.shape) for part in model]
         for part, start in zip(inside, model, strict=True):
             part[...] = start
         size = min(self.batch_size, len(rows))
@@ -245,12 +245,7 @@ def _rows(features: Array) -> Floats:
 def network(*, initialisation: str = "random", **options: Any) -> Network:
     """A `Network` from plain values, as a configuration has them.
 
-    Parameters
-    ----------
-    initialisation
-        ``random``, or ``fixed`` (seed 0).
-    **options
-        All other parameters of `Network`.
+    ``initialisation`` is ``random``, or ``fixed`` (seed 0); the rest are parameters of `Network`.
     """
     _validate.one_of("initialisation", initialisation, ("random", "fixed"))
     start = RandomInitialisation() if initialisation == "random" else FixedInitialisation()

@@ -11,15 +11,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.measurement.algorithm import (
-    Algorithm,
-    Claims,
-    HasParameters,
-    Releases,
-    TrainsMany,
-    batch_size_of,
-    check,
-)
+from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.population import Array, Dataset, Point
 
 
@@ -31,7 +23,7 @@ class _Wrapper:
     the noise may allow a better one is not counted.
     """
 
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
         return self.train_many([dataset], [rng])[0]
@@ -40,7 +32,7 @@ class _Wrapper:
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
     ) -> Sequence[Any]:
         """The models before any noise."""
-        if isinstance(self.algorithm, TrainsMany) and len(datasets) > 1:
+        if isinstance(self.algorithm, algorithms.TrainsMany) and len(datasets) > 1:
             return self.algorithm.train_many(datasets, rngs)
         return [
             self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
@@ -58,7 +50,7 @@ class _Wrapper:
     def claimed_epsilon(self, delta: float) -> float:
         """What the algorithm inside promises; infinite, which is nothing, if it does not."""
         inside = self.algorithm
-        return inside.claimed_epsilon(delta) if isinstance(inside, Claims) else math.inf
+        return inside.claimed_epsilon(delta) if isinstance(inside, algorithms.Claims) else math.inf
 
     def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
         parameters = np.asarray(self.parameters(model))
@@ -68,11 +60,11 @@ class _Wrapper:
     @property
     def batch_size(self) -> int:
         """As many models at once as the algorithm inside wants."""
-        return batch_size_of(self.algorithm)
+        return algorithms.batch_size_of(self.algorithm)
 
     def __post_init__(self) -> None:
-        check(self.algorithm, name="the algorithm to perturb")
-        if not isinstance(self.algorithm, HasParameters):
+        algorithms.check(self.algorithm, name="the algorithm to perturb")
+        if not isinstance(self.algorithm, algorithms.HasParameters):
             raise InputError(
                 "expected an algorithm that exposes its parameters (parameters and "
                 f"with_parameters), got {type(self.algorithm).__name__}."
@@ -80,7 +72,7 @@ class _Wrapper:
         reason = getattr(self.algorithm, "no_parameters", "")
         if reason:
             raise InputError(str(reason))
-        if isinstance(self.algorithm, Releases):
+        if isinstance(self.algorithm, algorithms.Releases):
             raise InputError("expected an algorithm with one release, got one with several.")
 
 
