@@ -165,7 +165,7 @@ class Network:
     ) -> None:
         from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
 
-        inside = [aligned_zeros(*part.shape) for part in model]
+        inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
         for part, start in zip(inside, model, strict=True):
             part[...] = start
         size = min(self.batch_size, len(rows))
