@@ -9,7 +9,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from os import PathLike
@@ -26,13 +26,16 @@ LONGEST_NUMBER = 16
 
 def load(source: str | PathLike[str]) -> str:
     """Text of a file, or an error that names it."""
-    path = Path(source)
+    return decode(read_bytes(Path(source), LARGEST_FILE + 1), name=Path(source).name)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The first bytes of a file, at most so many, or an error that names it."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
+            return file.read(most)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
-    return decode(data, name=path.name)
 
 
 def decode(data: bytes, *, name: str) -> str:
@@ -95,6 +98,16 @@ def check_columns(
     twice = [column for column in columns if list(columns).count(column) > 1]
     if twice:
         raise InputError(f"{where}: column {twice[0]} occurs twice.")
+
+
+def records(
+    text: str, required: Sequence[str], optional: Sequence[str] = (), *, name: str
+) -> Iterator[tuple[dict[str, str], str]]:
+    """Rows of CSV text by column, each with its place; wrong columns are refused by name."""
+    header, rows, places = table(text, required, name=name)
+    check_columns(header, required, optional, where=f"{name} row 1")
+    for cells, place in zip(rows, places, strict=True):
+        yield dict(zip(header, cells, strict=True)), place
 
 
 def pyarrow() -> Any:
@@ -185,6 +198,11 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         bare = not any(isinstance(cell, str) and "\r" in cell for cell in row)
         (writer if bare else quoting).writerow(row)
     return out.getvalue()
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a file of text whole or not at all; replaces one of that name."""
+    replace(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def replace(target: Path, write: Callable[[Path], object]) -> None:

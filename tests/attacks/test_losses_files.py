@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsilometer.attacks import loss_tables
+from epsilometer.attacks import losses as losses_module
 from epsilometer.attacks.losses import Losses
-from epsilometer.attacks.losses_files import parse_csv, to_csv
 from epsilometer.errors import InputError
 from tests.attacks.test_losses import FORMATS, HEADER, NAN, hard_losses, of
 
@@ -55,14 +54,14 @@ def test_csv_and_parquet_agree(tmp_path: Path) -> None:
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
 def test_csv_keeps_every_number(numbers: list[float]) -> None:
     losses = of(loss=numbers)
-    assert parse_csv(to_csv(losses), name="losses.csv") == losses
+    assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30), min_size=1))
 def test_csv_keeps_every_printed_name(names: list[str]) -> None:
     losses = of(base=[f"[{name}]" for name in names], loss=[1.0] * len(names))
-    assert parse_csv(to_csv(losses), name="losses.csv") == losses
+    assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
 
 
 @pytest.mark.parametrize("bits", [0xFFF8000000000000, 0x7FF8000000000001, 0x7FF0000000000001])
@@ -71,7 +70,7 @@ def test_there_is_one_nan(tmp_path: Path, bits: int) -> None:
     other = np.frombuffer(struct.pack("<Q", bits))
     losses = of(loss=other)
     assert losses == of(loss=[NAN])
-    assert parse_csv(to_csv(losses), name="losses.csv") == losses
+    assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
     _needs_pyarrow(".parquet")
     losses.write(tmp_path / "x.parquet")
     assert Losses.read(tmp_path / "x.parquet") == losses
@@ -86,7 +85,7 @@ def test_what_can_be_made_can_be_written_and_read(names: list[str]) -> None:
     """Line ends, quotes and blanks of all kinds; NUL and lone surrogates have no place in text files."""
     kept = [name.replace("\0", "").encode(errors="ignore").decode() for name in names]
     losses = of(base=kept, loss=[1.0] * len(kept))
-    assert parse_csv(to_csv(losses), name="losses.csv") == losses
+    assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
 
 
 # --- CSV ------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ def test_what_can_be_made_can_be_written_and_read(names: list[str]) -> None:
 def test_csv_in_any_order_of_rows_and_columns() -> None:
     plain = f"{HEADER}\na,0,0,1.5\na,1,0,2.5\na,0,7,-0.5\n"
     turned = "loss,replicate,challenge_base,hypothesis\r\n-5e-1,7,a,0\r\n\r\n2.5,0,a,1\r\n1.5,0,a,0"
-    assert parse_csv(plain, name="a") == parse_csv(turned, name="b")
+    assert Losses.parse_csv(plain, name="a") == Losses.parse_csv(turned, name="b")
 
 
 def test_csv_with_byte_order_mark_and_blanks(tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ def test_csv_with_byte_order_mark_and_blanks(tmp_path: Path) -> None:
 
 
 def test_csv_takes_words_for_what_is_not_finite() -> None:
-    found = parse_csv(f"{HEADER}\na,0,0,inf\na,0,1,-Infinity\na,0,2,NaN\n", name="x").loss
+    found = Losses.parse_csv(f"{HEADER}\na,0,0,inf\na,0,1,-Infinity\na,0,2,NaN\n", name="x").loss
     np.testing.assert_array_equal(found, [np.inf, -np.inf, NAN])
 
 
@@ -151,7 +150,7 @@ def test_csv_takes_words_for_what_is_not_finite() -> None:
 )
 def test_bad_csv_is_named_with_its_row(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        parse_csv(text, name="losses.csv")
+        Losses.parse_csv(text, name="losses.csv")
     assert str(caught.value).startswith("losses.csv")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
@@ -159,7 +158,7 @@ def test_bad_csv_is_named_with_its_row(text: str, message: str) -> None:
 
 def test_csv_with_nothing_but_a_header() -> None:
     with pytest.raises(InputError, match=r"^losses.csv: expected at least one loss, got none\.$"):
-        parse_csv(HEADER + "\n", name="losses.csv")
+        Losses.parse_csv(HEADER + "\n", name="losses.csv")
 
 
 @pytest.mark.parametrize("row", range(2, 7))
@@ -169,7 +168,7 @@ def test_any_wrong_cell_is_found(row: int, column: int) -> None:
     cells[row - 2][column] = "?"
     text = "\n".join([HEADER, *(",".join(line) for line in cells)])
     with pytest.raises(InputError, match=rf"^losses.csv row {row}: .*='\?'\.$"):
-        parse_csv(text, name="losses.csv")
+        Losses.parse_csv(text, name="losses.csv")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -339,7 +338,7 @@ def test_failed_writing_leaves_the_old_file(
         target.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(loss_tables, "_write_parquet", fail)
+    monkeypatch.setattr(losses_module, "_write_parquet", fail)
     with pytest.raises(OSError, match="disk full"):
         of().write(path)
     assert path.read_bytes() == b"old"

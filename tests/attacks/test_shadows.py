@@ -379,36 +379,10 @@ def test_count_at_least_keeps_bases_apart() -> None:
     assert shadows.count_at_least(np.array([[2.0, 0.0], [2.0, 11.0]])).tolist() == [[2, 3], [2, 1]]
 
 
-# --- the scores themselves ------------------------------------------------------------------------
-
-
-def test_samples_cross_fed_are_all_others() -> None:
-    scores = rows(11, 3, 5)
-    scores[1, 4] = NAN
-    found = CrossFed(scores).samples()
-    assert found.shape == (3, 5, 4)
-    for base, model in np.ndindex(3, 5):
-        np.testing.assert_array_equal(found[base, model], np.delete(scores[base], model))
-
-
-def test_samples_of_one_model_are_empty() -> None:
-    assert CrossFed(np.ones((2, 1))).samples().shape == (2, 1, 0)
-
-
-def test_samples_of_no_models() -> None:
-    assert CrossFed(np.ones((2, 0))).samples().shape == (2, 0, 0)
-
-
-def test_samples_of_shadows() -> None:
-    shared, own = rows(12, 3, 5), rows(13, 3, 2, 5)
-    assert Shadows(shared).samples().shape == (3, 1, 5)
-    np.testing.assert_array_equal(Shadows(shared).samples()[:, 0], shared)
-    np.testing.assert_array_equal(Shadows(own).samples(), own)
-
-
 @pytest.mark.parametrize("models", [3, 10])
-def test_moments_are_those_of_the_samples(models: int) -> None:
-    cross_fed = CrossFed(rows(14, 2, models))
-    direct, closed = moments(cross_fed.samples()), cross_fed.moments()
+def test_moments_are_those_of_all_others(models: int) -> None:
+    scores = rows(14, 2, models)
+    others = np.stack([np.delete(scores, model, axis=1) for model in range(models)], axis=1)
+    direct, closed = moments(others), CrossFed(scores).moments()
     assert closed.mean == pytest.approx(direct.mean, rel=0, abs=1e-13)
     assert closed.deviation == pytest.approx(direct.deviation, rel=RELATIVE)

@@ -20,7 +20,7 @@ from epsilometer.measurement.engine import Progress, measure
 from epsilometer.measurement.plan import Sizes, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import MemoryStore
-from epsilometer.measurement.tasks import Chunk, LossRow, Trained, train_chunk
+from epsilometer.measurement.tasks import Answer, Chunk, LossRow, Trained, train_chunk
 from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, Nothing, noted, plan
 from tests.measurement.clusters import ROOT
 
@@ -287,7 +287,7 @@ def test_a_pool_that_breaks_while_a_chunk_is_handed_out(monkeypatch: pytest.Monk
     submit = executors.ProcessesPool.submit
     calls: list[Chunk] = []
 
-    def sometimes(pool: executors.ProcessesPool, chunk: Chunk) -> Future[executors.Answer]:
+    def sometimes(pool: executors.ProcessesPool, chunk: Chunk) -> Future[Answer]:
         calls.append(chunk)
         if len(calls) == 3:
             raise BrokenProcessPool("a worker died")

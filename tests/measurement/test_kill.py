@@ -15,7 +15,6 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from epsilometer.attacks.losses_files import to_csv
 from epsilometer.errors import StoreError
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
@@ -37,7 +36,7 @@ def whole(seconds: float = 0.0) -> Plan:
 
 @pytest.fixture(scope="module")
 def uninterrupted() -> str:
-    return to_csv(measure(whole()).only)
+    return measure(whole()).only.to_csv()
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def running(tmp_path: Path) -> Iterator[Cluster]:
 
 def exported(path: Path) -> str:
     with SqliteStore(path, read_only=True) as store:
-        return to_csv(store.losses(store.sizes(), ""))
+        return store.losses(store.sizes(), "").to_csv()
 
 
 def kept(path: Path) -> int:
@@ -199,7 +198,7 @@ def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> Non
     # The scheduler knows that the losses are there, but the only worker that has them is gone.
     folder = tmp_path / "cluster"
     folder.mkdir()
-    reference = to_csv(measure(plan(bases=1, replicates=3)).only)
+    reference = measure(plan(bases=1, replicates=3)).only.to_csv()
     with cluster(folder, workers=1) as running:
         for number, delay in enumerate((0.001, 0.003)):
             path = tmp_path / f"{number}.db"

@@ -18,25 +18,18 @@ HEADER = ("target_alpha", "challenge_base", *COLUMNS)
 
 def to_csv(curves: ErrorCurves) -> str:
     """CSV text that `parse_csv` reads back."""
+    counts = np.stack(np.broadcast_arrays(*(getattr(curves, name) for name in COLUMNS)), axis=-1)
     rows = [
-        (
-            target,
-            name,
-            int(curves.false_positives[level, base]),
-            int(curves.trials_h0[base]),
-            int(curves.false_negatives[level, base]),
-            int(curves.trials_h1[base]),
-        )
-        for level, target in enumerate(curves.target_alpha.tolist())
-        for base, name in enumerate(curves.names)
+        (target, name, *row)
+        for target, table in zip(curves.target_alpha.tolist(), counts.tolist(), strict=True)
+        for name, row in zip(curves.names, table, strict=True)
     ]
     return _files.csv_text(HEADER, rows)
 
 
 def write(curves: ErrorCurves, path: Path) -> None:
     """Write a CSV file; replaces one of that name."""
-    text = to_csv(curves)
-    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    _files.write_text(path, to_csv(curves))
 
 
 def read(source: str | PathLike[str]) -> ErrorCurves:
@@ -46,17 +39,14 @@ def read(source: str | PathLike[str]) -> ErrorCurves:
 
 def parse_csv(text: str, *, name: str) -> ErrorCurves:
     """Read CSV text: target rates in order, and under each the same bases in the same order."""
-    header, rows, places = _files.table(text, HEADER, name=name)
-    _files.check_columns(header, HEADER, where=f"{name} row 1")
-    column = {title: header.index(title) for title in HEADER}
+    rows = list(_files.records(text, HEADER, name=name))
     if not rows:
         raise InputError(f"{name}: expected at least one row, got none.")
-    placed = list(zip(rows, places, strict=True))
-    targets = [_rate(row[column["target_alpha"]], place) for row, place in placed]
+    targets = [_rate(row["target_alpha"], place) for row, place in rows]
     bases = next((i for i, target in enumerate(targets) if target != targets[0]), len(rows))
-    names = [row[column["challenge_base"]] for row in rows]
+    names = [row["challenge_base"] for row, _ in rows]
     counts: list[list[int]] = []
-    for index, (row, place) in enumerate(placed):
+    for index, (row, place) in enumerate(rows):
         base, before = index % bases, targets[index - 1]
         rate_fits = targets[index] == before if base else index == 0 or targets[index] > before
         if not rate_fits or names[index] != names[base]:
@@ -64,8 +54,7 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
                 f"{place}: expected rising target rates with the same bases under each of them."
             )
         numbers = [
-            _files.whole_number(row[column[title]], title, place, most=LARGEST_COUNT)
-            for title in COLUMNS
+            _files.whole_number(row[title], title, place, most=LARGEST_COUNT) for title in COLUMNS
         ]
         check_base(*numbers, where=f"{place}: ")
         if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
@@ -73,7 +62,7 @@ def parse_csv(text: str, *, name: str) -> ErrorCurves:
         counts.append(numbers)
     if len(rows) % bases:
         raise InputError(
-            f"{places[-1]}: expected the same {bases} bases under each target rate, "
+            f"{rows[-1][1]}: expected the same {bases} bases under each target rate, "
             f"got {len(rows) % bases} under the last."
         )
     table = np.array(counts).reshape(-1, bases, len(COLUMNS))

@@ -1,23 +1,31 @@
-"""Losses of the challenge point, one for each trained model.
+"""Losses of the challenge point, one for each trained model, in memory and in files.
 
-The whole contract between training models and attacking them.  Files are in `loss_tables.py`.
+The whole contract between training models and attacking them.  Files are CSV or Parquet with columns
+challenge_base, hypothesis (0 or 1), replicate, loss.  They are untrusted: every row is checked and a
+wrong one is named.  Numbers are written so that reading gives the same bits back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.attacks import loss_tables
-from epsilometer.attacks.loss_tables import LARGEST_REPLICATE
 from epsilometer.errors import InputError
+
+LARGEST_REPLICATE = 10**15
+"""Exact in double precision, which files of others may use."""
+
+BASE = "challenge_base"
+COLUMNS = (BASE, "hypothesis", "replicate", "loss")
+PARQUET = ".parquet"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,6 +81,7 @@ class Losses:
         place = {name: number for number, name in enumerate(names)}
         base = np.array([place[label] for label in labels], dtype=np.int64)
         columns = {
+            "base": base,
             "hypothesis": _whole("hypothesis", hypothesis),
             "replicate": _whole("replicate", replicate),
             "loss": _numbers(loss),
@@ -83,24 +92,20 @@ class Losses:
                     f"expected {len(base)} values in {name}, as in challenge_base, "
                     f"got shape {column.shape}."
                 )
-        wrong = (columns["hypothesis"] < 0) | (columns["hypothesis"] > 1)
-        if wrong.any():
-            bad = columns["hypothesis"][wrong][0]
-            raise InputError(f"expected hypothesis to be 0 or 1, got hypothesis={bad}.")
-        wrong = (columns["replicate"] < 0) | (columns["replicate"] > LARGEST_REPLICATE)
-        if wrong.any():
-            bad = columns["replicate"][wrong][0]
-            raise InputError(
-                f"expected 0 <= replicate <= {LARGEST_REPLICATE:.0e}, got replicate={bad}."
-            )
+        for name, most, expected in (
+            ("hypothesis", 1, "hypothesis to be 0 or 1"),
+            ("replicate", LARGEST_REPLICATE, f"0 <= replicate <= {LARGEST_REPLICATE:.0e}"),
+        ):
+            wrong = columns[name][(columns[name] < 0) | (columns[name] > most)]
+            if len(wrong):
+                raise InputError(f"expected {expected}, got {name}={wrong[0]}.")
         order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "base", base[order])
         for name, column in columns.items():
-            object.__setattr__(self, name, column[order])
+            ordered = column[order]
+            ordered.flags.writeable = False
+            object.__setattr__(self, name, ordered)
         self._refuse_repeats()
-        for column in (self.base, self.hypothesis, self.replicate, self.loss):
-            column.flags.writeable = False
 
     def _refuse_repeats(self) -> None:
         keys = np.stack([self.base, self.hypothesis, self.replicate])
@@ -115,19 +120,27 @@ class Losses:
     @staticmethod
     def read(source: str | PathLike[str]) -> Losses:
         """Read CSV, or Parquet if the name ends in .parquet."""
-        return Losses.of_cells(loss_tables.read(source), name=Path(source).name)
+        path = Path(source)
+        if path.suffix.lower() == PARQUET:
+            return _of_columns(_parquet_columns(path), name=path.name)
+        return Losses.parse_csv(_files.load(path), name=path.name)
 
     @staticmethod
-    def of_cells(cells: loss_tables.Cells, *, name: str) -> Losses:
-        """Losses from columns; ``name`` stands for their file in error messages."""
-        try:
-            return Losses(**cells)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from None
+    def parse_csv(text: str, *, name: str) -> Losses:
+        """Read CSV text; ``name`` stands for the file in error messages."""
+        return _of_columns(_csv_columns(text, name), name=name)
+
+    def to_csv(self) -> str:
+        """CSV text; each loss in the shortest form that reads back to the same number."""
+        return _files.csv_text(COLUMNS, self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
-        loss_tables.write(self, target)
+        path = Path(target)
+        if path.suffix.lower() == PARQUET:
+            _files.replace(path, lambda temporary: _write_parquet(self, temporary))
+        else:
+            _files.write_text(path, self.to_csv())
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -136,13 +149,9 @@ class Losses:
         """Equal bit for bit, NaN included."""
         if not isinstance(other, Losses):
             return NotImplemented
-        return (
-            self.names == other.names
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("base", "hypothesis", "replicate")
-            )
-            and self.loss.tobytes() == other.loss.tobytes()
+        return self.names == other.names and all(
+            getattr(self, name).tobytes() == getattr(other, name).tobytes()
+            for name in ("base", "hypothesis", "replicate", "loss")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -151,6 +160,11 @@ class Losses:
     def challenge_base(self) -> list[str]:
         """The base of each loss by name."""
         return [self.names[number] for number in self.base]
+
+    def rows(self) -> Iterator[tuple[str, int, int, float]]:
+        """Base by name, hypothesis, replicate and loss of each model, as plain values."""
+        columns = (self.hypothesis, self.replicate, self.loss)
+        return zip(self.challenge_base, *(column.tolist() for column in columns), strict=True)
 
     def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
         """Arrays (bases, models) under H0 and H1 in order of replicate, NaN where there is none."""
@@ -192,3 +206,69 @@ def _name(value: object) -> str:
     """Names are kept as files hold them: without blanks around."""
     plain = value.item() if isinstance(value, np.generic) else value
     return _files.label(plain, "challenge_base", "losses")
+
+
+def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:
+    try:
+        return Losses(**columns)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _csv_columns(text: str, name: str) -> dict[str, Any]:
+    columns: dict[str, Any] = {column: [] for column in COLUMNS}
+    for row, where in _files.records(text, COLUMNS, name=name):
+        columns[BASE].append(_files.label(row[BASE], BASE, where))
+        for column, most in (("hypothesis", 1), ("replicate", LARGEST_REPLICATE)):
+            number = _files.whole_number(row[column].strip(), column, where, most=most)
+            columns[column].append(number)
+        loss = _files.number(row["loss"])
+        if loss is None:
+            raise InputError(
+                f"{where}: expected a number in loss, got loss={_files.shown(row['loss'])}."
+            )
+        columns["loss"].append(loss)
+    return columns
+
+
+def _parquet_columns(path: Path) -> dict[str, Any]:
+    arrow = _files.pyarrow()
+    try:
+        return _arrow_columns(arrow, _files.read_parquet(path), path.name)
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+
+
+def _arrow_columns(arrow: Any, table: Any, name: str) -> dict[str, Any]:
+    _files.check_columns(list(table.column_names), COLUMNS, where=name)
+    columns: dict[str, Any] = {}
+    for column in COLUMNS:
+        values = table.column(column)
+        if values.null_count:
+            raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
+        whole, floating = arrow.types.is_integer(values.type), arrow.types.is_floating(values.type)
+        if column == BASE:
+            columns[column] = [
+                _files.label(label, BASE, f"{name} row {row + 1}")
+                for row, label in enumerate(values.to_pylist())
+            ]
+        elif whole or (floating and column == "loss"):
+            columns[column] = values.to_numpy()
+        else:
+            numbers = "numbers" if column == "loss" else "whole numbers"
+            raise InputError(f"{name}: expected {numbers} in {column}, got {values.type} values.")
+    return columns
+
+
+def _write_parquet(losses: Losses, path: Path) -> None:
+    arrow = _files.pyarrow()
+    names = arrow.array(list(losses.names), arrow.string())
+    table = arrow.table(
+        {
+            BASE: arrow.DictionaryArray.from_arrays(losses.base.astype("int32"), names),
+            "hypothesis": arrow.array(losses.hypothesis, arrow.int8()),
+            "replicate": arrow.array(losses.replicate, arrow.int64()),
+            "loss": arrow.array(losses.loss, arrow.float64()),
+        }
+    )
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -45,14 +45,9 @@ def p_value(
     >>> float(p_value(1.6448536, mean_h0=0, deviation_h0=1, mean_h1=2, deviation_h1=1).round(6))
     0.05
     """
-    x, mean_0, deviation_0, mean_1, deviation_1 = np.broadcast_arrays(
-        *(np.asarray(a, dtype=np.float64) for a in
-          (observed, mean_h0, deviation_h0, mean_h1, deviation_h1))
-    )  # fmt: skip
-    unlike = (
-        np.isnan(x) | np.isnan(mean_0) | np.isnan(deviation_0) | np.isnan(mean_1)
-        | np.isnan(deviation_1)
-    )  # fmt: skip
+    given = (observed, mean_h0, deviation_h0, mean_h1, deviation_h1)
+    parts = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in given))
+    x, mean_0, deviation_0, mean_1, deviation_1 = parts
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         here = (x - mean_0) / deviation_0
         shift = (mean_1 - mean_0) / deviation_0
@@ -72,4 +67,4 @@ def p_value(
     # A deviation so small that dividing by it overflows is no spread either.
     p = np.where((deviation_0 == 0) | np.isnan(p), np.where(x == mean_0, 1.0, 0.0), p)
     p = np.where(equal, 1.0, p)
-    return np.where(unlike, np.nan, np.clip(p, 0.0, 1.0))
+    return np.where(np.isnan(parts).any(axis=0), np.nan, np.clip(p, 0.0, 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
@@ -119,14 +121,15 @@ class AttackResult:
     def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
         """Error counts at many target rates in one pass (figure 4 of the paper)."""
         targets = np.array([target_rate(level) for level in levels])
-        called_h0, trials_h0 = _called(self.p_values_h0, targets)
-        called_h1, trials_h1 = _called(self.p_values_h1, targets)
+        asked = np.broadcast_to(targets, (len(self.names), len(targets)))
+        called_h0, trials_h0 = ranks(self.p_values_h0, asked, side="right")
+        called_h1, trials_h1 = ranks(self.p_values_h1, asked, side="right")
         return ErrorCurves(
             names=self.names,
             target_alpha=targets,
-            false_positives=called_h0,
+            false_positives=called_h0.T,
             trials_h0=trials_h0,
-            false_negatives=trials_h1 - called_h1,
+            false_negatives=trials_h1 - called_h1.T,
             trials_h1=trials_h1,
         )
 
@@ -154,13 +157,12 @@ class AttackResult:
         """What a reader should know before using the counts; empty if nothing."""
         found = []
         if self.dropped:
-            total = sum(number for _, number in self.dropped)
+            bases, numbers = zip(*self.dropped, strict=True)
             found.append(
-                f"{total} losses are not finite and were left out "
-                f"({_listed([name for name, _ in self.dropped])})."
+                f"{sum(numbers)} losses are not finite and were left out ({_listed(bases)})."
             )
         if self.left_out:
-            found.append(f"too few losses to attack: {_listed(list(self.left_out))}.")
+            found.append(f"too few losses to attack: {_listed(self.left_out)}.")
         most = int(self.counts(target_alpha).trials_h0.max())
         if target_alpha * most < 1:
             found.append(
@@ -175,11 +177,9 @@ class AttackResult:
                 check.normality_h0 < NOT_NORMAL or check.normality_h1 < NOT_NORMAL
                 for check in missed
             )
-            advice = ""
-            if crooked:
-                advice = f"; {crooked} of these have losses that are far from normal"
-                if self.statistic == "loss":
-                    advice += ", and the statistic logit may serve better"
+            advice = f"; {crooked} of these have losses that are far from normal" if crooked else ""
+            if crooked and self.statistic == "loss":
+                advice += ", and the statistic logit may serve better"
             found.append(
                 f"{len(missed)} of {len(checks)} bases missed the target false-positive rate "
                 f"{target_alpha:g} (worst: {worst.name!r} with {worst.realised:.2f}){advice}. "
@@ -223,32 +223,18 @@ def finish(
             f"got too few in each of {len(losses.names)} challenge bases."
         )
     return AttackResult(
-        names=tuple(name for name, keep in zip(losses.names, kept.tolist(), strict=True) if keep),
+        names=tuple(itertools.compress(losses.names, kept)),
         statistic=statistic.name,
         attack=attack,
         p_values_h0=p_values[0][kept],
         p_values_h1=p_values[1][kept],
         scores_h0=scores[0][kept],
         scores_h1=scores[1][kept],
-        left_out=tuple(
-            name for name, keep in zip(losses.names, kept.tolist(), strict=True) if not keep
-        ),
-        dropped=tuple(
-            (name, number) for name, number in zip(losses.names, dropped, strict=True) if number
-        ),
+        left_out=tuple(itertools.compress(losses.names, ~kept)),
+        dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
     )
 
 
-def _called(p_values: FloatArray, targets: FloatArray) -> tuple[IntArray, IntArray]:
-    """How many challenges of each base are called members at each target, and how many there are."""
-    trials = (~np.isnan(p_values)).sum(axis=1)
-    ordered = np.sort(p_values, axis=1)  # NaN goes to the end
-    called = np.empty((len(targets), len(p_values)), dtype=np.int64)
-    for base, (values, number) in enumerate(zip(ordered, trials, strict=True)):
-        called[:, base] = np.searchsorted(values[:number], targets, side="right")
-    return called, trials.astype(np.int64)
-
-
-def _listed(names: list[str], most: int = 5) -> str:
+def _listed(names: Sequence[str], most: int = 5) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

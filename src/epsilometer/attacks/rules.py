@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -43,17 +44,7 @@ class LikelihoodRatio:
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         h0, h1 = shadows_h0.moments(), shadows_h1.moments()
-
-        def rule(scores: FloatArray) -> FloatArray:
-            return p_value(
-                scores,
-                mean_h0=h0.mean,
-                deviation_h0=h0.deviation,
-                mean_h1=h1.mean,
-                deviation_h1=h1.deviation,
-            )
-
-        return rule
+        return _most_powerful(h0.mean, h0.deviation, h1.mean, h1.deviation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +60,19 @@ class PooledVariance:
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
         h0, h1 = shadows_h0.moments(), shadows_h1.moments()
         pooled_h0, pooled_h1 = shadows_h0.pooled_deviation(), shadows_h1.pooled_deviation()
+        return _most_powerful(h0.mean, pooled_h0, h1.mean, pooled_h1)
 
-        def rule(scores: FloatArray) -> FloatArray:
-            return p_value(
-                scores,
-                mean_h0=h0.mean,
-                deviation_h0=pooled_h0,
-                mean_h1=h1.mean,
-                deviation_h1=pooled_h1,
-            )
 
-        return rule
+def _most_powerful(
+    mean_h0: FloatArray, deviation_h0: FloatArray, mean_h1: FloatArray, deviation_h1: FloatArray
+) -> Rule:
+    return partial(
+        p_value,
+        mean_h0=mean_h0,
+        deviation_h0=deviation_h0,
+        mean_h1=mean_h1,
+        deviation_h1=deviation_h1,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.result import AttackResult, target_rate
 from epsilometer.errors import InputError
+from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 
 
@@ -89,15 +90,8 @@ def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
             groups.append(name)
     if not rows:
         raise InputError("expected challenges to deal out, got none.")
-    table = np.array(rows)
-    return AttackCounts(
-        false_positives=table[:, 0],
-        trials_h0=table[:, 1],
-        false_negatives=table[:, 2],
-        trials_h1=table[:, 3],
-        names=called,
-        groups=groups,
-    )
+    columns = dict(zip(COLUMNS, np.array(rows).T, strict=True))
+    return AttackCounts(**columns, names=called, groups=groups)
 
 
 def _dealt(p_values: FloatArray, number: int, rules: int) -> FloatArray:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 
 LOST = 1e-6
 """A leave-one-out variance below this share of the whole is computed anew: digits were lost."""
@@ -81,9 +82,11 @@ def moments(samples: FloatArray) -> Moments:
 class ShadowScores(abc.ABC):
     """The questions an attack may ask of shadow scores under one hypothesis."""
 
-    @abc.abstractmethod
+    _moments: Moments
+
     def moments(self) -> Moments:
         """Moments of the shadows of each challenge."""
+        return self._moments
 
     @abc.abstractmethod
     def pooled_deviation(self) -> FloatArray:
@@ -93,27 +96,17 @@ class ShadowScores(abc.ABC):
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         """How many shadows of each challenge have at least its score."""
 
-    @abc.abstractmethod
-    def samples(self) -> FloatArray:
-        """The scores themselves, (bases, challenges or 1, shadows); large when cross-fed."""
-
 
 class Shadows(ShadowScores):
     """Shadow models apart from the challenges.
 
-    Parameters
-    ----------
-    values
-        (bases, shadows) when the challenges of a base share them, or (bases, challenges, shadows)
-        when each has its own.
+    Scores are (bases, shadows) when the challenges of a base share them, or (bases, challenges,
+    shadows) when each has its own.
     """
 
     def __init__(self, values: FloatArray) -> None:
         self._values = values if values.ndim == 3 else values[:, None, :]
         self._moments = moments(self._values)
-
-    def moments(self) -> Moments:
-        return self._moments
 
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._moments)
@@ -127,9 +120,6 @@ class Shadows(ShadowScores):
         if self._values.shape[1] != 1:
             return np.asarray((self._values >= scores[..., None]).sum(axis=-1), dtype=np.float64)
         return _count_at_least(self._values[:, 0, :], scores)
-
-    def samples(self) -> FloatArray:
-        return self._values
 
 
 class CrossFed(ShadowScores):
@@ -163,9 +153,6 @@ class CrossFed(ShadowScores):
             deviation=np.where(present & (count >= 2), deviation, np.nan),
         )
 
-    def moments(self) -> Moments:
-        return self._moments
-
     def pooled_deviation(self) -> FloatArray:
         norm, freedom = _norm(self._whole)
         left, left_freedom = _norm(self._moments)
@@ -177,13 +164,6 @@ class CrossFed(ShadowScores):
     def count_at_least(self, scores: FloatArray) -> FloatArray:
         # Every score is at least itself; it is not its own shadow.
         return _count_at_least(self._scores, scores) - 1
-
-    def samples(self) -> FloatArray:
-        bases, models = self._scores.shape
-        if models == 0:
-            return np.empty((bases, 0, 0))
-        others = np.array([np.delete(np.arange(models), j) for j in range(models)], dtype=int)
-        return self._scores[:, others.reshape(models, models - 1)]
 
 
 def _norm(part: Moments) -> tuple[FloatArray, FloatArray]:
@@ -201,9 +181,17 @@ def _of_others(norms: FloatArray) -> FloatArray:
 
 
 def _count_at_least(shadows: FloatArray, scores: FloatArray) -> FloatArray:
-    ordered = np.sort(shadows, axis=-1)  # NaN goes to the end
-    sizes = np.sum(~np.isnan(shadows), axis=-1)
-    below = np.empty(scores.shape)
-    for row, (values, size) in enumerate(zip(ordered, sizes, strict=True)):
-        below[row] = np.searchsorted(values[:size], scores[row], side="left")
+    below, sizes = ranks(shadows, scores, side="left")
     return np.asarray(sizes[:, None] - below, dtype=np.float64)
+
+
+def ranks(
+    samples: FloatArray, values: FloatArray, *, side: Literal["left", "right"]
+) -> tuple[IntArray, IntArray]:
+    """How many samples of its row are below each value (left) or up to it (right), of how many."""
+    ordered = np.sort(samples, axis=-1)  # NaN goes to the end
+    sizes = np.sum(~np.isnan(samples), axis=-1)
+    found = np.empty(values.shape, dtype=np.int64)
+    for row, (present, size) in enumerate(zip(ordered, sizes, strict=True)):
+        found[row] = np.searchsorted(present[:size], values[row], side=side)
+    return found, sizes

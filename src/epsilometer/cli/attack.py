@@ -148,7 +148,6 @@ def choose_attack(method: str) -> Attack:
 
 
 def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
-    from epsilometer.attacks import losses_files
     from epsilometer.measurement.sqlite_store import is_store
 
     if file != STDIN and is_store(file):
@@ -161,7 +160,7 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losse
         losses = em.Losses.read(file)
     else:
         name, text = results.text_of(file)
-        losses = losses_files.parse_csv(text, name=name)
+        losses = em.Losses.parse_csv(text, name=name)
     return losses, _design(losses, shadows)
 
 

@@ -29,9 +29,7 @@ def export_losses(
         sizes = opened.sizes()
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
     if str(file) == "-":
-        from epsilometer.attacks.losses_files import to_csv
-
-        results.say(to_csv(losses))
+        results.say(losses.to_csv())
         return 0
     losses.write(file)
     results.say(f"{len(losses):,} losses written to {_files.printable(file)}\n")

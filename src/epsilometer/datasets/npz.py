@@ -31,14 +31,9 @@ DAMAGE = (
 def read_arrays(
     path: Path, *groups: tuple[str, ...], optional: tuple[str, ...] = (), largest: int
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of the first group that is there whole, with those optional ones that are.
+    """The arrays of the first group of names that is there whole, with those optional ones that are.
 
-    Parameters
-    ----------
-    groups
-        Names of arrays that belong together.
-    largest
-        Bytes that an array may unpack to.
+    ``largest`` is how many bytes an array may unpack to.
     """
     try:
         with path.open("rb") as file:

@@ -83,13 +83,9 @@ class Claims(Protocol):
         """
 
 
-ONLY = ""
-"""Name of the variant of an algorithm that releases its model as it is."""
-
-
 def variants_of(algorithm: object) -> tuple[str, ...]:
-    """Names of the variants; one without a name for most algorithms."""
-    return algorithm.variants if isinstance(algorithm, Releases) else (ONLY,)
+    """Names of the variants; of an algorithm that releases its model as it is one without a name."""
+    return algorithm.variants if isinstance(algorithm, Releases) else ("",)
 
 
 BATCH = 16
@@ -155,14 +151,16 @@ def _described(value: Any, where: str, depth: int) -> Any:
         ]
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
-            return {
-                key: _described(item, f"{where}.{key}", depth + 1) for key, item in value.items()
-            }
+            return _described_items(value, where, depth)
         pairs = [[key, item] for key, item in value.items()]
         return {"mapping": _described(pairs, where, depth + 1)}
     if isinstance(value, _PLAIN):
         return {type(value).__name__: repr(value)}
     return _described_object(value, where, depth)
+
+
+def _described_items(items: Mapping[str, Any], where: str, depth: int) -> dict[str, Any]:
+    return {name: _described(item, f"{where}.{name}", depth + 1) for name, item in items.items()}
 
 
 def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
@@ -187,14 +185,11 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
             held += [*(getattr(value, "__kwdefaults__", None) or {}).values()]
         holds = {"holds": _described(held, where, depth + 1)} if held else {}
         return {"object": _name(value)} | source | holds
-    if isinstance(value, _STREAMS):
-        raise _unclear(value, where)
-    items = _attributes(value)
+    items = None if isinstance(value, _STREAMS) else _attributes(value)
     if items is None:
         raise _unclear(value, where)
-    shown = {name: _described(item, f"{where}.{name}", depth + 1) for name, item in items.items()}
-    described: dict[str, Any] = {"class": _name(type(value))} | _source(type(value))
-    return described | ({"settings": shown} if shown else {})
+    settings = {"settings": _described_items(items, where, depth)} if items else {}
+    return {"class": _name(type(value))} | _source(type(value)) | settings
 
 
 def _described_array(value: Any) -> dict[str, Any] | None:
@@ -219,14 +214,14 @@ def _unclear(value: object, where: str) -> InputError:
 
 def _attributes(value: Any) -> dict[str, Any] | None:
     """All attributes of an object by name; None if it keeps its state elsewhere."""
-    names = list(getattr(value, "__dict__", ()))
-    found = hasattr(value, "__dict__")
-    for parent in type(value).__mro__:
-        slots = parent.__dict__.get("__slots__", ())
-        found = found or "__slots__" in parent.__dict__
-        names += [slots] if isinstance(slots, str) else list(slots)
-    if not found:
+    declared = [
+        vars(kind)["__slots__"] for kind in type(value).__mro__ if "__slots__" in vars(kind)
+    ]
+    if not declared and not hasattr(value, "__dict__"):
         return None
+    names = list(getattr(value, "__dict__", ()))
+    for slots in declared:
+        names += [slots] if isinstance(slots, str) else list(slots)
     growing = getattr(type(value), "may_grow", ())
     return {
         name: getattr(value, name)
@@ -241,9 +236,8 @@ def _name(value: Any) -> str:
 
 def _source(value: Any) -> dict[str, Any]:
     """Hashes of the user's files that define it; installed packages are known by their name alone."""
-    parents = value.__mro__ if inspect.isclass(value) else (value,)
     found: dict[str, str] = {}
-    for parent in parents:
+    for parent in value.__mro__ if inspect.isclass(value) else (value,):
         found |= _digests(parent)
     return {SOURCE: dict(sorted(found.items()))} if found else {}
 

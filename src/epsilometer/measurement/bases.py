@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,23 +18,13 @@ BASES = 1
 """Leads the spawn key of the streams that draw bases; 0 leads those of tasks."""
 
 
-class Adjacency(Protocol):
-    """Which data sets count as neighbours."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def extra_records(self) -> int:
-        """Records a base needs beside D."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Include:
     """H0 trains on D, H1 on D and z."""
 
     name: ClassVar[str] = "include"
     extra_records: ClassVar[int] = 1
+    """Records a base needs beside D."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +34,9 @@ class Replace:
     name: ClassVar[str] = "replace"
     extra_records: ClassVar[int] = 2
 
+
+Adjacency = Include | Replace
+"""Which data sets count as neighbours."""
 
 ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
 
@@ -137,9 +130,6 @@ def draw_base(
         )
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
     drawn = rng.choice(population_size, size=needed, replace=False)
-    extra = [int(index) for index in drawn[dataset_size:]]
-    return ChallengeBase(
-        dataset=drawn[:dataset_size],
-        challenge=extra[0],
-        replacement=extra[1] if len(extra) > 1 else None,
-    )
+    challenge, *rest = drawn[dataset_size:].tolist()
+    replacement = rest[0] if rest else None
+    return ChallengeBase(dataset=drawn[:dataset_size], challenge=challenge, replacement=replacement)

@@ -152,11 +152,8 @@ class MeasureMIA:
             object.__setattr__(self, name, number)
 
     def identity(self) -> dict[str, object]:
-        return {
-            "name": "MeasureMIA",
-            "shadows_h0": self.shadows_h0,
-            "shadows_h1": self.shadows_h1,
-        }
+        shadows = {"shadows_h0": self.shadows_h0, "shadows_h1": self.shadows_h1}
+        return {"name": "MeasureMIA", **shadows}
 
     def models(self, hypothesis: int) -> int:
         return self.replicates * self._block(hypothesis)
@@ -169,8 +166,8 @@ class MeasureMIA:
     ) -> AttackResult:
         """Attack each challenge with the shadows of its block."""
         attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
-        flat = (self._table(losses, 0), self._table(losses, 1))
-        scored = _scores(flat, statistic, losses.names)
+        tables = (self._table(losses, 0), self._table(losses, 1))
+        scored = _scores(tables, statistic, losses.names)
         blocks = [
             part.reshape(len(losses.names), self.replicates, self._block(h))
             for h, part in enumerate(scored)
@@ -198,8 +195,7 @@ class MeasureMIA:
 
     def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
         """Losses by replicate number, NaN for models that are missing."""
-        models = self.models(hypothesis)
-        table = np.full((len(losses.names), models), np.nan)
+        table = np.full((len(losses.names), self.models(hypothesis)), np.nan)
         chosen = self._used(losses, hypothesis)
         table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
         return table

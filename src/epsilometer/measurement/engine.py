@@ -7,6 +7,7 @@ one store rarely train the same model twice (and if they do, its loss is kept on
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
@@ -20,8 +21,8 @@ from concurrent.futures import (
     Future,
     wait,
 )
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import metadata
 from os import PathLike
 from typing import NamedTuple
 
@@ -29,17 +30,11 @@ from epsilometer import _validate
 from epsilometer.attacks.losses import Losses
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import (
-    Answer,
-    Pool,
-    ResultLostError,
-    WorkerDiedError,
-    open_pool,
-)
+from epsilometer.measurement.executors import Pool, ResultLostError, WorkerDiedError, open_pool
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import Chunk, LossRow, Problem, Trained, Work
+from epsilometer.measurement.tasks import Answer, Chunk, LossRow, Problem
 
 RETRIES = 2
 """Enough for what fails by chance; what fails three times is likely to fail again."""
@@ -147,42 +142,22 @@ def measure(
         If no model at all could be trained; the message has the first reason.
     """
     _validate.whole_number("retries", retries, least=0)
-    if store is None:
-        store = MemoryStore()
-    if not isinstance(store, Store):
-        with SqliteStore(store) as opened:
-            return measure(
-                plan,
-                opened,
-                executor=executor,
-                workers=workers,
-                retries=retries,
-                accept_changed_code=accept_changed_code,
-                progress=progress,
-            )
-    store.prepare(plan, accept_changed_code=accept_changed_code)
-    run = _Run(plan, store, retries, progress or (lambda _: None))
-    if run.groups:
-        pool = open_pool(executor, Work.of(plan), workers=workers)
-        ended_well = False
-        try:
-            run.train(pool)
-            ended_well = True
-        finally:
-            # What failed or was interrupted does not wait for models that are under way.
-            pool.close(wait=ended_well)
-    return run.result()
-
-
-class _Group:
-    """Models of one base and hypothesis that are still to be handed out."""
-
-    def __init__(self, base: int, hypothesis: int, replicates: Iterable[int]) -> None:
-        self.base, self.hypothesis = base, hypothesis
-        self.replicates = deque(replicates)
-
-    def take(self, number: int) -> list[int]:
-        return [self.replicates.popleft() for _ in range(min(number, len(self.replicates)))]
+    with ExitStack() as stack:
+        if store is None:
+            store = MemoryStore()
+        elif not isinstance(store, Store):
+            store = stack.enter_context(SqliteStore(store))
+        store.prepare(plan, accept_changed_code=accept_changed_code)
+        run = _Run(plan, store, retries, progress or (lambda _: None))
+        if run.groups:
+            pool = open_pool(executor, plan, workers=workers)
+            try:
+                run.train(pool)
+            except BaseException:
+                pool.close(wait=False)  # not even for models that are under way
+                raise
+            pool.close()
+        return run.result()
 
 
 class _Run:
@@ -193,11 +168,16 @@ class _Run:
     ) -> None:
         self.plan, self.store, self.retries, self.progress = plan, store, retries, progress
         self.sizes = plan.sizes
-        self.groups: list[_Group] = []
+        self.groups: list[Chunk] = []
+        """Models of each base and hypothesis that are still to be handed out."""
         self.reused = 0
-        for base in range(self.sizes.challenge_bases):
-            for hypothesis in (0, 1):
-                self._open_group(base, hypothesis, plan.design.models(hypothesis))
+        for base, hypothesis in itertools.product(range(len(plan.bases)), (0, 1)):
+            models = plan.design.models(hypothesis)
+            done = store.done(base, hypothesis, 0, models - 1, self.sizes.variants)
+            self.reused += len(done)
+            if len(done) < models:
+                missing = tuple(number for number in range(models) if number not in done)
+                self.groups.append(Chunk(base, hypothesis, missing))
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
@@ -217,20 +197,10 @@ class _Run:
         self.batch_size = batch_size_of(plan.algorithm)
         self.order = random.Random()
 
-    def _open_group(self, base: int, hypothesis: int, models: int) -> None:
-        done = self.store.done(base, hypothesis, 0, models - 1, self.sizes.variants)
-        self.reused += len(done)
-        if len(done) < models:
-            missing = (number for number in range(models) if number not in done)
-            self.groups.append(_Group(base, hypothesis, missing))
-
     # --- the loop -----------------------------------------------------------------------------
 
     def train(self, pool: Pool) -> None:
-        run = None
-        if isinstance(self.store, SqliteStore):
-            versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}
-            run = self.store.begin_run(pool.name, versions)
+        run = self.store.begin_run(pool.name)
         try:
             while self._hand_out(pool):
                 self.progress(self._progress())
@@ -243,8 +213,7 @@ class _Run:
             self._salvage()
             self._commit()
             self.progress(self._progress())
-            if run is not None and isinstance(self.store, SqliteStore):
-                self.store.end_run(run, self.trained)
+            self.store.end_run(run, self.trained)
 
     def _progress(self) -> Progress:
         return Progress(
@@ -257,8 +226,7 @@ class _Run:
             return True
         if self.suspects:
             if not self.under_way:
-                task = self.suspects.popleft()
-                self.alone = self._submit(pool, _single(task))
+                self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
             return True
         # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
         # chunk has ended before the next can be handed out.
@@ -285,31 +253,21 @@ class _Run:
 
     def _next_chunk(self) -> Chunk | None:
         if self.again:
-            return _single(self.again.popleft())
+            return Chunk.of(self.again.popleft())
         while self.groups:
             place = self.order.randrange(len(self.groups))
-            group = self.groups[place]
-            taken = group.take(self._size())
-            if not group.replicates:
-                self.groups[place] = self.groups[-1]
-                self.groups.pop()
+            base, hypothesis, missing = self.groups.pop(place)
+            size = max(self.batch_size, int(self.chunk_size))
+            taken, left = missing[:size], missing[size:]
+            if left:
+                self.groups.append(Chunk(base, hypothesis, left))
             # Another process may have been here since.
-            done = self.store.done(
-                group.base, group.hypothesis, taken[0], taken[-1], self.sizes.variants
-            )
+            done = self.store.done(base, hypothesis, taken[0], taken[-1], self.sizes.variants)
             fresh = tuple(replicate for replicate in taken if replicate not in done)
             self.reused += len(taken) - len(fresh)
             if fresh:
-                return Chunk(group.base, group.hypothesis, fresh)
+                return Chunk(base, hypothesis, fresh)
         return None
-
-    def _size(self) -> int:
-        return max(self.batch_size, min(LARGEST_CHUNK, int(self.chunk_size)))
-
-    def _adapt(self, trained: Trained, models: int) -> None:
-        wanted = CHUNK_SECONDS * models / max(trained.seconds, 1e-9)
-        # Grows step by step: the first chunks may not tell.
-        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, LARGEST_CHUNK))
 
     # --- what comes back ----------------------------------------------------------------------
 
@@ -361,7 +319,9 @@ class _Run:
             self._failed(chunk, trained.message)
             return
         self.deaths = 0
-        self._adapt(trained, len(chunk.replicates))
+        wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
+        # Grows step by step: the first chunks may not tell.
+        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, LARGEST_CHUNK))
         bad: dict[int, float] = {}
         for row in trained.rows:
             if not math.isfinite(row.loss):
@@ -409,9 +369,8 @@ class _Run:
             return
         new = self.store.add(rows)
         models = len({row[:3] for row in rows})
-        variants = len(self.sizes.variants)
         # A row that was there already came from another process.
-        ours = models if variants > 1 else new
+        ours = models if len(self.sizes.variants) > 1 else new
         self.trained += ours
         self.reused += models - ours
 
@@ -433,7 +392,3 @@ class _Run:
             reused=self.reused,
             failures=sorted(self.failed),
         )
-
-
-def _single(task: Task) -> Chunk:
-    return Chunk(task.base, task.hypothesis, (task.replicate,))

@@ -29,16 +29,13 @@ from typing import Any, Protocol
 from epsilometer import _validate
 from epsilometer._workers import close_pool, new_pool
 from epsilometer.errors import ExecutorError, InputError
-from epsilometer.measurement.serial_executor import SerialExecutor
-from epsilometer.measurement.tasks import Chunk, Problem, Trained, Work, train_chunk
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.tasks import Answer, Chunk, SerialExecutor, train_chunk
 
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
 """A scheduler that is there answers at once; workers of a cluster may first have to start."""
-
-
-Answer = Trained | Problem
 
 
 class WorkerDiedError(Exception):
@@ -67,18 +64,14 @@ class Pool(Protocol):
 
 
 class ExecutorPool:
-    """Any executor; the work goes along with each chunk, which costs nothing between threads."""
+    """Any executor; the plan goes along with each chunk, which costs nothing between threads."""
 
-    def __init__(self, executor: Executor, work: Work, *, slots: int, name: str, own: bool) -> None:
-        self.name = name
-        self._executor, self._work, self._slots, self._own = executor, work, slots, own
-
-    @property
-    def slots(self) -> int:
-        return self._slots
+    def __init__(self, executor: Executor, plan: Plan, *, slots: int, name: str, own: bool) -> None:
+        self.name, self.slots = name, slots
+        self._executor, self._plan, self._own = executor, plan, own
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
-        return self._executor.submit(train_chunk, self._work, chunk)
+        return self._executor.submit(train_chunk, self._plan, chunk)
 
     def restart(self) -> None:
         raise ExecutorError(f"{self.name}: the executor broke and is not ours to start again.")
@@ -89,7 +82,7 @@ class ExecutorPool:
 
 
 class ProcessesPool:
-    """Processes of this machine; each gets the work once, when it starts.
+    """Processes of this machine; each gets the plan once, when it starts.
 
     Processes start afresh rather than as copies of this one, which is safe whatever threads run here.
     They end by themselves when this process is gone.
@@ -97,10 +90,10 @@ class ProcessesPool:
 
     name = "processes"
 
-    def __init__(self, work: Work, workers: int) -> None:
-        self._work, self._workers = work, workers
+    def __init__(self, plan: Plan, workers: int) -> None:
+        self._plan, self.slots = plan, workers
         try:
-            pickle.dumps(work.algorithm)
+            pickle.dumps(plan.algorithm)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError(
                 f"the algorithm cannot be sent to other processes ({error}); define it at the top "
@@ -109,9 +102,9 @@ class ProcessesPool:
         self._executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        executor = new_pool(self._workers, _install, self._work)
+        executor = new_pool(self.slots, _install, self._plan)
         try:
-            executor.submit(_ready).result()
+            executor.submit(os.getpid).result()  # as soon as a worker has started
         except BrokenExecutor:
             raise ExecutorError(
                 "processes: workers cannot start; the algorithm must be importable in a new "
@@ -119,30 +112,23 @@ class ProcessesPool:
             ) from None
         return executor
 
-    @property
-    def slots(self) -> int:
-        return self._workers
-
     def submit(self, chunk: Chunk) -> Future[Answer]:
         return self._executor.submit(_train_installed, chunk)
 
     def restart(self) -> None:
-        close_pool(self._executor)
+        # A broken pool is not waited for: a process that it started while it broke would never end.
+        close_pool(self._executor, wait=False)
         self._executor = self._start()
 
     def close(self, *, wait: bool = True) -> None:
         close_pool(self._executor, wait=wait)
 
 
-_installed: list[Work] = []
+_installed: list[Plan] = []
 
 
-def _install(work: Work) -> None:
-    _installed[:] = [work]
-
-
-def _ready() -> None:
-    """Answers as soon as a worker has started."""
+def _install(plan: Plan) -> None:
+    _installed[:] = [plan]
 
 
 def _train_installed(chunk: Chunk) -> Answer:
@@ -152,13 +138,13 @@ def _train_installed(chunk: Chunk) -> Answer:
 class DaskPool:
     """Workers of a Dask cluster, given by the address of its scheduler, or one made here.
 
-    The work is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
+    The plan is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
     workers need not have them; Epsilometer and other installed packages they must have.
     """
 
     _REFRESH = 2.0
 
-    def __init__(self, work: Work, *, address: str | None, workers: int) -> None:
+    def __init__(self, plan: Plan, *, address: str | None, workers: int) -> None:
         try:
             distributed: Any = import_module("distributed")
         except ImportError:
@@ -168,12 +154,9 @@ class DaskPool:
         self.name = "dask" if address is None else f"dask://{address}"
         self._cluster: Any = None
         if address is None:
+            local = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
             self._cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                silence_logs="ERROR",
+                n_workers=workers, threads_per_worker=1, silence_logs="ERROR", **local
             )
         target = self._cluster if address is None else f"tcp://{address}"
         try:
@@ -186,12 +169,12 @@ class DaskPool:
                 "start one with `dask scheduler`, and workers with `dask worker`."
             ) from None
         try:
-            self._begin(work)
+            self._begin(plan)
         except BaseException:
             self.close(wait=False)
             raise
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, plan: Plan) -> None:
         try:
             self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError:
@@ -199,7 +182,7 @@ class DaskPool:
                 f"{self.name}: no worker has joined the scheduler within {WORKERS_SECONDS} s; "
                 "start one with `dask worker`."
             ) from None
-        self._payload = _packed(work)
+        self._payload = _packed(plan)
         self._digest = hashlib.sha256(self._payload).hexdigest()
         self._share()
         self._counted, self._number = -self._REFRESH, 1
@@ -210,13 +193,10 @@ class DaskPool:
 
     @property
     def slots(self) -> int:
-        now = time.monotonic()
-        if now - self._counted > self._REFRESH:
-            self._look(now)
-        return self._number
-
-    def _look(self, now: float) -> None:
         """Workers come and go; without any, or without the scheduler, nothing will ever come back."""
+        now = time.monotonic()
+        if now - self._counted <= self._REFRESH:
+            return self._number
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
@@ -228,6 +208,7 @@ class DaskPool:
             self._last_worker = now
         elif now - self._last_worker > WORKERS_SECONDS:
             raise self._deserted()
+        return self._number
 
     def _gone(self) -> ExecutorError:
         return ExecutorError(
@@ -241,22 +222,18 @@ class DaskPool:
         )
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
-        if self._shared.status != "finished":
-            self._share_anew()
+        if self._shared.status != "finished":  # every worker that had the plan is gone
+            try:
+                self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+                self._share()
+            except TimeoutError:
+                raise self._deserted() from None
+            except OSError:
+                raise self._gone() from None
         inner = self._client.submit(_train_packed, self._shared, self._digest, chunk, pure=False)
         outer: Future[Answer] = Future()
         inner.add_done_callback(partial(_hand_over, outer))
         return outer
-
-    def _share_anew(self) -> None:
-        """Every worker that had the work is gone: wait for others and send it again."""
-        try:
-            self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
-            self._share()
-        except TimeoutError:
-            raise self._deserted() from None
-        except OSError:
-            raise self._gone() from None
 
     def restart(self) -> None:
         """There is nothing to start: the cluster looks after its workers."""
@@ -283,8 +260,8 @@ def _hand_over(outer: Future[Answer], inner: Any) -> None:
         outer.set_exception(error)
 
 
-def _packed(work: Work) -> bytes:
-    """The work as bytes, with the code of modules that are not installed packages."""
+def _packed(plan: Plan) -> bytes:
+    """The plan as bytes, with the code of modules that are not installed packages."""
     import cloudpickle
 
     # By the name that a module has of itself: some are there under several.
@@ -296,7 +273,7 @@ def _packed(work: Work) -> bytes:
     for module in chosen.values():
         cloudpickle.register_pickle_by_value(module)
     try:
-        return bytes(cloudpickle.dumps(work))
+        return bytes(cloudpickle.dumps(plan))
     finally:
         for module in chosen.values():
             cloudpickle.unregister_pickle_by_value(module)
@@ -310,7 +287,7 @@ def send_code_of(module: str) -> None:
     _sent.add(module.partition(".")[0])
 
 
-_unpacked: dict[str, Work] = {}
+_unpacked: dict[str, Plan] = {}
 _unpacking = threading.Lock()
 
 
@@ -322,9 +299,9 @@ def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
 
             _unpacked.clear()
             _unpacked[digest] = cloudpickle.loads(payload)
-        work = _unpacked[digest]
+        plan = _unpacked[digest]
     with redirect_stdout(sys.stderr):
-        return train_chunk(work, chunk)
+        return train_chunk(plan, chunk)
 
 
 def available_workers() -> int:
@@ -341,31 +318,25 @@ def check_name(executor: str) -> None:
         )
 
 
-def open_pool(executor: str | Executor, work: Work, *, workers: int | None = None) -> Pool:
+def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> Pool:
     """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
 
-    Parameters
-    ----------
-    executor
-        ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine),
-        ``dask://host:port`` (a scheduler's address), or an executor.
-    workers
-        Threads or processes; as many as processors unless given.
+    Names are ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine) and
+    ``dask://host:port`` (a scheduler's address).  ``workers`` are threads or processes; as many as
+    processors unless given.
     """
-    number = available_workers()
-    if workers is not None:
-        number = _validate.whole_number("workers", workers)
+    number = available_workers() if workers is None else _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):
         slots = workers or getattr(executor, "_max_workers", None) or number
-        return ExecutorPool(executor, work, slots=slots, name=type(executor).__name__, own=False)
+        return ExecutorPool(executor, plan, slots=slots, name=type(executor).__name__, own=False)
     check_name(executor)
     if executor == "serial":
-        return ExecutorPool(SerialExecutor(), work, slots=1, name="serial", own=True)
+        return ExecutorPool(SerialExecutor(), plan, slots=1, name="serial", own=True)
     if executor == "threads":
         threads = ThreadPoolExecutor(number, thread_name_prefix="train")
-        return ExecutorPool(threads, work, slots=number, name="threads", own=True)
+        return ExecutorPool(threads, plan, slots=number, name="threads", own=True)
     if executor == "processes":
-        return ProcessesPool(work, number)
+        return ProcessesPool(plan, number)
     found = _ADDRESS.fullmatch(executor)
     address = f"{found[1]}:{found[2]}" if found else None
-    return DaskPool(work, address=address, workers=number)
+    return DaskPool(plan, address=address, workers=number)

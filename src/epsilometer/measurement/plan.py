@@ -182,14 +182,11 @@ class Plan:
                 "dataset_size": self.dataset_size,
                 "adjacency": self.adjacency.name,
             }
-        described = algorithms.identity(self.algorithm)
+        population = {"records": len(self.population), "sha256": self.population.fingerprint}
         return {
-            "population": {
-                "records": len(self.population),
-                "sha256": self.population.fingerprint,
-            },
+            "population": population,
             "bases": how,
-            "algorithm": described,
+            "algorithm": algorithms.identity(self.algorithm),
             "design": self.design.identity(),
             "seed": self.seed,
             "streams": STREAMS,
@@ -222,8 +219,6 @@ def differences(there: Any, here: Any, place: str = "") -> list[str]:
 
 def _short(value: Any) -> str:
     text = "absent" if value is None else canonical(value)
-    return text if len(text) <= 40 else f"{text[:20]}... (hash {_hash(text)})"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    if len(text) <= 40:
+        return text
+    return f"{text[:20]}... (hash {hashlib.sha256(text.encode()).hexdigest()[:8]})"

@@ -17,13 +17,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
-from epsilometer.measurement.store import Failure, Store, check_bases, check_identity
+from epsilometer.measurement.store import Failure, Store
 from epsilometer.measurement.tasks import LossRow
 
 APPLICATION = 0x45505349
@@ -61,6 +62,9 @@ _TABLES = {
 
 _KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3}
 """Tables whose rows carry a checksum, and how many columns their keys have."""
+
+_WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
+"""Losses within sizes."""
 
 
 class Status(NamedTuple):
@@ -137,7 +141,8 @@ class SqliteStore(Store):
 
     def _verify(self) -> None:
         """Raise :class:`sqlite3.DatabaseError` unless everything is as it was written."""
-        with self._reading():
+        # A transaction: one state of the store throughout, whatever others write meanwhile.
+        with self._transaction("BEGIN"):
             answer = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if answer != "ok":
                 raise sqlite3.DatabaseError(answer)
@@ -155,16 +160,6 @@ class SqliteStore(Store):
                     if last is not None and not last < row[:keys]:
                         raise sqlite3.DatabaseError(f"the rows of {table} are out of order")
                     last = row[:keys]
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """One state of the store throughout, whatever others write meanwhile."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
 
     def _create(self) -> None:
         self._write_ahead()
@@ -207,140 +202,115 @@ class SqliteStore(Store):
             raise StoreError(_worded(self.path, damage)) from None
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        with self._clear_errors():
+            self._db.execute(begin)
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _ask(self, question: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._clear_errors():
+            return self._db.execute(question, values).fetchall()
+
+    def _put(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
+        """Write rows with their checksums; ``or_else`` is for rows whose key is there already."""
+        rows = [(*entry, _checksum(entry)) for entry in entries]
+        if rows:
+            statement = f"INSERT OR {or_else} INTO {table} VALUES ({_marks(rows[0])})"
+            self._db.executemany(statement, rows)
 
     # --- the plan -----------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        with self._clear_errors(), self._transaction():
-            kept = self._value("identity")
-            if kept is not None:
-                check_identity(
-                    self.name, kept, plan.identity, accept_changed_code=accept_changed_code
-                )
-            rows = self._db.execute("SELECT fingerprint FROM bases ORDER BY base").fetchall()
-            check_bases(
-                self.name, [row[0] for row in rows], [base.fingerprint for base in plan.bases]
-            )
-            named = enumerate(zip(plan.names, plan.bases, strict=True))
-            entries = [(number, name, base.fingerprint) for number, (name, base) in named]
-            self._db.executemany(
-                "INSERT OR REPLACE INTO bases VALUES (?, ?, ?, ?)",
-                [(*entry, _checksum(entry)) for entry in entries],
-            )
-            self._keep("identity", plan.identity)
-            self._keep("sizes", list(plan.sizes))
-            self._keep("hash", plan.content_hash)
-
-    def _keep(self, key: str, value: Any) -> None:
-        entry = (key, canonical(value))
-        self._db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?)", (*entry, _checksum(entry)))
+        with self._transaction():
+            bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
+            there = self._value("identity"), [fingerprint for (fingerprint,) in bases]
+            self._check(plan, *there, accept_changed_code=accept_changed_code)
+            named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
+            self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
+            kept = {"identity": plan.identity, "sizes": plan.sizes, "hash": plan.content_hash}
+            self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def _value(self, key: str) -> Any:
-        row = self._db.execute("SELECT value FROM plan WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        try:
-            return json.loads(row[0])
-        except ValueError:
-            raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
+        with self._clear_errors():
+            found = self._ask("SELECT value FROM plan WHERE key = ?", key)
+            try:
+                return json.loads(found[0][0]) if found else None
+            except ValueError:
+                raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
 
     def names(self) -> list[str]:
-        with self._clear_errors():
-            rows = self._db.execute("SELECT name FROM bases ORDER BY base").fetchall()
-        return [row[0] for row in rows]
+        return [name for (name,) in self._ask("SELECT name FROM bases ORDER BY base")]
 
     def sizes(self) -> Sizes:
         """How much was wanted by the last run."""
-        with self._clear_errors():
-            kept = self._value("sizes")
+        kept = self._value("sizes")
         if kept is None:
             raise StoreError(f"{self.path} holds no plan yet.")
-        try:
-            bases, models_h0, models_h1, variants = kept
-            return Sizes(int(bases), int(models_h0), int(models_h1), tuple(map(str, variants)))
-        except (TypeError, ValueError):
-            raise StoreError(
-                _worded(self.path, sqlite3.DatabaseError("sizes unreadable"))
-            ) from None
+        with self._clear_errors():
+            try:
+                bases, models_h0, models_h1, variants = kept
+                return Sizes(int(bases), int(models_h0), int(models_h1), tuple(map(str, variants)))
+            except (TypeError, ValueError):
+                raise sqlite3.DatabaseError("sizes unreadable") from None
 
     # --- losses -------------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LossRow]) -> int:
         # SQLite keeps no negative zero.
         plain = [row._replace(loss=row.loss + 0.0) for row in rows]
-        packed = [(*row, _checksum(row)) for row in plain]
-        with self._clear_errors(), self._transaction():
+        with self._transaction():
             before = self._db.total_changes
-            self._db.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?, ?, ?)", packed)
+            self._put("losses", *plain, or_else="IGNORE")
             new = self._db.total_changes - before
-            if self._db.execute("SELECT 1 FROM failures LIMIT 1").fetchone():
+            if self._ask("SELECT 1 FROM failures LIMIT 1"):
                 self._db.executemany(
                     "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
-                    [row[:3] for row in packed],
+                    [row[:3] for row in plain],
                 )
         return new
 
     def done(
         self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
     ) -> set[int]:
-        marks = ", ".join("?" * len(variants))
-        with self._clear_errors():
-            rows = self._db.execute(
-                "SELECT replicate FROM losses WHERE base = ? AND hypothesis = ? "
-                f"AND replicate BETWEEN ? AND ? AND variant IN ({marks}) "
-                "GROUP BY replicate HAVING count(*) = ?",
-                (base, hypothesis, first, last, *variants, len(variants)),
-            ).fetchall()
-        return {row[0] for row in rows}
+        rows = self._ask(
+            "SELECT replicate FROM losses WHERE base = ? AND hypothesis = ? "
+            f"AND replicate BETWEEN ? AND ? AND variant IN ({_marks(variants)}) "
+            "GROUP BY replicate HAVING count(*) = ?",
+            *(base, hypothesis, first, last, *variants, len(variants)),
+        )
+        return {replicate for (replicate,) in rows}
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
-        marks = ", ".join("?" * len(sizes.variants))
+        found = self._ask(
+            f"SELECT * FROM losses WHERE {_WITHIN} AND variant IN ({_marks(sizes.variants)}) "
+            "ORDER BY base, hypothesis, replicate, variant",
+            *(*sizes[:3], *sizes.variants),
+        )
         with self._clear_errors():
-            found = self._db.execute(
-                "SELECT * FROM losses WHERE base < ? AND replicate < "
-                f"CASE hypothesis WHEN 0 THEN ? ELSE ? END AND variant IN ({marks}) "
-                "ORDER BY base, hypothesis, replicate, variant",
-                (*sizes[:3], *sizes.variants),
-            ).fetchall()
-        rows = []
-        for *fields, checksum in found:
-            row = LossRow(*fields)
-            if checksum != _checksum(row):
-                raise StoreError(
-                    _worded(self.path, sqlite3.DatabaseError(f"loss of {Task(*row[:3])}"))
-                )
-            rows.append(row)
-        return rows
+            for row in found:
+                if row[-1] != _checksum(row[:-1]):
+                    raise sqlite3.DatabaseError(f"loss of {Task(*row[:3])}")
+        return [LossRow(*row[:-1]) for row in found]
 
     # --- failures and runs --------------------------------------------------------------------
 
     def add_failure(self, failure: Failure) -> None:
-        with self._clear_errors(), self._transaction():
-            entry = (*failure.task, failure.attempts, failure.message)
-            self._db.execute(
-                "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
-                (*entry, _checksum(entry)),
-            )
+        with self._transaction():
+            self._put("failures", (*failure.task, failure.attempts, failure.message))
 
     def failures(self) -> list[Failure]:
-        with self._clear_errors():
-            rows = self._db.execute(
-                "SELECT * FROM failures ORDER BY base, hypothesis, replicate"
-            ).fetchall()
+        rows = self._ask("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
         return [Failure(Task(*row[:3]), row[3], row[4]) for row in rows]
 
-    def begin_run(self, executor: str, versions: dict[str, str]) -> int:
-        """Note that a run starts; the number it goes by."""
-        with self._clear_errors(), self._transaction():
+    def begin_run(self, executor: str) -> int:
+        versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}
+        with self._transaction():
             cursor = self._db.execute(
                 "INSERT INTO runs (started, executor, versions) VALUES (?, ?, ?)",
                 (_now(), executor, canonical(versions)),
@@ -348,8 +318,7 @@ class SqliteStore(Store):
         return int(cursor.lastrowid or 0)
 
     def end_run(self, run: int, trained: int) -> None:
-        """Note that a run ended in good order."""
-        with self._clear_errors(), self._transaction():
+        with self._transaction():
             self._db.execute(
                 "UPDATE runs SET ended = ?, trained = ? WHERE run = ?", (_now(), trained, run)
             )
@@ -357,19 +326,15 @@ class SqliteStore(Store):
     def status(self) -> Status:
         """What is there and what is missing."""
         sizes = self.sizes()
-        with self._clear_errors():
-            counted = self._db.execute(
-                "SELECT variant, base, hypothesis, count(*) FROM losses WHERE base < ? "
-                "AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END "
-                "GROUP BY variant, base, hypothesis",
-                sizes[:3],
-            ).fetchall()
-            runs = self._db.execute(
-                "SELECT started, ended, executor, trained FROM runs ORDER BY run"
-            ).fetchall()
-            identity = self._value("identity")
+        counted = self._ask(
+            f"SELECT variant, base, hypothesis, count(*) FROM losses WHERE {_WITHIN} "
+            "GROUP BY variant, base, hypothesis",
+            *sizes[:3],
+        )
+        columns = ("started", "ended", "executor", "trained")
+        runs = self._ask(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
+        identity = self._value("identity")
         table = {(variant, base, h): number for variant, base, h, number in counted}
-        bases = range(sizes.challenge_bases)
         return Status(
             identity=identity if isinstance(identity, dict) else {},
             sizes=sizes,
@@ -377,15 +342,12 @@ class SqliteStore(Store):
             done={
                 variant: [
                     (table.get((variant, base, 0), 0), table.get((variant, base, 1), 0))
-                    for base in bases
+                    for base in range(sizes.challenge_bases)
                 ]
                 for variant in sizes.variants
             },
             failures=self.failures(),
-            runs=[
-                dict(zip(("started", "ended", "executor", "trained"), run, strict=True))
-                for run in runs
-            ],
+            runs=[dict(zip(columns, run, strict=True)) for run in runs],
         )
 
     def close(self) -> None:
@@ -402,6 +364,10 @@ def is_store(path: str | PathLike[str]) -> bool:
         return False
 
 
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
 def _checksum(row: Sequence[Any]) -> int:
     """CRC-32 of a row's values; repr tells types apart and keeps every bit of a number."""
     return zlib.crc32(repr(tuple(row)).encode("utf-8", "backslashreplace"))
@@ -411,13 +377,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-_FULL = ("SQLITE_FULL", "SQLITE_IOERR")
-
-
 def _worded(path: Path, error: sqlite3.Error) -> str:
     kind = str(getattr(error, "sqlite_errorname", ""))
     text = " ".join(str(error).split())
-    if kind.startswith(_FULL):
+    if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return (
             f"{path}: cannot be written ({text}): is the disk full? Nothing committed is lost; "
             "make room and run again."

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from epsilometer.attacks.losses import Losses
@@ -74,13 +73,30 @@ class Store(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def begin_run(self, executor: str) -> int:
+        """Note that a run starts; the number it goes by.  Not every store keeps such notes."""
+        del executor
+        return 0
+
+    def end_run(self, run: int, trained: int) -> None:
+        """Note that a run ended in good order."""
+        del run, trained
+
+    def _check(
+        self, plan: Plan, identity: object, bases: Sequence[str], *, accept_changed_code: bool
+    ) -> None:
+        """Refuse a plan other than the one held: its identity, None if none is, and its bases."""
+        if identity is not None:
+            _check_identity(self.name, identity, plan.identity, accept_changed_code)
+        for number, (old, base) in enumerate(zip(bases, plan.bases, strict=False)):
+            if old != base.fingerprint:
+                raise StoreError(
+                    f"{self.name} holds another plan: challenge base {number} has other records "
+                    "there. Use another store, or the bases it was made with."
+                )
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
@@ -98,10 +114,7 @@ class Store(abc.ABC):
     def add_losses(self, losses: Losses, *, variant: str) -> int:
         """Take over losses measured elsewhere under the same plan; returns how many are new.
 
-        Raises
-        ------
-        InputError
-            If a base is not in the plan, a loss is not finite, or one differs from the one here.
+        Refuses a base that is not in the plan, a loss that is not finite or differs from the one here.
         """
         number = {name: base for base, name in enumerate(self.names())}
         unknown = [name for name in losses.names if name not in number]
@@ -112,13 +125,7 @@ class Store(abc.ABC):
             )
         rows = [
             LossRow(number[base], hypothesis, replicate, variant, loss)
-            for base, hypothesis, replicate, loss in zip(
-                losses.challenge_base,
-                losses.hypothesis.tolist(),
-                losses.replicate.tolist(),
-                losses.loss.tolist(),
-                strict=True,
-            )
+            for base, hypothesis, replicate, loss in losses.rows()
         ]
         largest = int(losses.replicate.max()) + 1
         here = {
@@ -135,9 +142,7 @@ class Store(abc.ABC):
         return self.add(rows)
 
 
-def check_identity(
-    name: str, there: object, here: object, *, accept_changed_code: bool = False
-) -> None:
+def _check_identity(name: str, there: object, here: object, accept_changed_code: bool) -> None:
     """Raise :class:`StoreError` with every difference between two identities."""
     found = differences(there, here)
     code = [line for line in found if f".{SOURCE}" in line.split(" is ")[0]]
@@ -151,19 +156,10 @@ def check_identity(
             f"{name} holds another plan: code has changed since it was begun ({files}). Use another "
             "store; or, if the change does not alter training, --accept-changed-code goes on with it."
         )
-    advice = "use another store, or the settings it was made with"
     shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
-    raise StoreError(f"{name} holds another plan: {shown}. {advice.capitalize()}.")
-
-
-def check_bases(name: str, there: Sequence[str], here: Sequence[str]) -> None:
-    """Refuse bases that differ from those of the same number in the store."""
-    for number, (old, new) in enumerate(zip(there, here, strict=False)):
-        if old != new:
-            raise StoreError(
-                f"{name} holds another plan: challenge base {number} has other records there. "
-                "Use another store, or the bases it was made with."
-            )
+    raise StoreError(
+        f"{name} holds another plan: {shown}. Use another store, or the settings it was made with."
+    )
 
 
 class MemoryStore(Store):
@@ -178,15 +174,10 @@ class MemoryStore(Store):
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        fingerprints = [base.fingerprint for base in plan.bases]
-        if self._identity is not None:
-            check_identity(
-                self.name, self._identity, plan.identity, accept_changed_code=accept_changed_code
-            )
-            check_bases(self.name, self._bases, fingerprints)
-        self._identity = plan.identity
-        number = len(fingerprints)
-        self._bases[:number], self._names[:number] = fingerprints, list(plan.names)
+        self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
+        self._identity, number = plan.identity, len(plan.bases)
+        self._bases[:number] = [base.fingerprint for base in plan.bases]
+        self._names[:number] = plan.names
 
     def add(self, rows: Iterable[LossRow]) -> int:
         before = len(self._losses)

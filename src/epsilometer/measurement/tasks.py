@@ -6,15 +6,28 @@ Runs in whatever thread, process or machine an executor chooses, with no access 
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple
 
-from epsilometer.measurement.algorithm import Algorithm, Releases, TrainsMany
-from epsilometer.measurement.bases import ChallengeBase
+from epsilometer.measurement.algorithm import Releases, TrainsMany
 from epsilometer.measurement.plan import Plan, Task, release_stream, training_stream
-from epsilometer.measurement.population import Population
-from epsilometer.measurement.serial_executor import SerialExecutor
+
+
+class SerialExecutor(Executor):
+    """Runs each call at once in the calling thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            # Whatever a call raises belongs to its future; an interrupt is the program's.
+            future.set_exception(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise
+        return future
 
 
 class LossRow(NamedTuple):
@@ -33,6 +46,10 @@ class Chunk(NamedTuple):
     base: int
     hypothesis: int
     replicates: tuple[int, ...]
+
+    @staticmethod
+    def of(task: Task) -> Chunk:
+        return Chunk(task.base, task.hypothesis, (task.replicate,))
 
     def tasks(self) -> list[Task]:
         return [Task(self.base, self.hypothesis, replicate) for replicate in self.replicates]
@@ -54,34 +71,16 @@ class Problem(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Work:
-    """What a worker needs to know of a plan."""
-
-    population: Population
-    algorithm: Algorithm
-    bases: tuple[ChallengeBase, ...]
-    variants: tuple[str, ...]
-    seed: int
-
-    @staticmethod
-    def of(plan: Plan) -> Work:
-        return Work(
-            population=plan.population,
-            algorithm=plan.algorithm,
-            bases=plan.bases,
-            variants=plan.variants,
-            seed=plan.seed,
-        )
+Answer = Trained | Problem
 
 
 LONGEST_MESSAGE = 500
 """Of a failure, as it is kept: enough to know it by."""
 
 
-def train_chunk(work: Work, chunk: Chunk) -> Trained | Problem:
+def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
     """Train every model of a chunk and compute its losses."""
-    future: Future[Trained] = SerialExecutor().submit(_train, work, chunk)
+    future: Future[Trained] = SerialExecutor().submit(_train, plan, chunk)
     error = future.exception()
     if error is None:
         return future.result()
@@ -89,29 +88,30 @@ def train_chunk(work: Work, chunk: Chunk) -> Trained | Problem:
     return Problem(text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "...")
 
 
-def _train(work: Work, chunk: Chunk) -> Trained:
+def _train(plan: Plan, chunk: Chunk) -> Trained:
     start = time.perf_counter()
-    base, tasks = work.bases[chunk.base], chunk.tasks()
+    algorithm, variants = plan.algorithm, plan.variants
     rows: list[LossRow] = []
-    for task, model in zip(tasks, _models(work, base, tasks), strict=True):
-        for variant in work.variants:
+    for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
+        for variant in variants:
             released = model
-            if isinstance(work.algorithm, Releases):
-                stream = release_stream(work.seed, task, variant)
-                released = work.algorithm.release(model, variant, stream)
+            if isinstance(algorithm, Releases):
+                stream = release_stream(plan.seed, task, variant)
+                released = algorithm.release(model, variant, stream)
             # A point of its own for each loss: the user's code may change it in place.
-            point = work.population.point(base.challenge)
-            rows.append(LossRow(*task, variant, float(work.algorithm.loss(released, point))))
+            point = plan.population.point(plan.bases[chunk.base].challenge)
+            rows.append(LossRow(*task, variant, float(algorithm.loss(released, point))))
     return Trained(rows, time.perf_counter() - start)
 
 
-def _models(work: Work, base: ChallengeBase, tasks: list[Task]) -> Any:
+def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     """Models one after the other, or all at once if the algorithm can."""
-    streams = [training_stream(work.seed, task) for task in tasks]
-    if len(tasks) > 1 and isinstance(work.algorithm, TrainsMany):
-        datasets = [base.train_on(work.population, task.hypothesis) for task in tasks]
-        yield from work.algorithm.train_many(datasets, streams)
+    streams = [training_stream(plan.seed, task) for task in chunk.tasks()]
+    # A data set of its own for each model: training code may change it in place.
+    base = plan.bases[chunk.base]
+    datasets = (base.train_on(plan.population, chunk.hypothesis) for _ in streams)
+    if len(streams) > 1 and isinstance(plan.algorithm, TrainsMany):
+        yield from plan.algorithm.train_many(list(datasets), streams)
         return
-    for task, stream in zip(tasks, streams, strict=True):
-        # A data set of its own for each model: training code may change it in place.
-        yield work.algorithm.train(base.train_on(work.population, task.hypothesis), stream)
+    for dataset, stream in zip(datasets, streams, strict=True):
+        yield plan.algorithm.train(dataset, stream)

@@ -13,9 +13,9 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.measurement.population import Dataset, Point
 from epsilometer.training import torch_modules
-from epsilometer.training.torch_modules import Module
+from epsilometer.training.torch_modules import Module, ModuleParameters
 
 EPSILON_ERROR = 0.01
 """What the accountant adds to its estimate of epsilon, so that it is a bound."""
@@ -25,7 +25,7 @@ LARGEST_EPSILON = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpSgd:
+class DpSgd(ModuleParameters):
     """DP-SGD (Abadi et al. 2016): noisy steps along sums of clipped gradients of single records.
 
     In each step every record takes part with probability ``batch_size / records``.  The gradients of
@@ -99,8 +99,7 @@ class DpSgd:
         opacus = torch_modules.loaded("opacus")
         with torch_modules.seeded(np.random.default_rng(0)):
             module = torch_modules.made(self.module)
-        if not any(part.requires_grad for part in module.parameters()):
-            raise InputError(f"{type(module).__name__} has no parameters that are trained.")
+        torch_modules.trained_parts(module)
         if opacus.GradSampleModule.validate(module, strict=False):
             raise InputError(
                 "DP-SGD cannot train a module with layers that keep records' averages, such as batch "
@@ -113,8 +112,8 @@ class DpSgd:
         return self.batch_size / self.records
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
-        torch = torch_modules.loaded()
-        opacus = torch_modules.loaded("opacus")
+        torch, opacus = torch_modules.loaded(), torch_modules.loaded("opacus")
+        cross_entropy = torch.nn.functional.cross_entropy
         whole = torch_modules.labels_of(dataset)
         with torch_modules.seeded(rng):
             module = torch_modules.made(self.module).train()
@@ -123,16 +122,14 @@ class DpSgd:
             labels = torch.tensor(whole, device=features.device)
             # Summed, so that a batch without records has a loss: 0.
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
-            trained = [part for part in module.parameters() if part.requires_grad]
+            trained = torch_modules.trained_parts(module)
             optimizer = self.optimizer(trained, int(rng.integers(2**63)))
             for _ in range(self.steps):
                 chosen = torch.tensor(rng.random(len(dataset)) < self.sampling_rate)
                 # Opacus reads gradients in hooks; PyTorch warns of hooks on inputs without gradients.
                 scores = watched(features[chosen].requires_grad_())
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(
-                    scores, labels[chosen], reduction="sum"
-                ).backward()
+                cross_entropy(scores, labels[chosen], reduction="sum").backward()
                 optimizer.step()
         untouched.load_state_dict(module.state_dict())
         return torch_modules.finished(untouched)
@@ -158,12 +155,6 @@ class DpSgd:
         """Cross-entropy in nats; see `epsilometer.training.torch_modules.cross_entropy`."""
         with torch_modules.seeded(np.random.default_rng(0)):
             return torch_modules.cross_entropy(model.eval(), point)
-
-    def parameters(self, model: Module) -> Array:
-        return torch_modules.parameters_of(model)
-
-    def with_parameters(self, model: Module, parameters: Array) -> Module:
-        return torch_modules.with_parameters(model, parameters)
 
     def claimed_epsilon(self, delta: float) -> float:
         """Epsilon at a delta by Opacus's PRV accountant, for one record more or less.

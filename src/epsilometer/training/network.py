@@ -148,8 +148,7 @@ class Network:
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
             scores = out @ units + out_biases
-            below = scores - scores[label]
-            return float(np.logaddexp.reduce(below))
+            return float(np.logaddexp.reduce(scores - scores[label]))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])
@@ -164,18 +163,14 @@ class Network:
     def _train_sparse(
         self, model: NetworkModel, rows: Floats, labels: Array, orders: Array
     ) -> None:
-        from epsilometer.training.network_kernels import (
-            SparseRecords,
-            aligned_zeros,
-            train_sparse,
-        )
+        from epsilometer.training.network_kernels import aligned_zeros, sparse_records, train_sparse
 
         inside = NetworkModel(*(aligned_zeros(*part.shape) for part in model))
         for part, start in zip(inside, model, strict=True):
             part[...] = start
         size = min(self.batch_size, len(rows))
         train_sparse(
-            *SparseRecords.of(rows),
+            *sparse_records(rows),
             labels,
             orders,
             size,
@@ -250,12 +245,7 @@ def _rows(features: Array) -> Floats:
 def network(*, initialisation: str = "random", **options: Any) -> Network:
     """A `Network` from plain values, as a configuration has them.
 
-    Parameters
-    ----------
-    initialisation
-        ``random``, or ``fixed`` (seed 0).
-    **options
-        All other parameters of `Network`.
+    ``initialisation`` is ``random``, or ``fixed`` (seed 0); the rest are parameters of `Network`.
     """
     _validate.one_of("initialisation", initialisation, ("random", "fixed"))
     start = RandomInitialisation() if initialisation == "random" else FixedInitialisation()

@@ -11,7 +11,6 @@ models train side by side in threads.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,24 +19,18 @@ from numpy.typing import NDArray
 from epsilometer._arrays import IntArray
 
 Floats = NDArray[np.float32]
-Whole = IntArray
 Places = NDArray[np.uint32]  # unsigned: an index below 0 need not be looked for
 
 
-class SparseRecords(NamedTuple):
-    """Records one after the other: record i has the entries from ``starts[i]`` to ``starts[i + 1]``."""
+def sparse_records(rows: Floats) -> tuple[IntArray, Places, Floats]:
+    """Starts, features and values of the non-zero entries of (records, features).
 
-    starts: Whole
-    features: Places
-    values: Floats
-
-    @staticmethod
-    def of(rows: Floats) -> SparseRecords:
-        """The non-zero entries of (records, features)."""
-        where, features = np.nonzero(rows)
-        starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(where, minlength=len(rows)), out=starts[1:])
-        return SparseRecords(starts, features.astype(np.uint32), rows[where, features])
+    Records come one after the other: record i has the entries from ``starts[i]`` to ``starts[i + 1]``.
+    """
+    where, features = np.nonzero(rows)
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(where, minlength=len(rows)), out=starts[1:])
+    return starts, features.astype(np.uint32), rows[where, features]
 
 
 def aligned_zeros(*shape: int) -> Floats:
@@ -93,15 +86,11 @@ def _add_rows(
 
 @_compiled
 def _descend(
-    weights: Floats,
-    velocity: Floats,
-    gradient: Floats,
-    learning_rate: np.float32,
-    momentum: np.float32,
+    weights: Floats, velocity: Floats, gradient: Floats, rate: np.float32, momentum: np.float32
 ) -> None:
     """One step of momentum for a row of weights."""
     for j in range(weights.shape[0]):
-        change = momentum * velocity[j] - learning_rate * gradient[j]
+        change = momentum * velocity[j] - rate * gradient[j]
         velocity[j] = change
         weights[j] += change
 
@@ -123,13 +112,13 @@ def _softmax_minus_label(scores: Floats, label: int, scale: np.float32) -> None:
 
 @_compiled
 def train_sparse(
-    starts: Whole,
+    starts: IntArray,
     features: Places,
     values: Floats,
-    labels: Whole,
-    orders: Whole,
+    labels: IntArray,
+    orders: IntArray,
     batch_size: int,
-    learning_rate: np.float32,
+    rate: np.float32,
     momentum: np.float32,
     hidden_weights: Floats,
     hidden_biases: Floats,
@@ -214,23 +203,11 @@ def train_sparse(
                 if used[i]:
                     gradient[:] = 0.0
                     _add_rows(gradient, errors, slots, slot_values, begin, ends[i])
-                    _descend(
-                        hidden_weights[i], hidden_velocity[i], gradient, learning_rate, momentum
-                    )
+                    _descend(hidden_weights[i], hidden_velocity[i], gradient, rate, momentum)
                 begin = ends[i]
-            _descend(
-                hidden_biases, hidden_bias_velocity, hidden_bias_gradient, learning_rate, momentum
-            )
+            _descend(hidden_biases, hidden_bias_velocity, hidden_bias_gradient, rate, momentum)
             for c in range(classes):
                 gradient[:] = 0.0
                 _add_rows(gradient, activity, everything, score_columns[c], 0, size)
-                _descend(
-                    output_weights[c],
-                    output_velocity[c],
-                    gradient,
-                    learning_rate,
-                    momentum,
-                )
-            _descend(
-                output_biases, output_bias_velocity, output_bias_gradient, learning_rate, momentum
-            )
+                _descend(output_weights[c], output_velocity[c], gradient, rate, momentum)
+            _descend(output_biases, output_bias_velocity, output_bias_gradient, rate, momentum)

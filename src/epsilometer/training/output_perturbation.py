@@ -11,24 +11,11 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.measurement.algorithm import (
-    Algorithm,
-    Claims,
-    HasParameters,
-    Releases,
-    TrainsMany,
-    batch_size_of,
-    check,
-)
+from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.population import Array, Dataset, Point
 
 
-def _perturbed(algorithm: Any, model: Any, scale: float, rng: np.random.Generator) -> Any:
-    parameters = np.asarray(algorithm.parameters(model))
-    noise = scale * rng.standard_normal(parameters.shape)
-    return algorithm.with_parameters(model, (parameters + noise).astype(parameters.dtype))
-
-
+@dataclass(frozen=True, kw_only=True)
 class _Wrapper:
     """What both wrappers hand on to the algorithm inside.
 
@@ -36,7 +23,20 @@ class _Wrapper:
     the noise may allow a better one is not counted.
     """
 
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
+        return self.train_many([dataset], [rng])[0]
+
+    def train_many(
+        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
+    ) -> Sequence[Any]:
+        """The models before any noise."""
+        if isinstance(self.algorithm, algorithms.TrainsMany) and len(datasets) > 1:
+            return self.algorithm.train_many(datasets, rngs)
+        return [
+            self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
+        ]
 
     def loss(self, model: Any, point: Point) -> float:
         return self.algorithm.loss(model, point)
@@ -50,25 +50,21 @@ class _Wrapper:
     def claimed_epsilon(self, delta: float) -> float:
         """What the algorithm inside promises; infinite, which is nothing, if it does not."""
         inside = self.algorithm
-        return inside.claimed_epsilon(delta) if isinstance(inside, Claims) else math.inf
+        return inside.claimed_epsilon(delta) if isinstance(inside, algorithms.Claims) else math.inf
 
-    def _train_inside(
-        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> Sequence[Any]:
-        if isinstance(self.algorithm, TrainsMany) and len(datasets) > 1:
-            return self.algorithm.train_many(datasets, rngs)
-        return [
-            self.algorithm.train(dataset, rng) for dataset, rng in zip(datasets, rngs, strict=True)
-        ]
+    def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
+        parameters = np.asarray(self.parameters(model))
+        noise = scale * rng.standard_normal(parameters.shape)
+        return self.with_parameters(model, (parameters + noise).astype(parameters.dtype))
 
     @property
     def batch_size(self) -> int:
         """As many models at once as the algorithm inside wants."""
-        return batch_size_of(self.algorithm)
+        return algorithms.batch_size_of(self.algorithm)
 
-    def _check_inside(self) -> None:
-        check(self.algorithm, name="the algorithm to perturb")
-        if not isinstance(self.algorithm, HasParameters):
+    def __post_init__(self) -> None:
+        algorithms.check(self.algorithm, name="the algorithm to perturb")
+        if not isinstance(self.algorithm, algorithms.HasParameters):
             raise InputError(
                 "expected an algorithm that exposes its parameters (parameters and "
                 f"with_parameters), got {type(self.algorithm).__name__}."
@@ -76,7 +72,7 @@ class _Wrapper:
         reason = getattr(self.algorithm, "no_parameters", "")
         if reason:
             raise InputError(str(reason))
-        if isinstance(self.algorithm, Releases):
+        if isinstance(self.algorithm, algorithms.Releases):
             raise InputError("expected an algorithm with one release, got one with several.")
 
 
@@ -92,23 +88,18 @@ class OutputPerturbation(_Wrapper):
         Standard deviation of the noise; >= 0.
     """
 
-    algorithm: Algorithm
     scale: float
 
     def __post_init__(self) -> None:
-        self._check_inside()
+        super().__post_init__()
         _validate.non_negative("scale", self.scale)
-
-    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
-        return self.train_many([dataset], [rng])[0]
 
     def train_many(
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> list[Any]:
-        models = self._train_inside(datasets, rngs)
+    ) -> Sequence[Any]:
+        models = super().train_many(datasets, rngs)
         return [
-            _perturbed(self.algorithm, model, self.scale, rng)
-            for model, rng in zip(models, rngs, strict=True)
+            self._perturbed(model, self.scale, rng) for model, rng in zip(models, rngs, strict=True)
         ]
 
 
@@ -135,12 +126,11 @@ class NoiseLevels(_Wrapper):
     ('0.01', '0.05')
     """
 
-    algorithm: Algorithm
     scales: tuple[float, ...]
     may_grow: ClassVar[tuple[str, ...]] = ("scales",)
 
     def __post_init__(self) -> None:
-        self._check_inside()
+        super().__post_init__()
         scales = tuple(_validate.non_negative("scale", scale) for scale in self.scales)
         if not scales or len(set(scales)) != len(scales):
             raise InputError(f"expected different noise scales, got scales={self.scales!r}.")
@@ -150,15 +140,5 @@ class NoiseLevels(_Wrapper):
     def variants(self) -> tuple[str, ...]:
         return tuple(repr(scale) for scale in self.scales)
 
-    def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
-        """The model before any noise."""
-        return self.algorithm.train(dataset, rng)
-
-    def train_many(
-        self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
-    ) -> Sequence[Any]:
-        return self._train_inside(datasets, rngs)
-
     def release(self, model: Any, variant: str, rng: np.random.Generator) -> Any:
-        scale = self.scales[self.variants.index(variant)]
-        return _perturbed(self.algorithm, model, scale, rng)
+        return self._perturbed(model, self.scales[self.variants.index(variant)], rng)

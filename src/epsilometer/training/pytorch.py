@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Array, Dataset, Point
+from epsilometer.measurement.population import Dataset, Point
 from epsilometer.training import torch_modules
-from epsilometer.training.torch_modules import Module
+from epsilometer.training.torch_modules import Module, ModuleParameters
 
 
 @dataclass(frozen=True, kw_only=True)
-class PyTorch:
+class PyTorch(ModuleParameters):
     """Train a module of one's own with a loop of one's own.
 
     ``fit`` may draw from PyTorch's, NumPy's and `random`'s global generators as training code usually
@@ -93,9 +93,3 @@ class PyTorch:
             if self.loss_function is not None:
                 return float(self.loss_function(model.eval(), point))
             return torch_modules.cross_entropy(model.eval(), point)
-
-    def parameters(self, model: Module) -> Array:
-        return torch_modules.parameters_of(model)
-
-    def with_parameters(self, model: Module, parameters: Array) -> Module:
-        return torch_modules.with_parameters(model, parameters)

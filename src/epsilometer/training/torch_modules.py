@@ -122,23 +122,29 @@ def cross_entropy(module: Module, point: Point) -> float:
     return float(np.logaddexp.reduce(scores - scores[label]))
 
 
-def parameters_of(module: Module) -> Array:
-    """All parameters that are trained, as one vector; not buffers, such as running means."""
-    parts = [
-        part.detach().cpu().numpy().ravel() for part in module.parameters() if part.requires_grad
-    ]
+def trained_parts(module: Module) -> list[Any]:
+    """The parameters that are trained; not buffers, such as running means."""
+    parts = [part for part in module.parameters() if part.requires_grad]
     if not parts:
         raise InputError(f"{type(module).__name__} has no parameters that are trained.")
-    return np.concatenate(parts)
+    return parts
 
 
-def with_parameters(module: Module, parameters: Array) -> Module:
-    """A copy with other parameters."""
-    torch = loaded()
-    changed = copy.deepcopy(module)
-    parts = [part for part in changed.parameters() if part.requires_grad]
-    ends = np.cumsum([part.numel() for part in parts])
-    with torch.no_grad():
-        for part, piece in zip(parts, np.split(np.asarray(parameters), ends[:-1]), strict=True):
-            part.copy_(torch.tensor(piece).reshape(part.shape))
-    return changed
+class ModuleParameters:
+    """The parameters of modules, for algorithms whose models are modules."""
+
+    def parameters(self, model: Module) -> Array:
+        """All parameters that are trained, as one vector."""
+        parts = [part.detach().cpu().numpy().ravel() for part in trained_parts(model)]
+        return np.concatenate(parts)
+
+    def with_parameters(self, model: Module, parameters: Array) -> Module:
+        """A copy with other parameters."""
+        torch = loaded()
+        changed = copy.deepcopy(model)
+        parts = trained_parts(changed)
+        ends = np.cumsum([part.numel() for part in parts])
+        with torch.no_grad():
+            for part, piece in zip(parts, np.split(np.asarray(parameters), ends[:-1]), strict=True):
+                part.copy_(torch.tensor(piece).reshape(part.shape))
+        return changed
