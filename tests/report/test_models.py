@@ -73,9 +73,9 @@ def test_no_line_of_the_text_is_too_long(evidence: Result) -> None:
 
 def test_very_many_different_counts_are_not_compared() -> None:
     many = em.AttackCounts(
-        false_positives=[10 + row for row in range(260)],
-        trials_h0=1000,
-        false_negatives=[300] * 260,
+        false_positives=[10 + row for row in range(1001)],
+        trials_h0=2000,
+        false_negatives=[300] * 1001,
         trials_h1=1000,
     )
     assert gather(sampled(many)).models is None
