@@ -11,7 +11,6 @@ from epsilometer import _files
 from epsilometer.attacks import curves_files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
-from epsilometer.model import counts_files
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.report.delta_table import curve_data
 from epsilometer.report.model_table import comparison_data
@@ -82,7 +81,7 @@ def base_rows(result: Result) -> list[dict[str, Any]]:
     """Every base with its counts and rates, and epsilon without it."""
     counts, influence = result.posterior.counts, result.influence
     rows: list[dict[str, Any]] = []
-    for index, row in enumerate(counts_files.rows(counts)):
+    for index, row in enumerate(counts.rows()):
         whole: dict[str, Any] = dict(row)
         whole["false_positive_rate"] = float(counts.false_positive_rates[index])
         whole["false_negative_rate"] = float(counts.false_negative_rates[index])
@@ -102,10 +101,10 @@ def bases_csv(result: Result) -> str:
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
     counts = result.posterior.counts
-    header = counts_files.columns_of(counts)
+    header = counts.columns
     table = [
         [row[name] if name in COLUMNS else _inert(str(row[name])) for name in header]
-        for row in counts_files.rows(counts)
+        for row in counts.rows()
     ]
     return _files.csv_text(header, table)
 
