@@ -59,7 +59,6 @@ def attack(
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
-    from epsilometer.attacks import curves_files
     from epsilometer.audit.variants import describe
 
     rates = [_rate(part) for part in target_alpha.split(",")]
@@ -79,7 +78,7 @@ def attack(
         return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
-        curves_files.write(result.sweep(), curves)
+        result.sweep().write(curves)
     counts, data = result.counts(alpha), describe(result, alpha)
     return _deliver(counts, data, text_of(result, alpha), output=output, as_json=as_json)
 

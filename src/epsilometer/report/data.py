@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _files
-from epsilometer.attacks import curves_files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
 from epsilometer.model.count_tables import COLUMNS
@@ -111,7 +110,7 @@ def bases_csv(result: Result) -> str:
 
 def curves_csv(curves: ErrorCurves) -> str:
     """The error curves as CSV, with names as in :func:`bases_csv`."""
-    return curves_files.to_csv(replace(curves, names=tuple(map(_inert, curves.names))))
+    return replace(curves, names=tuple(map(_inert, curves.names))).to_csv()
 
 
 def _inert(name: str) -> str:
