@@ -232,20 +232,17 @@ class AttackCounts:
         """Read text of either kind; ``name`` stands for the file in error messages."""
         return cls(**count_tables.parse(text, name=name))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that a file of these counts has; a group only where there are any."""
-        return (NAME_COLUMN, *((GROUP_COLUMN,) if self.groups else ()), *COLUMNS)
-
     def rows(self) -> list[dict[str, str | int]]:
-        """A plain object for each challenge base: what JSON files hold."""
-        labels = (self.names, self.groups) if self.groups else (self.names,)
-        cells = zip(*labels, *(column.tolist() for column in self._columns), strict=True)
-        return [dict(zip(self.columns, row, strict=True)) for row in cells]
+        """A plain object for each challenge base: what files hold, a group only where there are any."""
+        labels = {NAME_COLUMN: self.names} | ({GROUP_COLUMN: self.groups} if self.groups else {})
+        numbers = {name: getattr(self, name).tolist() for name in COLUMNS}
+        table = labels | numbers
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
     def to_csv(self) -> str:
         """CSV text that :meth:`parse` reads back."""
-        return _files.csv_text(self.columns, [list(row.values()) for row in self.rows()])
+        rows = self.rows()
+        return _files.csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write JSON if the name ends in .json, otherwise CSV; replaces a file of that name."""

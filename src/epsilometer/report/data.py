@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from epsilometer import _files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
-from epsilometer.model.count_tables import COLUMNS
 from epsilometer.report.delta_table import curve_data
 from epsilometer.report.model_table import comparison_data
 from epsilometer.report.summary import summary_data
@@ -100,18 +98,13 @@ def bases_csv(result: Result) -> str:
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
     counts = result.posterior.counts
-    header = counts.columns
-    table = [
-        [row[name] if name in COLUMNS else _inert(str(row[name])) for name in header]
-        for row in counts.rows()
-    ]
-    return _files.csv_text(header, table)
+    return replace(counts, names=_inert(counts.names), groups=_inert(counts.groups)).to_csv()
 
 
 def curves_csv(curves: ErrorCurves) -> str:
     """The error curves as CSV, with names as in :func:`bases_csv`."""
-    return replace(curves, names=tuple(map(_inert, curves.names))).to_csv()
+    return replace(curves, names=_inert(curves.names)).to_csv()
 
 
-def _inert(name: str) -> str:
-    return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
+def _inert(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"'{name}" if name[:1] in tuple("=+-@\t\r") else name for name in names)
