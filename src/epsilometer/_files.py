@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from epsilometer import _extras
 from epsilometer.errors import InputError
 
 LARGEST_FILE = 256 * 1024 * 1024
@@ -112,12 +112,9 @@ def records(
 
 def pyarrow() -> Any:
     """The library for Parquet, which is an extra."""
-    try:
-        return import_module("pyarrow.parquet") and import_module("pyarrow")
-    except ImportError:
-        raise InputError(
-            "Parquet files need pyarrow: pip install 'epsilometer[parquet]', or use CSV."
-        ) from None
+    need = "Parquet files need pyarrow"
+    _extras.load("pyarrow.parquet", need, "parquet", instead=", or use CSV")
+    return sys.modules["pyarrow"]
 
 
 def read_parquet(path: Path) -> Any:

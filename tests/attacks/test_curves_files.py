@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import epsilometer as em
-from epsilometer.attacks import curves_files
-from epsilometer.attacks.curves_files import HEADER, parse_csv, to_csv
-from epsilometer.attacks.result import ErrorCurves
+from epsilometer.attacks.result import CURVE_COLUMNS, ErrorCurves
 from epsilometer.errors import InputError
 
-HEADING = ",".join(HEADER)
+HEADING = ",".join(CURVE_COLUMNS)
 
 HARD_NAMES = [
     "plain",
@@ -76,14 +74,14 @@ def test_round_trip_of_a_measured_attack(tmp_path: Path) -> None:
     )
     curves = plan.design.attack(em.measure(plan).only).sweep()
     path = tmp_path / "curves.csv"
-    curves_files.write(curves, path)
-    again = curves_files.read(path)
+    curves.write(path)
+    again = ErrorCurves.read(path)
     assert same(again, curves)
     assert again.false_positives.shape == (99, 3)
     assert curves.trials_h0.tolist() == [12, 12, 12]
     # Something to tell apart: rates rise, bases differ.
     assert len(np.unique(curves.false_negatives)) > 3
-    assert same(curves_files.read(str(path)), curves)
+    assert same(ErrorCurves.read(str(path)), curves)
     assert [file.name for file in tmp_path.iterdir()] == ["curves.csv"]
 
 
@@ -92,8 +90,8 @@ def test_round_trip_with_hard_names(tmp_path: Path) -> None:
     assert curves.names == tuple(HARD_NAMES)
     assert len(set(curves.trials_h0.tolist())) == len(HARD_NAMES)
     path = tmp_path / "curves.csv"
-    curves_files.write(curves, path)
-    assert same(curves_files.read(path), curves)
+    curves.write(path)
+    assert same(ErrorCurves.read(path), curves)
     # Control: the comparison sees a name, a number and a kind of number.
     other = attacked([*HARD_NAMES[:-1], "x"]).sweep()
     assert not same(other, curves)
@@ -105,23 +103,23 @@ def test_any_csv_reader_finds_the_rows() -> None:
     """Another way to the same numbers: the standard library's reader, row by row."""
     result = attacked(["a", "b, c"])
     levels = [0.1, 1 / 3, 0.7]
-    records = list(csv.DictReader(io.StringIO(to_csv(result.sweep(levels)), newline="")))
+    records = list(csv.DictReader(io.StringIO(result.sweep(levels).to_csv(), newline="")))
     assert len(records) == 6
     for index, record in enumerate(records):
         level, base = divmod(index, 2)
         counts = result.counts(levels[level])
         assert float(record["target_alpha"]) == levels[level]
         assert record["challenge_base"] == ("a", "b, c")[base]
-        for column in HEADER[2:]:
+        for column in CURVE_COLUMNS[2:]:
             assert int(record[column]) == getattr(counts, column)[base]
 
 
 def test_writing_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "curves.csv"
-    curves_files.write(attacked(["a", "b"]).sweep(), path)
+    attacked(["a", "b"]).sweep().write(path)
     short = attacked(["a"]).sweep([0.5])
-    curves_files.write(short, path)
-    assert same(curves_files.read(path), short)
+    short.write(path)
+    assert same(ErrorCurves.read(path), short)
 
 
 @settings(derandomize=True, deadline=None)
@@ -145,7 +143,7 @@ def test_what_can_be_written_can_be_read(targets: list[float], names: list[str],
         false_negatives=rng.integers(0, trials_h1 + 1, shape),
         trials_h1=trials_h1,
     )
-    assert same(parse_csv(to_csv(curves), name="curves.csv"), curves)
+    assert same(ErrorCurves.parse_csv(curves.to_csv(), name="curves.csv"), curves)
 
 
 def test_columns_in_any_order_and_blank_rows() -> None:
@@ -154,13 +152,13 @@ def test_columns_in_any_order_and_blank_rows() -> None:
         "trials_h1,false_negatives,trials_h0, false_positives ,challenge_base,target_alpha\r\n"
         "20,2,10,1,a,1e-1\r\n\r\n20,1,10,3,a,.2\r\n"
     )
-    assert same(parse_csv(plain, name="a"), parse_csv(turned, name="b"))
+    assert same(ErrorCurves.parse_csv(plain, name="a"), ErrorCurves.parse_csv(turned, name="b"))
 
 
 def test_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "curves.csv"
     path.write_bytes(b"\xef\xbb\xbf" + f"{HEADING}\n0.1,a,1,10,2,20\n".encode())
-    assert curves_files.read(path).names == ("a",)
+    assert ErrorCurves.read(path).names == ("a",)
 
 
 # --- malformed files --------------------------------------------------------------------------
@@ -182,12 +180,12 @@ def text_of(rows: list[list[str]]) -> str:
 def changed(row: int, column: str, value: str) -> str:
     """The good table with one cell changed; row 2 is the first under the heading."""
     rows = [list(cells) for cells in GOOD]
-    rows[row - 2][HEADER.index(column)] = value
+    rows[row - 2][CURVE_COLUMNS.index(column)] = value
     return text_of(rows)
 
 
 def test_the_good_table_is_good() -> None:
-    curves = parse_csv(text_of(GOOD), name="curves.csv")
+    curves = ErrorCurves.parse_csv(text_of(GOOD), name="curves.csv")
     assert curves.names == ("a", "b")
     assert curves.target_alpha.tolist() == [0.1, 0.2, 0.3]
     assert curves.false_positives.tolist() == [[1, 0], [2, 3], [2, 4]]
@@ -237,7 +235,7 @@ MALFORMED: list[tuple[str, str]] = [
             f"row 6: expected a whole number from 0 to {10**15} in {column}, "
             f"got {column}='{re.escape(value)}'",
         )
-        for column in HEADER[2:]
+        for column in CURVE_COLUMNS[2:]
         for value in ("-1", "+1", "1.0", "1e1", "", "x", "nan", "1_0", " 1", "²", "٣")
     ),
     *(
@@ -245,7 +243,7 @@ MALFORMED: list[tuple[str, str]] = [
             changed(6, column, "9" * size),
             f"row 6: expected a whole number from 0 to {10**15} in {column}, got {column}='99+",
         )
-        for column in HEADER[2:]
+        for column in CURVE_COLUMNS[2:]
         for size in (16, 19, 5000)
     ),
     (
@@ -274,11 +272,13 @@ MALFORMED: list[tuple[str, str]] = [
 def test_malformed_files_are_named_with_their_place(
     tmp_path: Path, text: str, message: str
 ) -> None:
-    readers: list[Callable[[], ErrorCurves]] = [lambda: parse_csv(text, name="curves.csv")]
+    readers: list[Callable[[], ErrorCurves]] = [
+        lambda: ErrorCurves.parse_csv(text, name="curves.csv")
+    ]
     if not text.startswith("PAR1"):
         path = tmp_path / "curves.csv"
         path.write_text(text, encoding="utf-8", newline="")
-        readers.append(lambda: curves_files.read(path))
+        readers.append(lambda: ErrorCurves.read(path))
     for read in readers:
         with pytest.raises(InputError, match=message) as caught:
             read()
@@ -291,38 +291,38 @@ def test_malformed_files_are_named_with_their_place(
 @pytest.mark.parametrize(
     ("row", "column"),
     # Names of the first rate are what the others are held against.
-    [(r, c) for r in range(2, 8) for c in HEADER if c != "challenge_base" or r >= 4],
+    [(r, c) for r in range(2, 8) for c in CURVE_COLUMNS if c != "challenge_base" or r >= 4],
 )
 def test_any_wrong_cell_is_found(row: int, column: str) -> None:
     with pytest.raises(InputError, match=rf"^curves\.csv row {row}: "):
-        parse_csv(changed(row, column, "?"), name="curves.csv")
+        ErrorCurves.parse_csv(changed(row, column, "?"), name="curves.csv")
 
 
 def test_one_wrong_name_at_the_first_rate_is_found_at_the_second() -> None:
     for row in (2, 3):
         with pytest.raises(InputError, match=rf"^curves\.csv row {row + 2}: {RISING}"):
-            parse_csv(changed(row, "challenge_base", "?"), name="curves.csv")
+            ErrorCurves.parse_csv(changed(row, "challenge_base", "?"), name="curves.csv")
 
 
 def test_largest_counts() -> None:
     largest = "9" * 15
     rows = [["0.1", "a", "0", largest, largest, largest]]
-    curves = parse_csv(text_of(rows), name="x")
+    curves = ErrorCurves.parse_csv(text_of(rows), name="x")
     assert curves.trials_h0.tolist() == curves.false_negatives[0].tolist() == [10**15 - 1]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.csv: cannot be read \(No such file"):
-        curves_files.read(tmp_path / "absent.csv")
+        ErrorCurves.read(tmp_path / "absent.csv")
     (tmp_path / "latin.csv").write_bytes(HEADING.encode() + b"\n0.1,\xe9,1,2,1,2\n")
     with pytest.raises(InputError, match=r"latin\.csv: expected UTF-8"):
-        curves_files.read(tmp_path / "latin.csv")
+        ErrorCurves.read(tmp_path / "latin.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match=r"folder\.csv: cannot be read"):
-        curves_files.read(tmp_path / "folder.csv")
+        ErrorCurves.read(tmp_path / "folder.csv")
     (tmp_path / "losses.parquet").write_bytes(b"PAR1\x15\x04")
     with pytest.raises(InputError, match=r"losses\.parquet: expected text"):
-        curves_files.read(tmp_path / "losses.parquet")
+        ErrorCurves.read(tmp_path / "losses.parquet")
 
 
 # --- arbitrary text ---------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def outcome(text: str) -> str:
     """How the text fares: anything but curves or an InputError is raised here."""
     try:
-        parse_csv(text, name="curves.csv")
+        ErrorCurves.parse_csv(text, name="curves.csv")
     except InputError as error:
         said = str(error)
     else:
@@ -354,7 +354,7 @@ CELLS = st.one_of(
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(
-    st.permutations(HEADER),
+    st.permutations(CURVE_COLUMNS),
     st.lists(st.lists(CELLS, min_size=5, max_size=7), max_size=6),
     st.sampled_from([",", ", ", ";"]),
     st.sampled_from(["\n", "\r\n", "\r"]),
@@ -376,7 +376,7 @@ def test_good_files_with_something_changed(data: st.DataObject) -> None:
     stop = data.draw(st.integers(start, min(len(text), start + 12)))
     text = text[:start] + data.draw(CELLS) + text[stop:]
     if outcome(text) == "read":
-        curves = parse_csv(text, name="curves.csv")
+        curves = ErrorCurves.parse_csv(text, name="curves.csv")
         assert np.all(np.diff(curves.target_alpha) > 0)
         assert np.all((curves.false_positives >= 0) & (curves.false_positives <= curves.trials_h0))
         assert np.all((curves.false_negatives >= 0) & (curves.false_negatives <= curves.trials_h1))

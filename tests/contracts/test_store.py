@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point, Population
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import LossRow
+from epsilometer.measurement.tasks import Chunk, LossRow
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement.algorithms import plan, population
@@ -128,21 +128,26 @@ def test_rows_of_variants(store: Store) -> None:
     assert store.rows(Sizes(1, 1, 1, ("",))) == []
 
 
+def chunk(base: int, hypothesis: int, replicates: Iterable[int]) -> Chunk:
+    return Chunk(base, hypothesis, tuple(replicates))
+
+
 def test_done(store: Store) -> None:
     store.add([row(0, 0, replicate, 1.0) for replicate in (0, 2, 3, 9)])
     store.add([row(0, 1, 1, 1.0), row(1, 0, 1, 1.0)])
-    assert store.done(0, 0, 0, 9, ("",)) == {0, 2, 3, 9}
-    assert store.done(0, 0, 1, 3, ("",)) == {2, 3}
-    assert store.done(0, 0, 2, 2, ("",)) == {2}
-    assert store.done(0, 0, 4, 3, ("",)) == set()
-    assert store.done(1, 1, 0, 9, ("",)) == set()
+    assert store.done(chunk(0, 0, range(0, 10)), ("",)) == {0, 2, 3, 9}
+    assert store.done(chunk(0, 0, range(1, 4)), ("",)) == {2, 3}
+    assert store.done(chunk(0, 0, range(2, 3)), ("",)) == {2}
+    assert store.done(chunk(0, 0, (0, 1, 3)), ("",)) == {0, 3}
+    assert store.done(chunk(0, 0, range(4, 4)), ("",)) == set()
+    assert store.done(chunk(1, 1, range(0, 10)), ("",)) == set()
 
 
 def test_done_means_every_variant(store: Store) -> None:
     store.add([row(0, 0, 0, 1.0, "a"), row(0, 0, 0, 1.0, "b"), row(0, 0, 1, 1.0, "b")])
-    assert store.done(0, 0, 0, 5, ("b",)) == {0, 1}
-    assert store.done(0, 0, 0, 5, ("a", "b")) == {0}
-    assert store.done(0, 0, 0, 5, ("a", "b", "c")) == set()
+    assert store.done(chunk(0, 0, range(0, 6)), ("b",)) == {0, 1}
+    assert store.done(chunk(0, 0, range(0, 6)), ("a", "b")) == {0}
+    assert store.done(chunk(0, 0, range(0, 6)), ("a", "b", "c")) == set()
 
 
 def test_losses_as_a_table(store: Store) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilometer.errors import InputError
-from epsilometer.model import counts_files
 from epsilometer.model.counts import AttackCounts
 
 HEADER = "false_positives,trials_h0,false_negatives,trials_h1"
@@ -68,7 +67,7 @@ def test_refused(x: object, n0: object, y: object, n1: object, message: str) -> 
 )
 def test_bad_files_are_named_with_their_row(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        counts_files.parse(text, name="counts.csv")
+        AttackCounts.parse(text, name="counts.csv")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("counts.csv")
 
@@ -80,7 +79,7 @@ def test_csv_and_json_agree() -> None:
         '"challenge_base":"<script>"},{"false_positives":0,"trials_h0":5,"false_negatives":5,'
         '"trials_h1":5,"challenge_base":"é"}]'
     )
-    assert counts_files.parse(csv, name="a") == counts_files.parse(json, name="b")
+    assert AttackCounts.parse(csv, name="a") == AttackCounts.parse(json, name="b")
 
 
 @settings(derandomize=True, deadline=None)

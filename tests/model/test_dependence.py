@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.model import counts_files, region
+from epsilometer.model import region
 from epsilometer.model.dependence import sample_members
 
 SCATTERS = [em.NormalScatter(), em.UniformScatter()]
@@ -148,10 +148,10 @@ def test_joining_keeps_groups_and_taking_keeps_rows() -> None:
 
 def test_groups_survive_files(tmp_path: object) -> None:
     grouped = counts(["a", "a", "", "=danger"], ["w", "x", "y", "z"])
-    assert counts_files.parse(counts_files.to_csv(grouped), name="x") == grouped
+    assert em.AttackCounts.parse(grouped.to_csv(), name="x") == grouped
     plain = counts(None)
-    assert "group" not in counts_files.to_csv(plain).splitlines()[0]
-    assert counts_files.parse(counts_files.to_csv(plain), name="x") == plain
+    assert "group" not in plain.to_csv().splitlines()[0]
+    assert em.AttackCounts.parse(plain.to_csv(), name="x") == plain
 
 
 def test_the_wrong_number_of_groups_is_refused() -> None:

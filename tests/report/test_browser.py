@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
-from epsilometer.attacks import curves_files
+from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model.region import critical_epsilon
@@ -901,7 +901,7 @@ def test_csv_gives_the_counts_back(make: Make, opened: Open, shelf: Shelf, tmp_p
 def test_csv_gives_the_curves_back(opened: Open, shelf: Shelf, tmp_path: Path) -> None:
     curves = shelf.evidence(exact).origin.curves
     assert curves is not None
-    found = curves_files.read(downloaded(opened(exact).page, "curves.csv", tmp_path))
+    found = ErrorCurves.read(downloaded(opened(exact).page, "curves.csv", tmp_path))
     assert found.names == curves.names
     np.testing.assert_array_equal(found.target_alpha, curves.target_alpha)
     np.testing.assert_array_equal(found.false_positives, curves.false_positives)

@@ -74,7 +74,9 @@ class Losses:
         replicate: ArrayLike,
         loss: ArrayLike,
     ) -> None:
-        labels = [_name(label) for label in challenge_base]
+        plain = (each.item() if isinstance(each, np.generic) else each for each in challenge_base)
+        # Names are kept as files hold them: without blanks around.
+        labels = [_files.label(each, BASE, "losses") for each in plain]
         if not labels:
             raise InputError("expected at least one loss, got none.")
         names = tuple(dict.fromkeys(labels))
@@ -200,12 +202,6 @@ def _numbers(values: ArrayLike) -> FloatArray:
     array = array.astype(np.float64)
     array[np.isnan(array)] = np.nan  # one NaN, whatever its sign and payload were
     return array
-
-
-def _name(value: object) -> str:
-    """Names are kept as files hold them: without blanks around."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return _files.label(plain, "challenge_base", "losses")
 
 
 def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
+from epsilometer.model.count_tables import COLUMNS, check_base
 from epsilometer.model.counts import AttackCounts
 
 SWEEP = tuple(level / 100 for level in range(1, 100))
@@ -27,6 +30,9 @@ NOT_NORMAL = 1e-3
 
 LARGEST_SHAPIRO = 5000
 """Shapiro-Wilk's p-value is tabulated up to here; of larger samples the first so many are tested."""
+
+CURVE_COLUMNS = ("target_alpha", "challenge_base", *COLUMNS)
+"""Of error curves as CSV: a row a target rate and base."""
 
 
 def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) -> FloatArray:
@@ -68,7 +74,7 @@ class BaseCheck:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ErrorCurves:
-    """Error counts over target rates: arrays (levels, bases)."""
+    """Error counts over target rates: arrays (levels, bases).  Files are untrusted and checked whole."""
 
     names: tuple[str, ...]
     target_alpha: FloatArray
@@ -76,6 +82,71 @@ class ErrorCurves:
     trials_h0: IntArray
     false_negatives: IntArray
     trials_h1: IntArray
+
+    @staticmethod
+    def read(source: str | PathLike[str]) -> ErrorCurves:
+        """Read a CSV file as `write` makes it."""
+        return ErrorCurves.parse_csv(_files.load(source), name=Path(source).name)
+
+    @staticmethod
+    def parse_csv(text: str, *, name: str) -> ErrorCurves:
+        """Read CSV text: target rates in order, and under each the same bases in the same order."""
+        rows = list(_files.records(text, CURVE_COLUMNS, name=name))
+        if not rows:
+            raise InputError(f"{name}: expected at least one row, got none.")
+        targets = [_rate(row["target_alpha"], place) for row, place in rows]
+        bases = next((i for i, target in enumerate(targets) if target != targets[0]), len(rows))
+        names = [row["challenge_base"] for row, _ in rows]
+        counts: list[list[int]] = []
+        for index, (row, place) in enumerate(rows):
+            base, before = index % bases, targets[index - 1]
+            rate_fits = targets[index] == before if base else index == 0 or targets[index] > before
+            if not rate_fits or names[index] != names[base]:
+                raise InputError(
+                    f"{place}: expected rising target rates with the same bases under each of them."
+                )
+            most = _validate.LARGEST_COUNT
+            numbers = [_files.whole_number(row[n], n, place, most=most) for n in COLUMNS]
+            check_base(*numbers, where=f"{place}: ")
+            if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
+                raise InputError(f"{place}: expected as many trials as at the first target rate.")
+            counts.append(numbers)
+        if len(rows) % bases:
+            raise InputError(
+                f"{rows[-1][1]}: expected the same {bases} bases under each target rate, "
+                f"got {len(rows) % bases} under the last."
+            )
+        table = np.array(counts).reshape(-1, bases, len(COLUMNS))
+        positives, trials_h0, negatives, trials_h1 = np.moveaxis(table, 2, 0)
+        return ErrorCurves(
+            names=tuple(names[:bases]),
+            target_alpha=np.array(targets[::bases]),
+            false_positives=positives,
+            trials_h0=trials_h0[0],
+            false_negatives=negatives,
+            trials_h1=trials_h1[0],
+        )
+
+    def to_csv(self) -> str:
+        """CSV text that `parse_csv` reads back."""
+        counts = np.stack(np.broadcast_arrays(*(getattr(self, name) for name in COLUMNS)), axis=-1)
+        rows = [
+            (target, name, *row)
+            for target, table in zip(self.target_alpha.tolist(), counts.tolist(), strict=True)
+            for name, row in zip(self.names, table, strict=True)
+        ]
+        return _files.csv_text(CURVE_COLUMNS, rows)
+
+    def write(self, path: Path) -> None:
+        """Write a CSV file; replaces one of that name."""
+        _files.write_text(path, self.to_csv())
+
+
+def _rate(text: str, place: str) -> float:
+    value = _files.number(text)
+    if value is None or not 0 < value < 1:
+        raise InputError(f"{place}: expected 0 < target_alpha < 1, got {_files.shown(text)}.")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

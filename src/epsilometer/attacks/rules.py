@@ -7,7 +7,7 @@ where p <= a.  `ATTACKS` names those that ship; anything with a name and `learn`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Protocol
 
@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.normal_test import p_value
-from epsilometer.attacks.shadows import ShadowScores
+from epsilometer.attacks.shadows import Moments, ShadowScores
 
 Rule = Callable[[FloatArray], FloatArray]
 """From scores (bases, challenges) to p-values of the same shape."""
@@ -43,8 +43,7 @@ class LikelihoodRatio:
     least_shadows: ClassVar[tuple[int, int]] = (2, 2)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
-        h0, h1 = shadows_h0.moments(), shadows_h1.moments()
-        return _most_powerful(h0.mean, h0.deviation, h1.mean, h1.deviation)
+        return _most_powerful(shadows_h0.moments(), shadows_h1.moments())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +57,14 @@ class PooledVariance:
     least_shadows: ClassVar[tuple[int, int]] = (1, 1)
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
-        h0, h1 = shadows_h0.moments(), shadows_h1.moments()
-        pooled_h0, pooled_h1 = shadows_h0.pooled_deviation(), shadows_h1.pooled_deviation()
-        return _most_powerful(h0.mean, pooled_h0, h1.mean, pooled_h1)
+        h0 = replace(shadows_h0.moments(), deviation=shadows_h0.pooled_deviation())
+        h1 = replace(shadows_h1.moments(), deviation=shadows_h1.pooled_deviation())
+        return _most_powerful(h0, h1)
 
 
-def _most_powerful(
-    mean_h0: FloatArray, deviation_h0: FloatArray, mean_h1: FloatArray, deviation_h1: FloatArray
-) -> Rule:
-    return partial(
-        p_value,
-        mean_h0=mean_h0,
-        deviation_h0=deviation_h0,
-        mean_h1=mean_h1,
-        deviation_h1=deviation_h1,
-    )
+def _most_powerful(h0: Moments, h1: Moments) -> Rule:
+    test = partial(p_value, mean_h0=h0.mean, deviation_h0=h0.deviation)
+    return partial(test, mean_h1=h1.mean, deviation_h1=h1.deviation)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Origin
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
-from epsilometer.model import counts_files
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
@@ -124,6 +123,6 @@ def describe(attacked: AttackResult, target_alpha: float) -> dict[str, Any]:
         "target_alpha": target_alpha,
         "statistic": attacked.statistic,
         "attack": attacked.attack,
-        "bases": counts_files.rows(attacked.counts(target_alpha)),
+        "bases": attacked.counts(target_alpha).rows(),
         "warnings": attacked.warnings(target_alpha),
     }

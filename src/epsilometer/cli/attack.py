@@ -59,7 +59,6 @@ def attack(
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
-    from epsilometer.attacks import curves_files
     from epsilometer.audit.variants import describe
 
     rates = [_rate(part) for part in target_alpha.split(",")]
@@ -79,7 +78,7 @@ def attack(
         return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
-        curves_files.write(result.sweep(), curves)
+        result.sweep().write(curves)
     counts, data = result.counts(alpha), describe(result, alpha)
     return _deliver(counts, data, text_of(result, alpha), output=output, as_json=as_json)
 
@@ -93,15 +92,13 @@ def _deliver(
     counts: em.AttackCounts, data: dict[str, Any], text: str, *, output: str | None, as_json: bool
 ) -> int:
     """Write and print counts, and warn of what the attack warns of."""
-    from epsilometer.model import counts_files
-
     written = [] if output in (None, STDOUT) else [Path(str(output))]
     for path in written:
-        counts_files.write(counts, path)
+        counts.write(path)
     if as_json:
         results.say_json(data)
     elif output == STDOUT:
-        results.say(counts_files.to_csv(counts))
+        results.say(counts.to_csv())
     else:
         results.say(text + results.written_to(written))
     for warning in data["warnings"]:
@@ -111,8 +108,6 @@ def _deliver(
 
 def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
-    from epsilometer.model import counts_files
-
     counts = em.deal_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
@@ -122,7 +117,7 @@ def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[
     if isinstance(design, em.MeasureMIAFast):
         warnings.append(CROSS_FED)
     labels = [rule.label for rule in rules]
-    data = {"rules": labels, "bases": counts_files.rows(counts), "warnings": warnings}
+    data = {"rules": labels, "bases": counts.rows(), "warnings": warnings}
     lines = [
         f"{counted(len(set(counts.groups)), 'challenge base')}, {len(labels)} decision rules; every "
         "challenge was judged by",

@@ -191,12 +191,9 @@ def _deliver(
 
 def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
     """What was measured, beside what was estimated from it."""
-    from epsilometer.attacks import curves_files
-    from epsilometer.model import counts_files
-
     found.losses.write(folder / "losses.csv")
-    counts_files.write(result.counts, folder / "counts.csv")
-    curves_files.write(result.origin.curves, folder / CURVES)
+    result.counts.write(folder / "counts.csv")
+    result.origin.curves.write(folder / CURVES)
 
 
 def _printed(

@@ -98,12 +98,10 @@ def _is_posterior(file: str) -> bool:
 
 def _read(file: str) -> tuple[str, em.AttackCounts]:
     """What a file is called, and its counts."""
-    from epsilometer.model import counts_files
-
     if file != STDIN:
         return Path(file).name, em.AttackCounts.read(file)
     name, text = results.text_of(file)
-    return name, counts_files.parse(text, name=name)
+    return name, em.AttackCounts.parse(text, name=name)
 
 
 def _shown(value: Any) -> str:

@@ -69,7 +69,6 @@ def _compared(
     file: str, significance: float, model: em.AuditModel, options: dict[str, Any]
 ) -> Comparison:
     from epsilometer.baselines import scores_files
-    from epsilometer.model import counts_files
     from epsilometer.model.count_tables import COLUMNS
 
     name, text = results.text_of(file)
@@ -83,7 +82,7 @@ def _compared(
         raise InputError(
             f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
         )
-    counts = counts_files.parse(text, name=name)
+    counts = em.AttackCounts.parse(text, name=name)
     posterior = results.run_engine(counts, model, None)
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:

@@ -168,9 +168,9 @@ def _curves(folder: Path, posterior: em.Posterior) -> ErrorCurves | None:
     path = folder / CURVES
     if not path.exists():
         return None
-    from epsilometer.attacks import curves_files
+    from epsilometer.attacks.result import ErrorCurves
 
-    found = curves_files.read(path)
+    found = ErrorCurves.read(path)
     counts = posterior.counts
     same = (
         found.names == counts.names

@@ -22,6 +22,7 @@ SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
 LARGEST_ARRAY = 8 * 1024**3
 """Bytes; a small file that unpacks to more is refused."""
+# Labels are whole numbers if all of them are, otherwise text.
 _WHOLE = re.compile(r"-?[0-9]{1,17}")
 _NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
@@ -62,7 +63,9 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
     ]
     if LABEL not in header:
         return np.array(features), None
-    return np.array(features), _labels([cells[header.index(LABEL)].strip() for cells in rows])
+    labels = [cells[header.index(LABEL)].strip() for cells in rows]
+    whole = all(_WHOLE.fullmatch(label) for label in labels)
+    return np.array(features), np.array([int(label) for label in labels] if whole else labels)
 
 
 def _number(cell: str, column: str, place: str) -> float:
@@ -73,13 +76,6 @@ def _number(cell: str, column: str, place: str) -> float:
             f"got {_files.shown(cell)}."
         )
     return number
-
-
-def _labels(texts: list[str]) -> Any:
-    """Whole numbers if all of them are, otherwise text."""
-    if all(_WHOLE.fullmatch(text) for text in texts):
-        return np.array([int(text) for text in texts])
-    return np.array(texts)
 
 
 def _read_parquet(path: Path) -> tuple[Any, Any]:

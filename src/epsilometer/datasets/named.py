@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from epsilometer import _extras
 from epsilometer.datasets import files
 from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
 from epsilometer.errors import InputError
@@ -15,13 +16,10 @@ from epsilometer.measurement.population import Population
 
 def digits() -> Population:
     """scikit-learn's 1,797 images of handwritten digits, 8 by 8 pixels, scaled to [0, 1]."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise InputError(
-            "the population digits comes with scikit-learn: pip install 'epsilometer[sklearn]'."
-        ) from None
-    features, labels = load_digits(return_X_y=True)
+    need = "the population digits comes with scikit-learn"
+    features, labels = _extras.load("sklearn.datasets", need, "sklearn").load_digits(
+        return_X_y=True
+    )
     return Population(features=features / 16.0, labels=labels.astype(np.int64), name="digits")
 
 

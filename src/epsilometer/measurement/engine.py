@@ -172,12 +172,9 @@ class _Run:
         """Models of each base and hypothesis that are still to be handed out."""
         self.reused = 0
         for base, hypothesis in itertools.product(range(len(plan.bases)), (0, 1)):
-            models = plan.design.models(hypothesis)
-            done = store.done(base, hypothesis, 0, models - 1, self.sizes.variants)
-            self.reused += len(done)
-            if len(done) < models:
-                missing = tuple(number for number in range(models) if number not in done)
-                self.groups.append(Chunk(base, hypothesis, missing))
+            every = tuple(range(plan.design.models(hypothesis)))
+            if (missing := self._missing(Chunk(base, hypothesis, every))).replicates:
+                self.groups.append(missing)
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
@@ -256,18 +253,20 @@ class _Run:
             return Chunk.of(self.again.popleft())
         while self.groups:
             place = self.order.randrange(len(self.groups))
-            base, hypothesis, missing = self.groups.pop(place)
+            base, hypothesis, left = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))
-            taken, left = missing[:size], missing[size:]
-            if left:
-                self.groups.append(Chunk(base, hypothesis, left))
+            if left[size:]:
+                self.groups.append(Chunk(base, hypothesis, left[size:]))
             # Another process may have been here since.
-            done = self.store.done(base, hypothesis, taken[0], taken[-1], self.sizes.variants)
-            fresh = tuple(replicate for replicate in taken if replicate not in done)
-            self.reused += len(taken) - len(fresh)
-            if fresh:
-                return Chunk(base, hypothesis, fresh)
+            if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
+                return fresh
         return None
+
+    def _missing(self, chunk: Chunk) -> Chunk:
+        """What the store does not hold of a chunk; what it holds need not be trained."""
+        done = self.store.done(chunk, self.sizes.variants)
+        self.reused += len(done)
+        return chunk._replace(replicates=tuple(n for n in chunk.replicates if n not in done))
 
     # --- what comes back ----------------------------------------------------------------------
 

@@ -23,10 +23,9 @@ from concurrent.futures import (
 )
 from contextlib import redirect_stdout
 from functools import partial
-from importlib import import_module
 from typing import Any, Protocol
 
-from epsilometer import _validate
+from epsilometer import _extras, _validate
 from epsilometer._workers import close_pool, new_pool
 from epsilometer.errors import ExecutorError, InputError
 from epsilometer.measurement.plan import Plan
@@ -145,12 +144,7 @@ class DaskPool:
     _REFRESH = 2.0
 
     def __init__(self, plan: Plan, *, address: str | None, workers: int) -> None:
-        try:
-            distributed: Any = import_module("distributed")
-        except ImportError:
-            raise InputError(
-                "the executor dask needs Dask: pip install 'epsilometer[dask]'."
-            ) from None
+        distributed = _extras.load("distributed", "the executor dask needs Dask", "dask")
         self.name = "dask" if address is None else f"dask://{address}"
         self._cluster: Any = None
         if address is None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
 from epsilometer.measurement.store import Failure, Store
-from epsilometer.measurement.tasks import LossRow
+from epsilometer.measurement.tasks import Chunk, LossRow
 
 APPLICATION = 0x45505349
 """Marks the file as ours: the letters EPSI."""
@@ -275,16 +275,16 @@ class SqliteStore(Store):
                 )
         return new
 
-    def done(
-        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
-    ) -> set[int]:
+    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
+        base, hypothesis, wanted = chunk
+        ends = min(wanted, default=0), max(wanted, default=-1)
         rows = self._ask(
             "SELECT replicate FROM losses WHERE base = ? AND hypothesis = ? "
             f"AND replicate BETWEEN ? AND ? AND variant IN ({_marks(variants)}) "
             "GROUP BY replicate HAVING count(*) = ?",
-            *(base, hypothesis, first, last, *variants, len(variants)),
+            *(base, hypothesis, *ends, *variants, len(variants)),
         )
-        return {replicate for (replicate,) in rows}
+        return {replicate for (replicate,) in rows}.intersection(wanted)
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
         found = self._ask(

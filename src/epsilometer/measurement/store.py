@@ -13,7 +13,7 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.algorithm import SOURCE
 from epsilometer.measurement.plan import Plan, Sizes, Task, differences
-from epsilometer.measurement.tasks import LossRow
+from epsilometer.measurement.tasks import Chunk, LossRow
 
 
 class Failure(NamedTuple):
@@ -45,10 +45,8 @@ class Store(abc.ABC):
         """
 
     @abc.abstractmethod
-    def done(
-        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
-    ) -> set[int]:
-        """Replicates in [first, last] that have a loss for every one of the variants."""
+    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
+        """Replicates of a chunk that have a loss for every one of the variants."""
 
     @abc.abstractmethod
     def rows(self, sizes: Sizes) -> list[LossRow]:
@@ -186,13 +184,11 @@ class MemoryStore(Store):
             self._failures.pop(Task(*row[:3]), None)
         return len(self._losses) - before
 
-    def done(
-        self, base: int, hypothesis: int, first: int, last: int, variants: Sequence[str]
-    ) -> set[int]:
+    def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         return {
-            replicate
-            for replicate in range(first, last + 1)
-            if all((base, hypothesis, replicate, variant) in self._losses for variant in variants)
+            task.replicate
+            for task in chunk.tasks()
+            if all((*task, variant) in self._losses for variant in variants)
         }
 
     def rows(self, sizes: Sizes) -> list[LossRow]:

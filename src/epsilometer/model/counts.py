@@ -1,11 +1,12 @@
 """Error counts of membership-inference attacks, one entry a challenge base.
 
-This is the whole contract between measuring attacks and estimating privacy.  Reading files is in
-`count_tables.py`.
+This is the whole contract between measuring attacks and estimating privacy.  How files are parsed is
+in `count_tables.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -19,7 +20,7 @@ from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
-from epsilometer.model.count_tables import COLUMNS, check_base
+from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -214,8 +215,7 @@ class AttackCounts:
     @classmethod
     def read(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a file: JSON if its name ends in .json, otherwise CSV."""
-        json = Path(source).suffix.lower() == ".json"
-        return cls.read_json(source) if json else cls.read_csv(source)
+        return cls.read_json(source) if _is_json(source) else cls.read_csv(source)
 
     @classmethod
     def read_csv(cls, source: str | PathLike[str]) -> AttackCounts:
@@ -226,6 +226,28 @@ class AttackCounts:
     def read_json(cls, source: str | PathLike[str]) -> AttackCounts:
         """Read counts from a JSON file: a list of objects with the same keys as the CSV columns."""
         return cls(**count_tables.parse_json(_files.load(source), name=Path(source).name))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str) -> AttackCounts:
+        """Read text of either kind; ``name`` stands for the file in error messages."""
+        return cls(**count_tables.parse(text, name=name))
+
+    def rows(self) -> list[dict[str, str | int]]:
+        """A plain object for each challenge base: what files hold, a group only where there are any."""
+        labels = {NAME_COLUMN: self.names} | ({GROUP_COLUMN: self.groups} if self.groups else {})
+        numbers = {name: getattr(self, name).tolist() for name in COLUMNS}
+        table = labels | numbers
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+    def to_csv(self) -> str:
+        """CSV text that :meth:`parse` reads back."""
+        rows = self.rows()
+        return _files.csv_text(list(rows[0]), [list(row.values()) for row in rows])
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write JSON if the name ends in .json, otherwise CSV; replaces a file of that name."""
+        text = json.dumps(self.rows(), indent=2) + "\n" if _is_json(target) else self.to_csv()
+        _files.write_text(Path(target), text)
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.
@@ -253,6 +275,10 @@ class AttackCounts:
             best[smaller] = form[smaller]
         unique, which = np.unique(best, axis=0, return_inverse=True)
         return unique, which.ravel().astype(np.int64)
+
+
+def _is_json(path: str | PathLike[str]) -> bool:
+    return Path(path).suffix.lower() == ".json"
 
 
 def _counts_of(columns: Iterable[Any], **labels: Any) -> AttackCounts:

@@ -97,9 +97,6 @@ class UniformScatter:
 SCATTERS = {"normal": NormalScatter, "uniform": UniformScatter}
 """Every scatter by its name."""
 
-SpreadPrior = Prior
-"""Any prior on the half line that stays below 1, or ``Fixed(value=...)``."""
-
 
 @runtime_checkable
 class Dependence(Protocol):
@@ -114,7 +111,7 @@ class Dependence(Protocol):
         """In two words, for tables."""
 
     @property
-    def spread(self) -> SpreadPrior | None:
+    def spread(self) -> Prior | None:
         """Prior of the spread of members around their average; None if rows stand alone."""
 
     @property
@@ -142,7 +139,7 @@ class IndependentRows:
     words = ("Some attacks name a common group, which was ignored.",)
 
 
-def _spread_words(prior: SpreadPrior) -> str:
+def _spread_words(prior: Prior) -> str:
     if prior.fixed_value is not None:
         return f"The spread of that scatter is {prior.words}."
     return (
@@ -166,7 +163,7 @@ class ScatteredMembers:
     """
 
     scatter: Scatter = NormalScatter()
-    spread: SpreadPrior = DEFAULT_SPREAD
+    spread: Prior = DEFAULT_SPREAD
 
     name = "scattered"
     sums_only = False
@@ -205,7 +202,7 @@ class PooledGroups:
         As in :class:`ScatteredMembers`.
     """
 
-    spread: SpreadPrior = DEFAULT_SPREAD
+    spread: Prior = DEFAULT_SPREAD
 
     name = "pooled"
     label = "pooled"
@@ -228,7 +225,7 @@ DEPENDENCES = {kind.__name__: kind for kind in (IndependentRows, ScatteredMember
 """Every dependence by the name that files know it by; a new one is registered here."""
 
 
-def _check_spread(prior: SpreadPrior) -> None:
+def _check_spread(prior: Prior) -> None:
     if not isinstance(prior, Prior):
         raise InputError(f"expected a prior for the spread, got spread={prior!r}.")
     if prior.fixed_value is not None:

@@ -26,16 +26,19 @@ DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
 class Prior(Protocol):
     """What is assumed of one parameter before any data: a distribution on part of [0, inf).
 
-    A value held fixed is one as well: a distribution of one point.
+    A value held fixed is one as well: a distribution of one point.  A class that inherits from this one
+    is estimated, has no end and is drawn by inversion, unless it says otherwise.
     """
 
     @property
     def fixed_value(self) -> float | None:
         """The value if the parameter is held fixed, None if it is estimated."""
+        return None
 
     @property
     def end(self) -> float:
         """The largest value that is possible at all; inf if there is none."""
+        return math.inf
 
     @property
     def words(self) -> str:
@@ -62,6 +65,7 @@ class Prior(Protocol):
 
     def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
         """Draw values."""
+        return self.quantile(rng.random(size))
 
 
 @runtime_checkable
@@ -120,16 +124,10 @@ class Fixed(StrengthPrior):
 class _Positive(Prior):
     """What the priors for epsilon share: numbers above 0, of which the first is the scale."""
 
-    fixed_value = None
-
     def __post_init__(self) -> None:
         for part in fields(self):
             value = _validate.positive(part.name, getattr(self, part.name))
             object.__setattr__(self, part.name, value)
-
-    @property
-    def end(self) -> float:
-        return math.inf
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         points = np.asarray(value, dtype=float)
@@ -152,10 +150,6 @@ class _Positive(Prior):
     def rescaled(self, factor: float) -> Self:
         scale = fields(self)[0].name
         return replace(self, **{scale: factor * getattr(self, scale)})
-
-    def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
-        """Draw values by inversion."""
-        return self.quantile(rng.random(size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +286,6 @@ class Beta(StrengthPrior):
     a: float = 1.0
     b: float = 1.0
 
-    fixed_value = None
     end = 1.0
 
     def __post_init__(self) -> None:

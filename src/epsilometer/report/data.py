@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from epsilometer import _files
-from epsilometer.attacks import curves_files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
-from epsilometer.model import counts_files
-from epsilometer.model.count_tables import COLUMNS
 from epsilometer.report.delta_table import curve_data
 from epsilometer.report.model_table import comparison_data
 from epsilometer.report.summary import summary_data
@@ -82,7 +78,7 @@ def base_rows(result: Result) -> list[dict[str, Any]]:
     """Every base with its counts and rates, and epsilon without it."""
     counts, influence = result.posterior.counts, result.influence
     rows: list[dict[str, Any]] = []
-    for index, row in enumerate(counts_files.rows(counts)):
+    for index, row in enumerate(counts.rows()):
         whole: dict[str, Any] = dict(row)
         whole["false_positive_rate"] = float(counts.false_positive_rates[index])
         whole["false_negative_rate"] = float(counts.false_negative_rates[index])
@@ -102,18 +98,13 @@ def bases_csv(result: Result) -> str:
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
     counts = result.posterior.counts
-    header = counts_files.columns_of(counts)
-    table = [
-        [row[name] if name in COLUMNS else _inert(str(row[name])) for name in header]
-        for row in counts_files.rows(counts)
-    ]
-    return _files.csv_text(header, table)
+    return replace(counts, names=_inert(counts.names), groups=_inert(counts.groups)).to_csv()
 
 
 def curves_csv(curves: ErrorCurves) -> str:
     """The error curves as CSV, with names as in :func:`bases_csv`."""
-    return curves_files.to_csv(replace(curves, names=tuple(map(_inert, curves.names))))
+    return replace(curves, names=_inert(curves.names)).to_csv()
 
 
-def _inert(name: str) -> str:
-    return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
+def _inert(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"'{name}" if name[:1] in tuple("=+-@\t\r") else name for name in names)

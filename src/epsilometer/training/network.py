@@ -113,7 +113,7 @@ class Network:
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
         labels = self._labels(dataset)
-        rows = _rows(dataset.features)
+        rows = np.asarray(dataset.features, dtype=np.float32).reshape(len(dataset), -1)
         model = self.initial(rows.shape[1], self.initialisation.stream(rng))
         orders = np.stack([rng.permutation(len(rows)) for _ in range(self.epochs)])
         # A training that diverges shows in its loss; nothing need be said on the way.
@@ -143,12 +143,16 @@ class Network:
 
         NaN or infinite for a model that diverged.
         """
-        label = self._label(point.label)
+        label = point.label
+        if not isinstance(label, Integral):
+            raise self._no_class(repr(label))
+        if not 0 <= int(label) < self.classes:
+            raise self._no_class(label)
         into, into_biases, out, out_biases = (part.astype(np.float64) for part in model)
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
             scores = out @ units + out_biases
-            return float(np.logaddexp.reduce(scores - scores[label]))
+            return float(np.logaddexp.reduce(scores - scores[int(label)]))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])
@@ -224,22 +228,11 @@ class Network:
             raise self._no_class(wrong)
         return labels.astype(np.int64)
 
-    def _label(self, label: Any) -> int:
-        if not isinstance(label, Integral):
-            raise self._no_class(repr(label))
-        if not 0 <= int(label) < self.classes:
-            raise self._no_class(label)
-        return int(label)
-
     def _no_class(self, label: Any) -> InputError:
         return InputError(
             f"expected whole numbers from 0 to {self.classes - 1} as labels "
             f"(classes={self.classes}), got {label}."
         )
-
-
-def _rows(features: Array) -> Floats:
-    return np.asarray(features, dtype=np.float32).reshape(len(features), -1)
 
 
 def network(*, initialisation: str = "random", **options: Any) -> Network:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from epsilometer import _extras
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
@@ -148,10 +149,4 @@ def _rows(features: Array) -> Array:
 
 
 def _loaded() -> Any:
-    try:
-        import sklearn.base
-    except ImportError:
-        raise InputError(
-            "ScikitLearn needs scikit-learn: pip install 'epsilometer[sklearn]'."
-        ) from None
-    return sklearn.base
+    return _extras.load("sklearn.base", "ScikitLearn needs scikit-learn", "sklearn")

@@ -7,11 +7,11 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from epsilometer import _extras
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
@@ -50,13 +50,8 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
 
 def loaded(module: str = "torch") -> Any:
     """A library of the extra ``torch``, or what to install."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise InputError(
-            f"training with PyTorch needs {module.partition('.')[0]}: "
-            "pip install 'epsilometer[torch]'."
-        ) from None
+    library = module.partition(".")[0]
+    return _extras.load(module, f"training with PyTorch needs {library}", "torch")
 
 
 def check_factory(factory: Any) -> None:

@@ -14,8 +14,9 @@ from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.nuisance import LEAST_LOG, Arrays, Marginals
 from epsilometer.inference.exact.panels import PanelDensity, invert
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.dependence import LARGEST_SPREAD, SpreadPrior
+from epsilometer.model.dependence import LARGEST_SPREAD
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.priors import Prior
 
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
 """Of the prior: where its first panels meet."""
@@ -115,7 +116,7 @@ class SpreadGrid:
         return found
 
 
-def first_spread_grid(prior: SpreadPrior, count: int) -> SpreadGrid:
+def first_spread_grid(prior: Prior, count: int) -> SpreadGrid:
     """Panels between quantiles of the prior."""
     fixed = prior.fixed_value
     if fixed is not None:
@@ -126,7 +127,7 @@ def first_spread_grid(prior: SpreadPrior, count: int) -> SpreadGrid:
     return spread_grid(prior, breaks, count)
 
 
-def spread_grid(prior: SpreadPrior, breaks: FloatArray, count: int) -> SpreadGrid:
+def spread_grid(prior: Prior, breaks: FloatArray, count: int) -> SpreadGrid:
     """Gauss-Legendre nodes between the given breaks."""
     points, weights = panels.gauss_legendre(count)
     half = 0.5 * np.diff(breaks)[:, None]
@@ -135,9 +136,7 @@ def spread_grid(prior: SpreadPrior, breaks: FloatArray, count: int) -> SpreadGri
     return SpreadGrid(breaks=breaks, spread=spread, log_weight=log_weight)
 
 
-def refined(
-    grid: SpreadGrid, prior: SpreadPrior, probability: FloatArray, count: int
-) -> SpreadGrid:
+def refined(grid: SpreadGrid, prior: Prior, probability: FloatArray, count: int) -> SpreadGrid:
     """A grid for the next level: fine where a coarser one found the posterior and did not resolve it."""
     if prior.fixed_value is not None:
         return grid

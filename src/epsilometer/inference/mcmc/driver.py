@@ -140,12 +140,8 @@ class McmcSettings:
 
         Parameters
         ----------
-        counts, model
-            What was observed and what is assumed.
-        report
-            Called with a line of text as work proceeds.
-        progress
-            Called in the calling thread with iterations done and iterations in all, over all chains.
+        counts, model, report, progress
+            As for :func:`epsilometer.estimate`; progress is of all chains, told in the calling thread.
         num_threads
             Chains run at once; as many as there are processors unless told.  Draws do not depend on it.
 
