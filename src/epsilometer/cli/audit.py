@@ -161,6 +161,8 @@ def _deliver(
     verdict: VerdictOptions,
 ) -> int:
     """Write and print every variant."""
+    from epsilometer.attacks import curves_files
+    from epsilometer.model import counts_files
 
     def write() -> list[Path]:
         written: list[Path] = []
@@ -168,8 +170,11 @@ def _deliver(
             variant = result.origin.variant
             suffix = "" if variant is None else f"-variant-{variant}"
             written += delivery.write(result, suffix=suffix)
-            if delivery.output is not None:
-                _write_measured(delivery.output / suffix.lstrip("-"), result, each)
+            if delivery.output is not None:  # what was measured, beside what was estimated from it
+                folder = delivery.output / suffix.lstrip("-")
+                each.losses.write(folder / "losses.csv")
+                counts_files.write(result.counts, folder / "counts.csv")
+                curves_files.write(result.origin.curves, folder / CURVES)
         return list(dict.fromkeys(written))
 
     def warnings() -> list[str]:
@@ -187,16 +192,6 @@ def _deliver(
     )
     outcomes = [outcome for result in concluded for outcome in outcomes_of(result)]
     return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
-
-
-def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
-    """What was measured, beside what was estimated from it."""
-    from epsilometer.attacks import curves_files
-    from epsilometer.model import counts_files
-
-    found.losses.write(folder / "losses.csv")
-    counts_files.write(result.counts, folder / "counts.csv")
-    curves_files.write(result.origin.curves, folder / CURVES)
 
 
 def _printed(

@@ -106,10 +106,17 @@ def _over_delta(
     table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
 
     def write() -> list[Path]:
+        written = []
         if delivery.output is not None:
             write_curve(table, delivery.output)
-        page = _page(table, replace(model, delta=deltas[0]), verdict, delivery)
-        return page if delivery.output is None else [delivery.output, *page]
+            written.append(delivery.output)
+        if delivery.shows_all:
+            posterior = results.run_engine(counts, replace(model, delta=deltas[0]), None)
+            judged = table.verdict_at(deltas[0])
+            claimed = None if judged is None else judged.claim
+            result = verdict.result(posterior, level, claimed, delivery, over_delta=table)
+            written += replace(delivery, output=None).write(result)
+        return written
 
     hand_over(
         delivery.as_json,
@@ -119,16 +126,3 @@ def _over_delta(
     )
     outcomes = [] if table.verdict is None else [table.verdict.outcome]
     return verdict.exit_code(table.curve.trustworthy, outcomes)
-
-
-def _page(
-    table: JudgedCurve, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
-) -> list[Path]:
-    """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
-    if not delivery.shows_all:
-        return []
-    found = table.verdict_at(model.delta)
-    claim = None if found is None else found.claim
-    posterior = results.run_engine(table.curve.counts, model, None)
-    result = verdict.result(posterior, table.level, claim, delivery, over_delta=table)
-    return replace(delivery, output=None).write(result)

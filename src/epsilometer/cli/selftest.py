@@ -173,7 +173,7 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 
     from epsilometer.calibration.selftest import null_losses
 
-    losses = read_losses(file, attacked.variant)
+    losses, _ = read_losses(file, attacked.variant, None)
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:
