@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilometer.inference.checks.outlook import MoreData
 from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Outcome, Verdict
 from epsilometer.report.summary import described, finding, plain_assumptions
@@ -78,15 +77,20 @@ def outlook_sentences(result: Result) -> list[str]:
     outlook = result.outlook
     if outlook is None or (outlook.bases is None and outlook.challenges is None):
         return ["What more data would settle this was not worked out for so many different counts."]
-    counts = result.counts
+    bases, challenges = len(result.counts), int(result.counts.trials_h0.max())
     found = []
-    if outlook.bases is not None:
-        total = (outlook.bases.factor or outlook.bases.largest_factor) * len(counts)
-        found.append(_more(outlook.bases, "challenge bases", f"{total:,} in all"))
-    if outlook.challenges is not None:
-        factor = outlook.challenges.factor or outlook.challenges.largest_factor
-        each = factor * int(counts.trials_h0.max())
-        found.append(_more(outlook.challenges, "challenges on each base", f"up to {each:,}"))
+    for more, what, amount, now in (
+        (outlook.bases, "challenge bases", "{:,} in all", bases),
+        (outlook.challenges, "challenges on each base", "up to {:,}", challenges),
+    ):
+        if more is None:
+            continue
+        factor, above = more.factor or more.largest_factor, probability_text(more.probability_above)
+        effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
+        found.append(
+            f"{factor} times as many {what} ({amount.format(factor * now)}) with the same error rates "
+            f"would {effect}: epsilon would exceed the claim with probability {above}."
+        )
     if any(item.surprising for item in result.predictive.statistics):
         found.append(
             "These forecasts take the model at its word, which the check of its predictions, below, "
@@ -98,15 +102,6 @@ def outlook_sentences(result: Result) -> list[str]:
             "more of the same."
         )
     return found
-
-
-def _more(more: MoreData, what: str, amount: str) -> str:
-    probability = probability_text(more.probability_above)
-    effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
-    return (
-        f"{more.factor or more.largest_factor} times as many {what} ({amount}) with the same error "
-        f"rates would {effect}: epsilon would exceed the claim with probability {probability}."
-    )
 
 
 def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALARMS) -> float:
