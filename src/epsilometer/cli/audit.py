@@ -278,11 +278,8 @@ def progress_text(now: em.Progress, seconds: float) -> str:
     if rate <= 0:
         return text
     left = (now.total - now.done - now.failed) / rate
-    return f"{text}, {_rate(rate)}, {_duration(left)} left"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+    speed = f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+    return f"{text}, {speed}, {_duration(left)} left"
 
 
 def _duration(seconds: float) -> str:

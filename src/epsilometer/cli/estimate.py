@@ -41,6 +41,8 @@ def estimate(
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate epsilon and the attack strength from error counts."""
+    from epsilometer.inference.updating import join_batches
+
     deltas = () if delta is None else options.parse_deltas(delta)
     data = Batches.read(files)
     if data.start is None:
@@ -60,7 +62,8 @@ def estimate(
         single["going on from a posterior"] = data.start is not None
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
-        return _over_delta(data.all_counts(), model, deltas, claims, verdict, delivery)
+        counts = join_batches(*(counts for _, counts in data.counts))
+        return _over_delta(counts, model, deltas, claims, verdict, delivery)
     level = claims.level or options.DEFAULT_LEVEL
     result = verdict.result(data.estimate(model, settings), level, claims.claim, delivery)
     return deliver(result, delivery, verdict)
