@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from epsilometer.inference.result import Result
+from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Outcome, Verdict
-from epsilometer.report.summary import described, finding, plain_assumptions
+from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
 
 FALSE_ALARMS = 0.01
@@ -166,11 +167,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
     origin, model = result.origin, result.model
     provenance = result.posterior.provenance
     found = [("challenge bases", f"{len(result.counts):,}"), ("delta", f"{model.delta:g}")]
-    choices: dict[str, Any] = {"likelihood": model.likelihood}
+    chosen = {"likelihood": "likelihood"}
     if result.counts.dependent:
-        choices["dependence"] = model.dependence
-    choices |= {"prior of epsilon": model.epsilon, "prior of the strength": model.strength}
-    found += [(label, _choice(described(choice))) for label, choice in choices.items()]
+        chosen["dependence"] = "dependence"
+    chosen |= {"epsilon": "prior of epsilon", "strength": "prior of the strength"}
+    values: dict[str, Any] = values_of(model)
+    found += [(label, _choice(values[name])) for name, label in chosen.items()]
     labels = {
         "population": "population",
         "adjacency": "adjacency",
