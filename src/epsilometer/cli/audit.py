@@ -26,7 +26,6 @@ from epsilometer.cli.estimate import curve_of
 from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
-    from epsilometer.audit.stopping import Stopping
     from epsilometer.audit.variants import Estimated
     from epsilometer.inference.result import Result
     from epsilometer.measurement.store import Failure
@@ -149,14 +148,13 @@ def audit(
         concluded.append(
             verdict.result(posterior, level, epsilon, delivery, source=source, **context)
         )
-    return _deliver(measurement, concluded, found, stopping, delivery, verdict)
+    return _deliver(measurement, concluded, found, delivery, verdict)
 
 
 def _deliver(
     measurement: em.Measurement,
     concluded: list[Result],
     found: list[Estimated],
-    stopping: Stopping | None,
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
 ) -> int:
@@ -186,7 +184,7 @@ def _deliver(
 
     hand_over(
         delivery.as_json,
-        lambda: _printed(measurement, concluded, stopping, as_json=delivery.as_json),
+        lambda: _printed(measurement, concluded, as_json=delivery.as_json),
         write=write,
         warnings=warnings,
     )
@@ -194,13 +192,7 @@ def _deliver(
     return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
 
 
-def _printed(
-    measurement: em.Measurement,
-    concluded: list[Result],
-    stopping: Stopping | None,
-    *,
-    as_json: bool,
-) -> Any:
+def _printed(measurement: em.Measurement, concluded: list[Result], *, as_json: bool) -> Any:
     """What goes to stdout: an object for JSON, or text."""
     from epsilometer.report.summary import result_data, result_text
     from epsilometer.report.text import paragraphs
@@ -223,8 +215,8 @@ def _printed(
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
         text += result_text(result)
-    if stopping is not None:
-        text += "\n" + paragraphs([stopping.sentence])
+    if concluded[0].origin.stopping:
+        text += "\n" + paragraphs([concluded[0].origin.stopping["sentence"]])
     return text
 
 
