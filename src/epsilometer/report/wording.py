@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from epsilometer.inference.result import Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Outcome, Verdict
+from epsilometer.model import region
 from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
 
@@ -106,15 +106,9 @@ def outlook_sentences(result: Result) -> list[str]:
 
 
 def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALARMS) -> float:
-    """Largest true-positive rate that (epsilon, delta)-DP allows at a false-positive rate.
-
-    The boundary of the region of error rates, equation (2) of the paper, read as 1 - beta.
-    """
-    return min(
-        1.0,
-        math.exp(min(epsilon, 700.0)) * false_alarms + delta,  # a double ends at exp(709)
-        1 - math.exp(-epsilon) * (1 - delta - false_alarms),
-    )
+    """Largest true-positive rate that (epsilon, delta)-DP allows at a false-positive rate."""
+    least_beta, _ = region.beta_limits(false_alarms, epsilon, delta)
+    return 1 - float(least_beta)
 
 
 def meaning_of_epsilon(result: Result) -> str:
