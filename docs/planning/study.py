@@ -27,7 +27,7 @@ import numpy as np
 import epsilometer as em
 from epsilometer import _files
 from epsilometer._workers import begin_worker
-from epsilometer.calibration.attacks import AnyRate, draw_counts
+from epsilometer.calibration.attacks import draw_counts
 from epsilometer.calibration.mechanisms import Laplace
 from epsilometer.model.region import sample_rings
 from epsilometer.planning.goals import Width
@@ -65,9 +65,7 @@ def own_law(bases: int, challenges: int, rng: np.random.Generator) -> em.AttackC
 
 def laplace(bases: int, challenges: int, rng: np.random.Generator) -> em.AttackCounts:
     """Laplace noise, epsilon 2, the best attack at false-positive rates drawn at random."""
-    x, y = draw_counts(
-        Laplace(2.0), AnyRate(), power=1.0, trials=challenges, shape=(1, bases), rng=rng
-    )
+    x, y = draw_counts(Laplace(2.0), None, power=1.0, trials=challenges, shape=(1, bases), rng=rng)
     return _counts(x[0], y[0], challenges)
 
 

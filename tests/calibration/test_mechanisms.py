@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from epsilometer.baselines.gaussian import separation
-from epsilometer.calibration.attacks import AnyRate, OneRate, draw_counts, draw_scores
+from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.mechanisms import (
     Gaussian,
     Laplace,
@@ -115,9 +115,7 @@ def test_power_moves_rates_towards_guessing() -> None:
     rng = np.random.default_rng(5)
     shape = (4000, 1)
     for power in (0.0, 0.5, 1.0):
-        x, y = draw_counts(
-            Laplace(1.0), OneRate(0.1), power=power, trials=100, shape=shape, rng=rng
-        )
+        x, y = draw_counts(Laplace(1.0), 0.1, power=power, trials=100, shape=shape, rng=rng)
         best = 1 - math.e * 0.1
         expected = power * best + (1 - power) * 0.9
         assert x.mean() / 100 == pytest.approx(0.1, abs=5 * 0.3 / np.sqrt(400_000))
@@ -129,10 +127,19 @@ def test_power_moves_rates_towards_guessing() -> None:
     assert others.mean() == pytest.approx(0.0, abs=0.05)
 
 
+def drawn_at(rate: float) -> object:
+    rng = np.random.default_rng(1)
+    return draw_counts(Null(), rate, power=1.0, trials=10, shape=(1, 1), rng=rng)
+
+
 def test_any_rate_is_any() -> None:
-    rates = AnyRate().draw((1000, 3), np.random.default_rng(1))
-    assert rates.shape == (1000, 3)
-    assert 0.4 < rates.mean() < 0.6
+    counts = draw_counts(
+        Null(), None, power=1.0, trials=1000, shape=(1000, 3), rng=np.random.default_rng(1)
+    )
+    for rates in (x / 1000 for x in counts):
+        assert rates.shape == (1000, 3)
+        assert 0.4 < rates.mean() < 0.6
+        assert rates.std() == pytest.approx(12**-0.5, abs=0.02)  # uniform on (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +149,7 @@ def test_any_rate_is_any() -> None:
         (lambda: Gaussian(-1.0), "expected mu > 0"),
         (lambda: RandomisedResponse(float("nan")), "expected a finite pure_epsilon"),
         (lambda: SubsampledGaussian(1.0, 1.0), "expected 0 < rate < 1"),
-        (lambda: OneRate(0.0), "expected 0 < alpha < 1"),
+        (lambda: drawn_at(0.0), "expected 0 < rate < 1"),
     ],
     ids=["Laplace", "Gaussian", "response", "subsampled", "rate"],
 )

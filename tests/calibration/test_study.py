@@ -19,7 +19,6 @@ import pytest
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import Kind
 from epsilometer.calibration import study as module
-from epsilometer.calibration.attacks import OneRate
 from epsilometer.calibration.controls import CONTROLS
 from epsilometer.calibration.mechanisms import Laplace, Null
 from epsilometer.calibration.plan import (
@@ -51,7 +50,7 @@ SMALL = StudyPlan(
         ModelCell(likelihood="binomial", bases=2, trials=50, runs=3),
         CountsCell(
             mechanism=Laplace(1.0),
-            rates=OneRate(0.1),
+            rate=0.1,
             power=1.0,
             trials=50,
             bases=2,
@@ -70,7 +69,7 @@ def nominal_plan(runs: int, score_runs: int) -> StudyPlan:
         cells += [
             CountsCell(
                 mechanism=mechanism,
-                rates=OneRate(0.1),
+                rate=0.1,
                 power=1.0,
                 trials=trials,
                 bases=bases,

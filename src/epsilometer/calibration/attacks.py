@@ -7,9 +7,6 @@ guessing, (alpha, power beta + (1 - power)(1 - alpha)), and the mechanism's epsi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from epsilometer import _validate
@@ -17,43 +14,24 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.calibration.mechanisms import Mechanism
 
 
-@dataclass(frozen=True)
-class OneRate:
-    """Every attack is tuned to the same false-positive rate, as most audits do."""
-
-    alpha: float = 0.1
-
-    def __post_init__(self) -> None:
-        _validate.open_unit_interval("alpha", self.alpha)
-
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return np.full(shape, self.alpha)
-
-
-@dataclass(frozen=True)
-class AnyRate:
-    """Each attack has its own false-positive rate, uniform on (0, 1)."""
-
-    alpha: ClassVar[str] = "any"  # its word in files
-
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.random(shape)
-
-
-Rates = OneRate | AnyRate
-
-
 def draw_counts(
     mechanism: Mechanism,
-    rates: Rates,
+    rate: float | None,
     *,
     power: float,
     trials: int,
     shape: tuple[int, int],
     rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
-    """False positives and false negatives, of ``trials`` each, for (runs, bases)."""
-    alpha = rates.draw(shape, rng)
+    """False positives and false negatives, of ``trials`` each, for (runs, bases).
+
+    Every attack is tuned to the false-positive rate ``rate``, as most audits do; if that is None, each
+    has its own, uniform on (0, 1).
+    """
+    if rate is None:
+        alpha = rng.random(shape)
+    else:
+        alpha = np.full(shape, _validate.open_unit_interval("rate", rate))
     beta = power * mechanism.least_beta(alpha) + (1 - power) * (1 - alpha)
     return rng.binomial(trials, alpha), rng.binomial(trials, np.clip(beta, 0.0, 1.0))
 

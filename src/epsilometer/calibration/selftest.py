@@ -7,8 +7,9 @@ alarm.  An honest bound raises one in at most ``significance`` of the runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from epsilometer.calibration.study import ROUNDING
 from epsilometer.calibration.table import keeps
 from epsilometer.errors import InputError
 
+Data = TypeVar("Data")
 Pipeline = Callable[[FloatArray, FloatArray], float]
 """Scores of members and of others in, a lower bound of epsilon out."""
 
@@ -68,23 +70,38 @@ def check_pipeline(
     >>> always.alarms, always.broken
     (20, True)
     """
-    found = []
-    for members, others in null_scores(runs, canaries, seed=seed):
-        found.append(_number(pipeline(members, others), label))
+
+    def bounds(scores: tuple[FloatArray, FloatArray]) -> dict[str, float]:
+        return {label: _number(pipeline(*scores), label)}
+
+    drawn = null_scores(runs, canaries, seed=seed)
+    return count_alarms(drawn, runs, bounds, significance, progress)[0]
+
+
+def count_alarms(
+    drawn: Iterable[Data],
+    runs: int,
+    bounds: Callable[[Data], dict[str, float]],
+    significance: float,
+    progress: Callable[[int, int], None] | None,
+) -> list[SelfTest]:
+    """One test for each of the labelled bounds, all on the same sets of null data."""
+    found: dict[str, list[float]] = {}
+    for run, data in enumerate(drawn, start=1):
+        for label, bound in bounds(data).items():
+            found.setdefault(label, []).append(bound)
         if progress is not None:
-            progress(len(found), runs)
-    return summed(label, found, significance)
-
-
-def summed(label: str, bounds: list[float], significance: float) -> SelfTest:
-    """The alarms among bounds on null data."""
-    return SelfTest(
-        label=label,
-        runs=len(bounds),
-        alarms=sum(bound > ROUNDING for bound in bounds),
-        largest=max(bounds),
-        significance=significance,
-    )
+            progress(run, runs)
+    return [
+        SelfTest(
+            label=label,
+            runs=runs,
+            alarms=sum(bound > ROUNDING for bound in values),
+            largest=max(values),
+            significance=significance,
+        )
+        for label, values in found.items()
+    ]
 
 
 def _number(value: object, label: str) -> float:

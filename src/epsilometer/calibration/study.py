@@ -30,13 +30,7 @@ from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.controls import CONTROLS
 from epsilometer.calibration.own_model import ranks
-from epsilometer.calibration.plan import (
-    CountsCell,
-    ModelCell,
-    ScoresCell,
-    StudyPlan,
-    describe,
-)
+from epsilometer.calibration.plan import CountsCell, ModelCell, ScoresCell, StudyPlan, describe
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
@@ -136,16 +130,9 @@ def run_study(
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Results of all jobs by key; those that ``store`` has are not run again.
+    """Results of all jobs by key; those that ``store`` has, a file of the same plan, are not run again.
 
-    Parameters
-    ----------
-    store
-        A JSON-lines file, made if it is not there; it must be of the same plan.
-    workers
-        Processes; 1 runs everything in this one.
-    progress
-        Told how many jobs are done, of how many.
+    ``progress`` is told how many jobs are done, of how many.
     """
     workers = _validate.whole_number("workers", workers)
     jobs, known = jobs_of(plan), read_store(store, plan)
@@ -243,7 +230,7 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     else:
         drawn = draw_counts(
             cell.mechanism,
-            cell.rates,
+            cell.rate,
             power=cell.power,
             trials=cell.trials,
             shape=(job.size, cell.bases),

@@ -69,7 +69,7 @@ def attack(
         statistic_of(name.strip(), folder=Path(), place="--statistic")
         for name in statistic.split(",")
     ]
-    losses, design = _read(file, variant, shadows)
+    losses, design = read_losses(file, variant, shadows)
     attacked = [design.attack(losses, chosen, statistic=one) for one in looked_at]
     if len(rates) * len(attacked) > 1:
         if curves is not None:
@@ -142,13 +142,18 @@ def choose_attack(method: str) -> Attack:
     return ATTACKS[_validate.one_of("method", method, ATTACKS)]
 
 
-def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
+def read_losses(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
+    """Losses of a file or a store, and how they were measured."""
+    from epsilometer.measurement.designs import design_of
     from epsilometer.measurement.sqlite_store import is_store
 
     if file != STDIN and is_store(file):
         if shadows is not None:
             raise InputError("--shadows is for files of losses; a store knows its design.")
-        return _read_store(Path(file), variant)
+        with em.SqliteStore(file, read_only=True) as store:
+            sizes = store.sizes()
+            losses = store.losses(sizes, choose_variant(sizes.variants, variant))
+            return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
     if variant is not None:
         raise InputError("--variant is for stores; a file of losses has one variant.")
     if file != STDIN:
@@ -159,13 +164,7 @@ def _read(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losse
     return losses, _design(losses, shadows)
 
 
-def read_losses(file: str, variant: str | None) -> em.Losses:
-    """Losses of a file or a store, however they were measured."""
-    return _read(file, variant, None)[0]
-
-
 def _design(losses: em.Losses, shadows: int | None) -> Design:
-
     most = int(losses.replicate.max()) + 1
     if shadows is None:
         return em.MeasureMIAFast(replicates=max(most, 3))
@@ -177,15 +176,6 @@ def _design(losses: em.Losses, shadows: int | None) -> Design:
             f"its shadow models), got {most}; without --shadows models are cross-fed."
         )
     return em.MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
-
-
-def _read_store(path: Path, variant: str | None) -> tuple[em.Losses, Design]:
-    from epsilometer.measurement.designs import design_of
-
-    with em.SqliteStore(path, read_only=True) as store:
-        sizes = store.sizes()
-        losses = store.losses(sizes, choose_variant(sizes.variants, variant))
-        return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
 
 
 def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:

@@ -26,7 +26,6 @@ from epsilometer.cli.estimate import curve_of
 from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
-    from epsilometer.audit.stopping import Stopping
     from epsilometer.audit.variants import Estimated
     from epsilometer.inference.result import Result
     from epsilometer.measurement.store import Failure
@@ -149,14 +148,13 @@ def audit(
         concluded.append(
             verdict.result(posterior, level, epsilon, delivery, source=source, **context)
         )
-    return _deliver(measurement, concluded, found, stopping, delivery, verdict)
+    return _deliver(measurement, concluded, found, delivery, verdict)
 
 
 def _deliver(
     measurement: em.Measurement,
     concluded: list[Result],
     found: list[Estimated],
-    stopping: Stopping | None,
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
 ) -> int:
@@ -168,8 +166,11 @@ def _deliver(
             variant = result.origin.variant
             suffix = "" if variant is None else f"-variant-{variant}"
             written += delivery.write(result, suffix=suffix)
-            if delivery.output is not None:
-                _write_measured(delivery.output / suffix.lstrip("-"), result, each)
+            if delivery.output is not None:  # what was measured, beside what was estimated from it
+                folder = delivery.output / suffix.lstrip("-")
+                each.losses.write(folder / "losses.csv")
+                result.counts.write(folder / "counts.csv")
+                result.origin.curves.write(folder / CURVES)
         return list(dict.fromkeys(written))
 
     def warnings() -> list[str]:
@@ -181,7 +182,7 @@ def _deliver(
 
     hand_over(
         delivery.as_json,
-        lambda: _printed(measurement, concluded, stopping, as_json=delivery.as_json),
+        lambda: _printed(measurement, concluded, as_json=delivery.as_json),
         write=write,
         warnings=warnings,
     )
@@ -189,20 +190,7 @@ def _deliver(
     return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
 
 
-def _write_measured(folder: Path, result: Result, found: Estimated) -> None:
-    """What was measured, beside what was estimated from it."""
-    found.losses.write(folder / "losses.csv")
-    result.counts.write(folder / "counts.csv")
-    result.origin.curves.write(folder / CURVES)
-
-
-def _printed(
-    measurement: em.Measurement,
-    concluded: list[Result],
-    stopping: Stopping | None,
-    *,
-    as_json: bool,
-) -> Any:
+def _printed(measurement: em.Measurement, concluded: list[Result], *, as_json: bool) -> Any:
     """What goes to stdout: an object for JSON, or text."""
     from epsilometer.report.summary import result_data, result_text
     from epsilometer.report.text import paragraphs
@@ -225,8 +213,8 @@ def _printed(
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
         text += result_text(result)
-    if stopping is not None:
-        text += "\n" + paragraphs([stopping.sentence])
+    if concluded[0].origin.stopping:
+        text += "\n" + paragraphs([concluded[0].origin.stopping["sentence"]])
     return text
 
 
@@ -280,11 +268,8 @@ def progress_text(now: em.Progress, seconds: float) -> str:
     if rate <= 0:
         return text
     left = (now.total - now.done - now.failed) / rate
-    return f"{text}, {_rate(rate)}, {_duration(left)} left"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+    speed = f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
+    return f"{text}, {speed}, {_duration(left)} left"
 
 
 def _duration(seconds: float) -> str:

@@ -64,12 +64,6 @@ class Batches:
                 "updated posterior; choose another folder for --output."
             )
 
-    def all_counts(self) -> em.AttackCounts:
-        """The counts of all files as one."""
-        from epsilometer.inference.updating import join_batches
-
-        return join_batches(*(counts for _, counts in self.counts))
-
     def estimate(self, model: em.AuditModel, settings: em.McmcSettings | None) -> em.Posterior:
         """The posterior after all batches, which remembers each of them."""
         from epsilometer.inference.updating import only_batch

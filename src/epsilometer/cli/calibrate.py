@@ -113,10 +113,9 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
             f"{found.estimator:44}{mark}{100 * found.worst.failure_rate:6.1f} % "
             f"{found.worst.mechanism:<20}{tight:>5}"
         )
-    caught = [found.estimator for found in summaries if found.too_often]
-    blamed = [name for name in caught if name not in DELIBERATE]
-    wrong = [found.estimator for found in summaries if found.estimator in DELIBERATE]
-    unseen = [name for name in wrong if name not in caught]
+    caught = {found.estimator: found.too_often > 0 for found in summaries}
+    blamed = [name for name, seen in caught.items() if seen and name not in DELIBERATE]
+    unseen = [name for name, seen in caught.items() if not seen and name in DELIBERATE]
     lines += ["", "! more often than chance explains; tight: mean bound / truth, best attack."]
     said = "No bound that ships was above the truth more often than it says."
     if blamed:

@@ -41,6 +41,8 @@ def estimate(
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate epsilon and the attack strength from error counts."""
+    from epsilometer.inference.updating import join_batches
+
     deltas = () if delta is None else options.parse_deltas(delta)
     data = Batches.read(files)
     if data.start is None:
@@ -60,7 +62,8 @@ def estimate(
         single["going on from a posterior"] = data.start is not None
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
-        return _over_delta(data.all_counts(), model, deltas, claims, verdict, delivery)
+        counts = join_batches(*(counts for _, counts in data.counts))
+        return _over_delta(counts, model, deltas, claims, verdict, delivery)
     level = claims.level or options.DEFAULT_LEVEL
     result = verdict.result(data.estimate(model, settings), level, claims.claim, delivery)
     return deliver(result, delivery, verdict)
@@ -106,10 +109,17 @@ def _over_delta(
     table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
 
     def write() -> list[Path]:
+        written = []
         if delivery.output is not None:
             write_curve(table, delivery.output)
-        page = _page(table, replace(model, delta=deltas[0]), verdict, delivery)
-        return page if delivery.output is None else [delivery.output, *page]
+            written.append(delivery.output)
+        if delivery.shows_all:
+            posterior = results.run_engine(counts, replace(model, delta=deltas[0]), None)
+            judged = table.verdict_at(deltas[0])
+            claimed = None if judged is None else judged.claim
+            result = verdict.result(posterior, level, claimed, delivery, over_delta=table)
+            written += replace(delivery, output=None).write(result)
+        return written
 
     hand_over(
         delivery.as_json,
@@ -119,16 +129,3 @@ def _over_delta(
     )
     outcomes = [] if table.verdict is None else [table.verdict.outcome]
     return verdict.exit_code(table.curve.trustworthy, outcomes)
-
-
-def _page(
-    table: JudgedCurve, model: em.AuditModel, verdict: VerdictOptions, delivery: DeliveryOptions
-) -> list[Path]:
-    """The page, if wanted, of the posterior at the model's delta, with the curve as a section."""
-    if not delivery.shows_all:
-        return []
-    found = table.verdict_at(model.delta)
-    claim = None if found is None else found.claim
-    posterior = results.run_engine(table.curve.counts, model, None)
-    result = verdict.result(posterior, table.level, claim, delivery, over_delta=table)
-    return replace(delivery, output=None).write(result)

@@ -32,8 +32,7 @@ MOST_NAMED = 8
 @options.flat
 def report(
     result: Path = argument(
-        "RESULT",
-        "A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc.",
+        "RESULT", "A folder that `estimate --output` or `audit --output` wrote, or a posterior.nc."
     ),
     *,
     output: Path | None = option("FILE", "Write the page, HTML, there.", "--output", "-o"),

@@ -29,9 +29,7 @@ def reproduce(
         "DIR", "Where figures, tables and their numbers go.", default=Path("reproduced")
     ),
     engine: str = option(
-        None,
-        "exact, or published: the sampler with the paper's settings (slow).",
-        default="exact",
+        None, "exact, or published: the sampler with the paper's settings (slow).", default="exact"
     ),
     train: bool = flag(
         "Train the 8,000 networks on MNIST again instead of using the losses that come with this; "

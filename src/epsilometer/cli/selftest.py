@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
@@ -22,7 +22,7 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import paragraphs, plain
 
 if TYPE_CHECKING:
-    from epsilometer.calibration.selftest import SelfTest
+    from epsilometer.calibration.selftest import Data, Pipeline, SelfTest
 
 PLACE = "{file}"
 THRESHOLD_HINT = "Is a threshold chosen on the same scores that it is judged on?"
@@ -116,27 +116,21 @@ def selftest(
     return REFUSED if any(test.broken for test in found) else 0
 
 
-Data = TypeVar("Data")
-Bound = Callable[[Any, Any], float]
-"""Scores of members and of others in, a lower bound out."""
-
-
-def _own(bound: Bound, label: str, null: NullData) -> SelfTest:
-
+def _own(bound: Pipeline, label: str, null: NullData) -> SelfTest:
     settings = asdict(null)
     del settings["delta"]  # which is for the shipped bounds
     with results.progress("null scores") as (_, advance):
         return em.check_pipeline(bound, label=label, progress=advance, **settings)
 
 
-def _function(pipeline: str) -> tuple[Bound, str]:
+def _function(pipeline: str) -> tuple[Pipeline, str]:
     function = load_object(pipeline, folder=Path(), place="--pipeline")
     if not callable(function):
         raise InputError(f"--pipeline: expected a function of scores, got {pipeline!r}.")
     return partial(run_user_code, f"--pipeline {pipeline}: the function failed", function), pipeline
 
 
-def _command(command: str) -> tuple[Bound, str]:
+def _command(command: str) -> tuple[Pipeline, str]:
     words = shlex.split(command)
     if not any(PLACE in word for word in words):
         raise InputError(f"--command: expected {PLACE} where the scores' file goes.")
@@ -167,17 +161,10 @@ def _printed(words: list[str], members: Any, others: Any) -> float:
 def _tested(
     title: str, null: NullData, drawn: Iterable[Data], bounds: Callable[[Data], dict[str, float]]
 ) -> list[SelfTest]:
-    """One test for each of the labelled bounds, all on the same sets of null data."""
-    from epsilometer.calibration.selftest import summed
+    from epsilometer.calibration.selftest import count_alarms
 
-    found: dict[str, list[float]] = {}
     with results.progress(title) as (_, advance):
-        for run, data in enumerate(drawn, start=1):
-            for label, bound in bounds(data).items():
-                found.setdefault(label, []).append(bound)
-            if advance is not None:
-                advance(run, null.runs)
-    return [summed(label, values, null.significance) for label, values in found.items()]
+        return count_alarms(drawn, null.runs, bounds, null.significance, advance)
 
 
 def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest]:
@@ -186,7 +173,7 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 
     from epsilometer.calibration.selftest import null_losses
 
-    losses = read_losses(file, attacked.variant)
+    losses, _ = read_losses(file, attacked.variant, None)
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:
@@ -252,14 +239,12 @@ def _verdict(test: SelfTest, hint: str) -> str:
     return f"It keeps its word: false alarms in {seen} of {test.runs} runs, at most {promised} allowed."
 
 
-def _described(test: SelfTest) -> dict[str, Any]:
-    data = asdict(test)
-    return {"pipeline": data.pop("label"), **data, "broken": test.broken}
-
-
 def _say(tests: list[SelfTest], *, as_json: bool, last: str) -> None:
     if as_json:
-        results.say_json({"tests": plain([_described(test) for test in tests]), "verdict": last})
+        told = [{"pipeline": test.label, **asdict(test), "broken": test.broken} for test in tests]
+        for each in told:
+            del each["label"]
+        results.say_json({"tests": plain(told), "verdict": last})
         return
     lines = [
         "Null data: no membership in them, the true epsilon is 0.",

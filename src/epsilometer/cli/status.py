@@ -19,8 +19,7 @@ MOST_ROWS = 40
 
 
 def status(
-    store: Path = argument("STORE", "A store made by `audit`."),
-    as_json: bool = options.AS_JSON,
+    store: Path = argument("STORE", "A store made by `audit`."), as_json: bool = options.AS_JSON
 ) -> int:
     """Show how far the audit of a store has come; safe while it is running."""
     with em.SqliteStore(store, read_only=True) as opened:

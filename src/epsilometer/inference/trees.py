@@ -118,7 +118,7 @@ def _tree(
         attrs={
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "model": json.dumps(_values(posterior.model)),
+            "model": json.dumps(values_of(posterior.model)),
             "provenance": posterior.provenance.to_json(),
             "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
             **texts,
@@ -184,10 +184,10 @@ def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str
     return running.hexdigest()
 
 
-def _values(choice: Any) -> dict[str, object]:
+def values_of(choice: Any) -> dict[str, object]:
     """The fields of a frozen object; those that are choices themselves with their class's name."""
     values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
     return {
-        name: {"name": type(value).__name__} | _values(value) if is_dataclass(value) else value
+        name: {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value
         for name, value in values.items()
     }

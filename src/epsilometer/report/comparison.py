@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +101,10 @@ def compare_counts(
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
-    together = _pooled(counts)
+    together = None
+    if len(counts) > 1:
+        with suppress(InputError):  # not all bases can be pooled
+            together = pooled(counts)
     for estimator in FROM_COUNTS:
         low, high, shared, reason = math.nan, math.nan, None, ""
         try:
@@ -175,14 +179,6 @@ def _notes_of_counts(counts: AttackCounts, *, pooled_too: bool) -> Iterator[str]
             "are columns exchanged? Ratio and one-run bounds say nothing there; others read the "
             "decisions the other way round."
         )
-
-
-def _pooled(counts: AttackCounts) -> AttackCounts | None:
-    """All bases as one, if there are several and they can be pooled."""
-    try:
-        return pooled(counts) if len(counts) > 1 else None
-    except InputError:
-        return None
 
 
 def _two_sided(significance: float) -> float:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Thresholds, Verdict
-from epsilometer.report.figures import chains
+from epsilometer.report.figures import chains, checks
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.checks import (
-    influence_chart,
-    models_chart,
-    predictive_chart,
-    prior_chart,
-)
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.figures.posterior import exceedance_chart, joint_chart, marginals_chart
@@ -43,15 +37,15 @@ def charts(result: Result) -> list[Chart]:
     if result.over_delta is not None:
         found.append(delta_curve_chart(result.over_delta))
     if result.other_priors:
-        found.append(prior_chart(posterior, result.other_priors, level=level))
+        found.append(checks.prior_chart(posterior, result.other_priors, level=level))
     if origin.curves is not None:
         target = origin.target_alpha
         found.append(curves_chart(origin.curves, posterior.counts, target_alpha=target))
-    found.append(predictive_chart(posterior.counts, result.predictive))
+    found.append(checks.predictive_chart(posterior.counts, result.predictive))
     if result.models is not None:
-        found.append(models_chart(result.models, level=level))
+        found.append(checks.models_chart(result.models, level=level))
     if result.influence is not None:
-        found.append(influence_chart(posterior.counts, result.influence))
+        found.append(checks.influence_chart(posterior.counts, result.influence))
     return found + chains.chain_charts(posterior)
 
 

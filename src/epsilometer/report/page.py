@@ -111,8 +111,7 @@ def _script(text: str) -> str:
 def _policy(*scripts: str) -> str:
     """What the page may do: run the scripts that it came with, and show what it holds."""
     hashes = " ".join(
-        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-        for text in scripts
+        f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'" for text in scripts
     )
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -142,7 +141,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "caption": chart.caption,
         "panels": chart.panels(),
-        "image": f"data:image/{kind};base64,{base64.b64encode(image.getvalue()).decode()}",
+        "image": f"data:image/{kind};base64,{_base64(image.getvalue())}",
     }
 
 
@@ -199,21 +198,24 @@ def _bases(result: Result) -> list[tuple[str, ...]]:
 def _downloads(result: Result) -> list[tuple[str, str, str]]:
     """Files in the page: name, what it is, address."""
     whole = json.dumps(data.report_data(result), indent=1, allow_nan=False)
-    found = [
-        ("report.json", "every number of this page", _address("application/json", whole)),
-        ("counts.csv", "the counts of every base", _address("text/csv", data.bases_csv(result))),
+    files = [
+        ("report.json", "every number of this page", "application/json", whole),
+        ("counts.csv", "the counts of every base", "text/csv", data.bases_csv(result)),
     ]
     if result.origin.curves is not None:
         text = data.curves_csv(result.origin.curves)
-        found.append(("curves.csv", "error counts over target rates", _address("text/csv", text)))
+        files.append(("curves.csv", "error counts over target rates", "text/csv", text))
     if result.over_delta is not None:
         text = delta_table.curve_csv(result.over_delta)
-        found.append(("curve.csv", "epsilon over delta", _address("text/csv", text)))
-    return found
+        files.append(("curve.csv", "epsilon over delta", "text/csv", text))
+    return [
+        (name, what, f"data:{kind};charset=utf-8;base64,{_base64(text.encode())}")
+        for name, what, kind, text in files
+    ]
 
 
-def _address(kind: str, text: str) -> str:
-    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def write_report(
@@ -271,18 +273,14 @@ def write_report(
 
 def write_page(result: Result, path: Path, shown: Sequence[Chart] | None = None) -> None:
     """Write the page; the file is whole or not there."""
-    text = render(result, shown)
-    _files.write_text(path, text)
+    _files.write_text(path, render(result, shown))
 
 
-def write_figures(shown: Sequence[Chart], folder: Path) -> list[Path]:
+def write_figures(shown: Sequence[Chart], folder: Path) -> None:
     """Write figures for print, as PNG, SVG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
     for chart in shown:
         figure = chart.draw()
         for form in FORMATS:
             path = folder / f"{chart.name}.{form}"
             _files.replace(path, partial(save_figure, figure, form=form))
-            written.append(path)
-    return written

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from epsilometer.inference.checks.outlook import MoreData
 from epsilometer.inference.result import Result
+from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Outcome, Verdict
-from epsilometer.report.summary import described, finding, plain_assumptions
+from epsilometer.model import region
+from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
 
 FALSE_ALARMS = 0.01
@@ -78,15 +78,20 @@ def outlook_sentences(result: Result) -> list[str]:
     outlook = result.outlook
     if outlook is None or (outlook.bases is None and outlook.challenges is None):
         return ["What more data would settle this was not worked out for so many different counts."]
-    counts = result.counts
+    bases, challenges = len(result.counts), int(result.counts.trials_h0.max())
     found = []
-    if outlook.bases is not None:
-        total = (outlook.bases.factor or outlook.bases.largest_factor) * len(counts)
-        found.append(_more(outlook.bases, "challenge bases", f"{total:,} in all"))
-    if outlook.challenges is not None:
-        factor = outlook.challenges.factor or outlook.challenges.largest_factor
-        each = factor * int(counts.trials_h0.max())
-        found.append(_more(outlook.challenges, "challenges on each base", f"up to {each:,}"))
+    for more, what, amount, now in (
+        (outlook.bases, "challenge bases", "{:,} in all", bases),
+        (outlook.challenges, "challenges on each base", "up to {:,}", challenges),
+    ):
+        if more is None:
+            continue
+        factor, above = more.factor or more.largest_factor, probability_text(more.probability_above)
+        effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
+        found.append(
+            f"{factor} times as many {what} ({amount.format(factor * now)}) with the same error rates "
+            f"would {effect}: epsilon would exceed the claim with probability {above}."
+        )
     if any(item.surprising for item in result.predictive.statistics):
         found.append(
             "These forecasts take the model at its word, which the check of its predictions, below, "
@@ -100,25 +105,10 @@ def outlook_sentences(result: Result) -> list[str]:
     return found
 
 
-def _more(more: MoreData, what: str, amount: str) -> str:
-    probability = probability_text(more.probability_above)
-    effect = "still leave it open" if more.factor is None else f"settle it as {more.outcome}"
-    return (
-        f"{more.factor or more.largest_factor} times as many {what} ({amount}) with the same error "
-        f"rates would {effect}: epsilon would exceed the claim with probability {probability}."
-    )
-
-
 def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALARMS) -> float:
-    """Largest true-positive rate that (epsilon, delta)-DP allows at a false-positive rate.
-
-    The boundary of the region of error rates, equation (2) of the paper, read as 1 - beta.
-    """
-    return min(
-        1.0,
-        math.exp(min(epsilon, 700.0)) * false_alarms + delta,  # a double ends at exp(709)
-        1 - math.exp(-epsilon) * (1 - delta - false_alarms),
-    )
+    """Largest true-positive rate that (epsilon, delta)-DP allows at a false-positive rate."""
+    least_beta, _ = region.beta_limits(false_alarms, epsilon, delta)
+    return 1 - float(least_beta)
 
 
 def meaning_of_epsilon(result: Result) -> str:
@@ -171,11 +161,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
     origin, model = result.origin, result.model
     provenance = result.posterior.provenance
     found = [("challenge bases", f"{len(result.counts):,}"), ("delta", f"{model.delta:g}")]
-    choices: dict[str, Any] = {"likelihood": model.likelihood}
+    chosen = {"likelihood": "likelihood"}
     if result.counts.dependent:
-        choices["dependence"] = model.dependence
-    choices |= {"prior of epsilon": model.epsilon, "prior of the strength": model.strength}
-    found += [(label, _choice(described(choice))) for label, choice in choices.items()]
+        chosen["dependence"] = "dependence"
+    chosen |= {"epsilon": "prior of epsilon", "strength": "prior of the strength"}
+    values: dict[str, Any] = values_of(model)
+    found += [(label, _choice(values[name])) for name, label in chosen.items()]
     labels = {
         "population": "population",
         "adjacency": "adjacency",

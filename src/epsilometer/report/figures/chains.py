@@ -93,10 +93,7 @@ def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
     lags = np.arange(longest + 1, dtype=float)
     lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
-    return [
-        *_each_chain(lines, "%{y:.3f} at lag %{x}", fine, width=1.3),
-        Rule(y=0, dash="solid"),
-    ]
+    return [*_each_chain(lines, "%{y:.3f} at lag %{x}", fine, width=1.3), Rule(y=0, dash="solid")]
 
 
 def _each_chain(

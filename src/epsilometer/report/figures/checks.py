@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsilometer._arrays import FloatArray
 from epsilometer.inference.checks.comparison import ModelComparison
 from epsilometer.inference.checks.influence import Influence
 from epsilometer.inference.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
 from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.marginals import Marginal
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.priors import Prior
@@ -41,50 +41,37 @@ LONGEST_TICK = 16
 """A name short enough for an axis on a phone."""
 
 
-class _Version(NamedTuple):
-    """Epsilon under one prior: what it is asked for, as functions."""
-
-    factor: float
-    prior: Prior
-    quantile: Callable[[list[float]], FloatArray]
-    density: Callable[[FloatArray], FloatArray]
-
-    @property
-    def label(self) -> str:
-        return "as reported" if self.factor == 1 else f"prior scale x {self.factor:g}"
-
-
 def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
-    asked = partial(posterior.quantile, "epsilon"), partial(posterior.density, "epsilon")
-    versions = [_Version(1.0, posterior.model.epsilon, *asked)]
-    for other in others:
-        found = other.epsilon
-        versions.append(_Version(other.factor, other.model.epsilon, found.quantile, found.density))
-    versions.sort(key=lambda version: version.factor)
-    reach = np.array([version.quantile([0.002, 0.985]) for version in versions])
+    own_prior, own_epsilon = posterior.model.epsilon, posterior.marginal("epsilon")
+    versions: list[tuple[float, Prior, Marginal]] = [(1.0, own_prior, own_epsilon)]
+    versions += [(other.factor, other.model.epsilon, other.epsilon) for other in others]
+    versions.sort(key=itemgetter(0))
+    names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, _, _ in versions]
+    reach = np.array([epsilon.quantile(np.array([0.002, 0.985])) for _, _, epsilon in versions])
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max())
     room = 0.08 * (high - low) or 1e-9
     x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
     says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
     thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
+    middle = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     densities, rows, intervals, peaks = [], [], [], []
-    for row, (version, colour) in enumerate(zip(versions, PRIOR_COLOURS, strict=False)):
-        label = version.label
-        after, before = version.density(x), np.exp(version.prior.log_density(x))
+    drawn = zip(versions, names, PRIOR_COLOURS, strict=False)
+    for row, ((_, prior, epsilon), label, colour) in enumerate(drawn):
+        after, before = epsilon.density(x), np.exp(prior.log_density(x))
         densities += [
             Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
             Line(x, before, colour, label, hover=f"{label}, prior{says}", **thin),
         ]
-        low, median, high = map(float, version.quantile([0.5 - level / 2, 0.5, 0.5 + level / 2]))
+        low, median, high = epsilon.quantile(middle).tolist()
         rows.append(style.interval_row(row, median, (low, high), level, colour, label))
         intervals.append((low, high))
         peaks.append(float(after.max()))
-    names, ends = [version.label for version in versions], (x[0], x[-1])
+    ends = (x[0], x[-1])
     top = style.end_of_densities(max(peaks), min(high - low for low, high in intervals))
     across = Axis(f"epsilon: median and {percent(level)} interval", ends)
     texts = [pair_text(*interval) for interval in intervals]
-    said = {version.factor: text for version, text in zip(versions, texts, strict=True)}
+    said = {factor: text for (factor, *_), text in zip(versions, texts, strict=True)}
     own = said.pop(1.0)
     moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
     return Chart(

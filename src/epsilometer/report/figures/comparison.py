@@ -48,9 +48,7 @@ def draw_comparison(found: Comparison) -> Figure:
     across = f"epsilon at delta = {found.delta:g}; each end errs with probability {percent}"
     names = [row.label for row in rows]
     plot = Plot(
-        Axis(across, (-0.02 * reach, reach)),
-        Axis("", (len(rows) - 0.4, -0.6), names=names),
-        marks,
+        Axis(across, (-0.02 * reach, reach)), Axis("", (len(rows) - 0.4, -0.6), names=names), marks
     )
     title = f"Every estimator on the same data\n{found.source}"
     size = (7.4, 1.9 + 0.36 * len(rows))

@@ -51,7 +51,9 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     thin: dict[str, Any] = {"width": 0.9, "opacity": opacity, "listed": False, "digits": 5}
     for base in chosen.tolist():
         name = counts.names[base]
-        title = f"<b>{_literal(style.page_name(name))}</b><br>"
+        # Plotly's templates would read ``%{x}`` in a name as a place to fill.
+        literal = style.page_name(name).replace("%", "&#37;").replace("{", "&#123;")
+        title = f"<b>{literal}</b><br>"
         x, y = positives[:, base], negatives[:, base]
         hover = f"{title}false-positive rate %{{x:.3f}}<br>false-negative rate %{{y:.3f}}"
         errors.append(Line([0, *x, 1], [1, *y, 0], "blue", name, hover=hover, **thin))
@@ -86,8 +88,3 @@ def chance_band(targets: FloatArray, trials: int) -> tuple[FloatArray, FloatArra
     ends = np.array([[0.5 - BAND / 2], [0.5 + BAND / 2]])
     low, high = np.asarray(binom.ppf(ends, trials, targets)) / trials
     return low, high
-
-
-def _literal(name: str) -> str:
-    """A name inside a template of Plotly's, which would read ``%{x}`` as a place to fill."""
-    return name.replace("%", "&#37;").replace("{", "&#123;")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -146,9 +145,7 @@ def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot,
     return Plot(Axis(label, (x[0], x[-1])), up, marks, title=heading), peak
 
 
-def joint_density(
-    posterior: Posterior, *, draws: int = DRAWS
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def joint_density(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Density of (epsilon, strength) on a grid: edges in epsilon, edges in strength, values.
 
     A histogram of draws, smoothed just enough to draw contours.
@@ -158,7 +155,7 @@ def joint_density(
     if isinstance(posterior, SamplePosterior):
         pair = [np.ravel(posterior.samples[name]) for name in ("epsilon", "strength")]
     else:
-        drawn = posterior.draws(draws, rng=np.random.default_rng(style.FIGURE_SEED))
+        drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
         pair = [drawn["epsilon"], drawn["strength"]]
     edges = []
     # epsilon may have a long tail, which would leave little room for the rest.
@@ -189,14 +186,9 @@ def joint_chart(posterior: Posterior) -> Chart:
     x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
     hover = "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
     regions = Regions(x, y, density, _held(density), LEVELS, hover)
-    look: dict[str, Any] = {
-        "size": 8.0,
-        "rim": 0.8,
-        "symbol": "cross",
-        "hover": "medians: epsilon %{x:.3f}, strength %{y:.3f}",
-    }
     where = [posterior.median("epsilon")], [posterior.median("strength")]
-    medians = Points(*where, "orange", "medians", **look)
+    hover = "medians: epsilon %{x:.3f}, strength %{y:.3f}"
+    medians = Points(*where, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=hover)
     across, up = Axis("epsilon", (x[0], x[-1])), Axis("attack strength", (y[0], y[-1]))
     return Chart(
         name="joint",

@@ -80,7 +80,8 @@ def _traces(mark: marks.Mark) -> list[dict[str, Any]]:
     if isinstance(mark, marks.Points):
         return [_points(mark)]
     if isinstance(mark, marks.HeatMap):
-        return [_heat(mark)]
+        scale = [[0, FILLS["blue"].format(0)], [1, FILLS["blue"].format(0.5)]]
+        return [_shades(mark, numbers(mark.z, 4), scale)]
     return _regions(mark) if isinstance(mark, marks.Regions) else []
 
 
@@ -147,11 +148,6 @@ def _points(mark: marks.Points) -> dict[str, Any]:
     return _scatter("markers", numbers(x), numbers(y), **more, **_said(mark))
 
 
-def _heat(mark: marks.HeatMap) -> dict[str, Any]:
-    scale = [[0, FILLS["blue"].format(0)], [1, FILLS["blue"].format(0.5)]]
-    return _shades(mark.x, mark.y, numbers(mark.z, 4), scale, mark.hover)
-
-
 def _regions(mark: marks.Regions) -> list[dict[str, Any]]:
     shades = [FILLS["blue"].format(opacity) for opacity in (*REGION_OPACITIES, 0)]
     bounds = zip((0.0, *mark.levels), (*mark.levels, 1.0), shades, strict=True)
@@ -165,22 +161,22 @@ def _regions(mark: marks.Regions) -> list[dict[str, Any]]:
         entries.append(
             _scatter("markers", [None], [None], marker=look, name=name, hoverinfo="skip")
         )
-    return [_shades(mark.x, mark.y, held, scale, mark.hover), *entries]
+    return [_shades(mark, held, scale), *entries]
 
 
 def _shades(
-    x: ArrayLike, y: ArrayLike, z: list[Any], scale: list[list[Any]], hover: str
+    mark: marks.HeatMap | marks.Regions, z: list[Any], scale: list[list[Any]]
 ) -> dict[str, Any]:
     return {
         "type": "heatmap",
-        "x": numbers(x),
-        "y": numbers(y),
+        "x": numbers(mark.x),
+        "y": numbers(mark.y),
         "z": z,
         "zmin": 0,
         "zmax": 1,
         "colorscale": scale,
         "showscale": False,
-        "hovertemplate": f"{hover}<extra></extra>",
+        "hovertemplate": f"{mark.hover}<extra></extra>",
     }
 
 

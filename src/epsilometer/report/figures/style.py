@@ -128,11 +128,7 @@ def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
     """What hovering over a base says, its name, counts and rates, and how it is worded."""
     columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
     rows = [
-        [
-            page_name(name),
-            f"{x:,} of {n0:,} ({x / n0:.4g})",
-            f"{y:,} of {n1:,} ({y / n1:.4g})",
-        ]
+        [page_name(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
         for name, x, n0, y, n1 in zip(
             counts.names, *(column.tolist() for column in columns), strict=True
         )
