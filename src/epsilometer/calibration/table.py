@@ -226,14 +226,11 @@ def to_csv(rows: Iterable[BoundRow] | Iterable[ModelRow], kind: type[BoundRow | 
 def from_csv(text: str, kind: type[Row], *, name: str) -> list[Row]:
     """Rows of a table that `to_csv` wrote."""
     columns = {field.name: field.type for field in fields(kind)}
-    header, cells, places = _files.table(text, list(columns), name=name)
-    _files.check_columns(header, list(columns), where=f"{name} row 1")
     convert = {"int": int, "float": float, "str": str}
     rows = []
-    for place, row in zip(places, cells, strict=True):
-        named = zip(header, row, strict=True)
+    for record, place in _files.records(text, list(columns), name=name):
         try:
-            rows.append(kind(**{name: convert[str(columns[name])](cell) for name, cell in named}))
+            rows.append(kind(**{key: convert[str(columns[key])](record[key]) for key in record}))
         except ValueError as error:
             raise InputError(f"{place}: {error}.") from None
     return rows

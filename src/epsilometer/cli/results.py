@@ -129,7 +129,7 @@ def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, An
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        _files.replace(folder / name, partial(Path.write_text, data=text, encoding="utf-8"))
+        _files.write_text(folder / name, text)
     for name, figure in figures.items():
         _files.replace(folder / name, partial(save_figure, figure))
 

@@ -88,10 +88,6 @@ class GridPosterior(Posterior):
     def to_datatree(self) -> xarray.DataTree:
         return trees.grid_to_datatree(self)
 
-    @property
-    def epsilon_panels(self) -> PanelDensity | None:
-        return self.marginals.get("epsilon")
-
 
 def from_solution(
     counts: AttackCounts, model: AuditModel, solution: Solution, *, method: str = "grid"

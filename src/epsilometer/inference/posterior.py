@@ -16,7 +16,6 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
-from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.marginals import Marginal, Point, check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     import xarray
 
     from epsilometer.inference.sample_posterior import SamplePosterior
-
-
-PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 
 
 class Engine(Protocol):
@@ -156,11 +152,6 @@ class Posterior(ABC):
     def batches(self) -> tuple[Batch, ...]:
         """What each batch of counts did, in order; one batch unless there were updates."""
         return self.history or (updating.only_batch(self),)
-
-    @property
-    def epsilon_panels(self) -> PanelDensity | None:
-        """The density of epsilon where it is known on panels; None if there are only draws."""
-        return None
 
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
         """The same posterior with another account of how its counts came in."""

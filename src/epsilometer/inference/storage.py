@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer import _files
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import EpsilometerError, InputError
 from epsilometer.inference.exact.cells import Cells
@@ -66,12 +67,7 @@ def load(path: str | PathLike[str]) -> Posterior:
     import h5py  # type: ignore[import-untyped]
 
     source = Path(path)
-    try:
-        with source.open("rb") as file:
-            signature = file.read(8)
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror}).") from None
-    if signature != b"\x89HDF\r\n\x1a\n":
+    if _files.read_bytes(source, 8) != b"\x89HDF\r\n\x1a\n":
         raise InputError(f"{source}: expected a NetCDF file written by epsilometer.")
     try:
         with h5py.File(source, "r") as file:

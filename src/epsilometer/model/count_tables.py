@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from epsilometer import _files, _validate
@@ -54,10 +54,7 @@ def parse(text: str, *, name: str) -> Columns:
 
 def parse_csv(text: str, *, name: str) -> Columns:
     """Read CSV text; ``name`` stands for the file in error messages."""
-    header, rows, places = _files.table(text, COLUMNS, name=name)
-    _files.check_columns(header, COLUMNS, OPTIONAL, where=f"{name} row 1")
-    records = [dict(zip(header, cells, strict=True)) for cells in rows]
-    return _assemble(records, places, name=name)
+    return _assemble(_files.records(text, COLUMNS, OPTIONAL, name=name), name=name)
 
 
 def parse_json(text: str, *, name: str) -> Columns:
@@ -72,25 +69,23 @@ def parse_json(text: str, *, name: str) -> Columns:
         data = data["bases"]  # what `epsilometer attack --json` prints
     if not isinstance(data, list):
         raise InputError(f"{name}: expected a list of objects, got a {type(data).__name__}.")
-    places = [f"{name} item {i + 1}" for i in range(len(data))]
-    for item, place in zip(data, places, strict=True):
+    records = [(item, f"{name} item {number}") for number, item in enumerate(data, start=1)]
+    for item, place in records:
         if not isinstance(item, dict):
             raise InputError(f"{place}: expected an object, got {_files.shown(item)}.")
         _files.check_columns(list(item), COLUMNS, OPTIONAL, where=place)
-    return _assemble(data, places, name=name)
+    return _assemble(records, name=name)
 
 
 def _no_constant(word: str) -> float:
     raise ValueError(f"expected whole numbers, got {word}.")
 
 
-def _assemble(
-    records: Iterable[Mapping[str, object]], places: Sequence[str], *, name: str
-) -> Columns:
+def _assemble(records: Iterable[tuple[Mapping[str, object], str]], *, name: str) -> Columns:
     columns: dict[str, list[int]] = {column: [] for column in COLUMNS}
     names: list[str] = []
     groups: list[str] = []
-    for index, (record, place) in enumerate(zip(records, places, strict=True)):
+    for index, (record, place) in enumerate(records):
         row = [_whole(record[column], column, place) for column in COLUMNS]
         check_base(*row, where=f"{place}: ")
         for column, value in zip(COLUMNS, row, strict=True):

@@ -44,4 +44,4 @@ def write(counts: AttackCounts, target: str | PathLike[str]) -> None:
     text = to_csv(counts)
     if path.suffix.lower() == ".json":
         text = json.dumps(rows(counts), indent=2) + "\n"
-    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    _files.write_text(path, text)

@@ -272,7 +272,7 @@ def write_report(
 def write_page(result: Result, path: Path, shown: Sequence[Chart] | None = None) -> None:
     """Write the page; the file is whole or not there."""
     text = render(result, shown)
-    _files.replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    _files.write_text(path, text)
 
 
 def write_figures(shown: Sequence[Chart], folder: Path) -> list[Path]:
