@@ -27,8 +27,13 @@ class Kind(StrEnum):
     """One number without a statement of its error."""
 
 
-class Described(Protocol):
-    """How every estimator describes itself."""
+class CountEstimator(Protocol):
+    """An estimator that reads error counts, all challenge bases at once.
+
+    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
+    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
+    do better.
+    """
 
     kind: ClassVar[Kind]
 
@@ -44,15 +49,6 @@ class Described(Protocol):
     def gaussian(self) -> bool:
         """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
         return False
-
-
-class CountEstimator(Described):
-    """An estimator that reads error counts, all challenge bases at once.
-
-    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
-    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
-    do better.
-    """
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base; errs with probability at most ``significance``."""

@@ -36,9 +36,10 @@ Row = TypeVar("Row", "BoundRow", "ModelRow")
 
 KEPT, TOO_OFTEN, NO_BOUND = "kept", "too often", "no bound"
 
-KINDS: dict[str, tuple[Kind, bool]] = {POSTERIOR: (Kind.CREDIBLE, False)} | {
-    estimator.label: (estimator.kind, estimator.gaussian)
-    for estimator in (*FROM_COUNTS, *SCORE_ESTIMATORS)
+KINDS = {
+    POSTERIOR: (Kind.CREDIBLE, False),
+    **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in FROM_COUNTS},
+    **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in SCORE_ESTIMATORS},
 }
 """What is known by which label: its kind, and whether it is about a covering Gaussian mechanism."""
 

@@ -17,6 +17,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Verdict
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
 
 FACTORS = (2, 4, 10)
 """How many times as much data is tried."""
@@ -60,13 +61,18 @@ def look_ahead(
     counts than `MOST_DISTINCT`, where it would take minutes.
     """
     counts, model = posterior.counts, posterior.model
-    too_many = len(counts.distinct()[0]) > MOST_DISTINCT[model.likelihood.bounded]
-    if too_many or model.scatters(counts):  # groups take the engine too long to try
+    # Groups take the engine too long to try.
+    if model.scatters(counts) or not takes_seconds(counts, model):
         return Outlook(challenges=None, bases=None)
     return Outlook(
         challenges=_more(posterior, verdict, with_more_challenges, report),
         bases=_more(posterior, verdict, with_more_bases, report),
     )
+
+
+def takes_seconds(counts: AttackCounts, model: AuditModel) -> bool:
+    """Whether the exact engine is quick enough to be run on the side."""
+    return len(counts.distinct()[0]) <= MOST_DISTINCT[model.likelihood.bounded]
 
 
 def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:

@@ -12,7 +12,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
 
 MOST_LISTED = 3
-"""Names that a sentence lists."""
+"""Names or statistics that a sentence lists; tables have them all."""
 
 
 def repeated_bases(counts: AttackCounts) -> str | None:
