@@ -114,11 +114,13 @@ def _tree(
     groups = {"posterior": draws, "observed_data": observed}
     if grid is not None:
         groups["grid"] = xarray.Dataset(dict(grid))
+    model = described(posterior.model)
+    del model["name"]
     root = xarray.Dataset(
         attrs={
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "model": json.dumps(_values(posterior.model)),
+            "model": json.dumps(model),
             "provenance": posterior.provenance.to_json(),
             "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
             **texts,
@@ -184,10 +186,9 @@ def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str
     return running.hexdigest()
 
 
-def _values(choice: Any) -> dict[str, object]:
-    """The fields of a frozen object; those that are choices themselves with their class's name."""
+def described(choice: Any) -> dict[str, Any]:
+    """A frozen choice of the model by its name and fields."""
     values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
-    return {
-        name: {"name": type(value).__name__} | _values(value) if is_dataclass(value) else value
-        for name, value in values.items()
+    return {"name": type(choice).__name__} | {
+        name: described(value) if is_dataclass(value) else value for name, value in values.items()
     }

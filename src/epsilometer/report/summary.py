@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from epsilometer import _files
 from epsilometer.inference.result import OtherModels, Result
+from epsilometer.inference.trees import described
 from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
@@ -139,16 +139,6 @@ def _assumptions_data(model: AuditModel, counts: AttackCounts) -> dict[str, Any]
         found["dependence"] = described(model.dependence)
     priors = {"epsilon": described(model.epsilon), "strength": described(model.strength)}
     return found | {"priors": priors, "sentences": plain_assumptions(model, counts)}
-
-
-def described(value: Any) -> dict[str, Any]:
-    """A frozen choice of the model by its name and fields."""
-    found: dict[str, Any] = {"name": type(value).__name__}
-    for part in fields(value):
-        if part.init:
-            inner = getattr(value, part.name)
-            found[part.name] = described(inner) if is_dataclass(inner) else inner
-    return found
 
 
 def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from epsilometer.inference.checks.outlook import MoreData
 from epsilometer.inference.result import Result
+from epsilometer.inference.trees import described
 from epsilometer.inference.verdict import Outcome, Verdict
-from epsilometer.report.summary import described, finding, plain_assumptions
+from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
 
 FALSE_ALARMS = 0.01
