@@ -273,7 +273,7 @@ def estimate_curve(
         model=model,
         points=found.points,
         tolerance=found.tolerance,
-        provenance=Provenance.now(
+        provenance=Provenance(
             engine="exact",
             settings={
                 "tolerance": found.tolerance,

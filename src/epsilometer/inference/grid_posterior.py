@@ -107,7 +107,7 @@ def from_solution(
     return GridPosterior(
         counts=counts,
         model=model,
-        provenance=Provenance.now(engine="exact", settings={}, seconds=0.0),
+        provenance=Provenance(engine="exact", settings={}, seconds=0.0),
         marginals=marginals,
         cells=cells,
         nuisance=solution.nuisance,

@@ -248,7 +248,7 @@ def estimate_on(
     return replace(
         posterior,
         accuracy=replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels),
-        provenance=Provenance.now(
+        provenance=Provenance(
             engine="exact", settings=settings_used, seconds=time.perf_counter() - started
         ),
         engine=settings,
