@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -54,25 +54,19 @@ class CountEstimator(Protocol):
         """Lower end for each base; errs with probability at most ``significance``."""
         return self._ends(counts, delta, check_significance(significance))[0]
 
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
+    def interval(self, counts: AttackCounts, delta: float, significance: float = 0.1) -> FloatPair:
         """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
         return self._ends(counts, delta, check_significance(significance) / 2)
 
     @abstractmethod
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         """The ends, each erring with probability ``error``."""
 
 
 class LowerEndOnly(CountEstimator):
     """What has no upper end; `lower` is its own."""
 
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         return self.lower(counts, delta, error), np.full(len(counts), np.inf)
 
 

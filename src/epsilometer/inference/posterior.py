@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
 from epsilometer.inference.marginals import Marginal, Point, check_probability
@@ -39,7 +39,7 @@ class Engine(Protocol):
         counts: AttackCounts,
         model: AuditModel,
         *,
-        report: Callable[[str], None] | None = None,
+        report: Say | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Any:
         """The posterior with these settings."""
@@ -166,7 +166,7 @@ class Posterior(ABC):
         *,
         label: str | None = None,
         engine: Engine | None = None,
-        report: Callable[[str], None] | None = None,
+        report: Say | None = None,
     ) -> Posterior:
         """The posterior given these counts and new ones: what estimating from all of them gives.
 

@@ -6,7 +6,7 @@ worked out when it is first asked for, at most once, and ``report`` is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.comparison import (
     CHECK_SEED,
@@ -143,7 +144,7 @@ class Result:
     asked: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: JudgedCurve | None = None
-    report: Callable[[str], None] | None = None
+    report: Say | None = None
 
     def __post_init__(self) -> None:
         curves = self.origin.curves

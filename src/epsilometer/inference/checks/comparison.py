@@ -8,13 +8,14 @@ says nothing of whether any of them is right: that is what the predictive check 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
 from epsilometer.inference.checks.warnings import bases_at_ends
@@ -160,7 +161,7 @@ def compare_models(
     models: Mapping[str, AuditModel] | None = None,
     *,
     quick: bool = False,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
 ) -> ModelComparison:
     """Estimate from the same counts under several models and compare their evidences.
 
@@ -233,9 +234,7 @@ def compare_models(
 class _Engine:
     """The exact engine for many models of the same counts: those of one likelihood share a surface."""
 
-    def __init__(
-        self, *, counts: AttackCounts, quick: bool, report: Callable[[str], None] | None
-    ) -> None:
+    def __init__(self, *, counts: AttackCounts, quick: bool, report: Say | None) -> None:
         self._counts, self._quick, self._report = counts, quick, report
         self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
 

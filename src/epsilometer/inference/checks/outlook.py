@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.posterior import Posterior
@@ -52,9 +53,7 @@ class Outlook:
     bases: MoreData | None
 
 
-def look_ahead(
-    posterior: Posterior, verdict: Verdict, *, report: Callable[[str], None] | None = None
-) -> Outlook:
+def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = None) -> Outlook:
     """Find out what more data would settle, by estimating from multiplied counts.
 
     The exact engine is used, whichever made the posterior.  Nothing is worked out for more distinct
@@ -90,7 +89,7 @@ def _more(
     posterior: Posterior,
     verdict: Verdict,
     grow: Callable[[AttackCounts, int], AttackCounts],
-    report: Callable[[str], None] | None,
+    report: Say | None,
 ) -> MoreData | None:
     """Try the largest factor first: if that does not settle it, a smaller one would not either."""
     found: MoreData | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from epsilometer import _files
+from epsilometer._arrays import Say
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
@@ -61,7 +61,7 @@ def bases_at_ends(counts: AttackCounts) -> int:
 
 
 def counts_at_their_ends(
-    posterior: Posterior, *, level: float, report: Callable[[str], None] | None = None
+    posterior: Posterior, *, level: float, report: Say | None = None
 ) -> CountsAtTheirEnds | None:
     """Estimate with independent counts where a correlated answer rests on counts of 0 or N.
 
