@@ -57,8 +57,7 @@ class FromRateLimits(CountEstimator):
     limits = staticmethod(clopper_pearson)
 
     def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
-        alpha = self.limits(counts.false_positives, counts.trials_h0, error / 2)
-        beta = self.limits(counts.false_negatives, counts.trials_h1, error / 2)
+        alpha, beta = (self.limits(*observed, error / 2) for observed in counts.by_hypothesis)
         return self._epsilons(alpha, beta, delta)
 
     @abstractmethod

@@ -336,10 +336,7 @@ def _narrow_bases(posterior: Posterior) -> int:
     """Bases of which a count is expected to spread by less than half a count."""
     counts, tau = posterior.counts, posterior.mean("within_correlation")
     narrow = np.zeros(len(counts), dtype=bool)
-    for errors, trials in (
-        (counts.false_positives, counts.trials_h0),
-        (counts.false_negatives, counts.trials_h1),
-    ):
+    for errors, trials in counts.by_hypothesis:
         rate = (errors + 0.5) / (trials + 1)
         variance = trials * rate * (1 - rate) * np.maximum(1 + (trials - 1) * tau, 0.0)
         narrow |= variance < NARROWEST**2
