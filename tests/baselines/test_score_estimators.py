@@ -12,11 +12,11 @@ from epsilometer.baselines.gaussian import GaussianRates
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.score_estimators import (
-    OneRunFdpScan,
-    OneRunScan,
-    RawCounts,
-    RocScan,
     ScoreEstimator,
+    one_run_fdp_scan,
+    one_run_scan,
+    raw_counts,
+    roc_scan,
 )
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni, Split
@@ -46,22 +46,22 @@ def test_every_bound_is_a_number_and_rises_with_significance(estimator: ScoreEst
 def test_they_are_the_auditor_s() -> None:
     a, split, hull = AUDITOR, Split(), Bonferroni()
     pairs: list[tuple[ScoreEstimator, float]] = [
-        (RocScan(), a.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)),
+        (roc_scan(ClopperPearson()), a.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)),
         (
-            RocScan(strategy=split),
+            roc_scan(ClopperPearson(), split),
             a.epsilon_lower(ClopperPearson(), 0.1, 1e-5, threshold_strategy=split),
         ),
-        (RocScan(hull, GaussianRates()), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
-        (OneRunScan(), a.epsilon_one_run(0.1, 1e-5)),
-        (OneRunScan(one_sided=False), a.epsilon_one_run(0.1, 1e-5, one_sided=False)),
-        (OneRunFdpScan(), a.epsilon_one_run_fdp(0.1, 1e-5)),
-        (OneRunFdpScan(family=GaussianDP()), a.epsilon_one_run_fdp(0.1, 1e-5, family=GaussianDP())),
-        (RawCounts(min_count=5), a.epsilon_raw_counts(5, 1e-5)),
+        (roc_scan(GaussianRates(), hull), a.epsilon_from_gdp(0.1, 1e-5, threshold_strategy=hull)),
+        (one_run_scan(), a.epsilon_one_run(0.1, 1e-5)),
+        (one_run_scan(one_sided=False), a.epsilon_one_run(0.1, 1e-5, one_sided=False)),
+        (one_run_fdp_scan(), a.epsilon_one_run_fdp(0.1, 1e-5)),
+        (one_run_fdp_scan(GaussianDP()), a.epsilon_one_run_fdp(0.1, 1e-5, family=GaussianDP())),
+        (raw_counts(5), a.epsilon_raw_counts(5, 1e-5)),
     ]
     for estimator, expected in pairs:
         assert estimator.lower(a, 1e-5, 0.1) == expected
 
 
 def test_the_strategy_is_in_the_label() -> None:
-    assert RocScan(strategy=Bonferroni()).label == "ROC scan, Clopper-Pearson, Bonferroni"
-    assert OneRunScan(strategy=Split(), one_sided=False).label == "one-run scan, both ends, Split"
+    assert roc_scan(ClopperPearson(), Bonferroni()).label == "ROC scan, Clopper-Pearson, Bonferroni"
+    assert one_run_scan(Split(), one_sided=False).label == "one-run scan, both ends, Split"

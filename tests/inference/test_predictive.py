@@ -218,7 +218,7 @@ def known(counts: AttackCounts, model: AuditModel, **samples: FloatArray) -> Sam
     return SamplePosterior(
         counts=counts,
         model=model,
-        provenance=Provenance.now(engine="given", settings={}, seconds=0.0),
+        provenance=Provenance(engine="given", settings={}, seconds=0.0),
         samples={name: np.reshape(draws, (1, -1)) for name, draws in samples.items()},
         diagnostics=Diagnostics(parameters={}, acceptance_rate=1.0),
     )

@@ -51,7 +51,7 @@ def sampled(**model: object) -> SamplePosterior:
     return SamplePosterior(
         counts=counts(),
         model=audit,
-        provenance=Provenance.now(engine="mcmc", settings={"num_chains": 3}, seconds=1.5, seed=7),
+        provenance=Provenance(engine="mcmc", settings={"num_chains": 3}, seconds=1.5, seed=7),
         samples=samples,
         # One chain that never moved: its R-hat is infinite, which JSON cannot say.
         diagnostics=diagnose(samples | {"stuck": np.ones((3, 50))}, acceptance_rate=0.25),

@@ -36,7 +36,7 @@ def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> Sample
     return SamplePosterior(
         counts=COUNTS,
         model=model,
-        provenance=Provenance.now(engine="mcmc", settings={}, seconds=0.0, seed=1),
+        provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
         samples=samples,
         diagnostics=diagnose(samples, acceptance_rate=0.3),
     )

@@ -50,7 +50,7 @@ def sampled(
     return SamplePosterior(
         counts=observed,
         model=audit,
-        provenance=Provenance.now(engine="mcmc", settings={}, seconds=1.0, seed=7),
+        provenance=Provenance(engine="mcmc", settings={}, seconds=1.0, seed=7),
         samples=samples,
         diagnostics=diagnose(samples, acceptance_rate=0.25),
     )

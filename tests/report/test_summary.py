@@ -32,7 +32,7 @@ def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
     return SamplePosterior(
         counts=COUNTS,
         model=audit,
-        provenance=Provenance.now(engine="mcmc", settings={}, seconds=1.5, seed=7),
+        provenance=Provenance(engine="mcmc", settings={}, seconds=1.5, seed=7),
         samples=samples,
         diagnostics=diagnose(samples, acceptance_rate=0.25),
     )

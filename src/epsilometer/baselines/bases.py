@@ -5,6 +5,8 @@ Both are about the algorithm, whose epsilon no base's attack can exceed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from epsilometer.baselines.estimator import CountEstimator, check_significance
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
@@ -63,10 +65,5 @@ def pooled(counts: AttackCounts) -> AttackCounts:
         raise InputError(
             "expected one ratio of trials_h0 to trials_h1 in all bases to pool them, got several."
         )
-    return AttackCounts(
-        false_positives=[int(counts.false_positives.sum())],
-        trials_h0=int(counts.trials_h0.sum()),
-        false_negatives=[int(counts.false_negatives.sum())],
-        trials_h1=int(counts.trials_h1.sum()),
-        names=["all bases"],
-    )
+    alike = ("all bases",) * len(counts)
+    return replace(counts, names=alike, groups=alike).pooled()

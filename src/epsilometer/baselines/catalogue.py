@@ -10,11 +10,11 @@ from epsilometer.baselines.joint_beta import JointBeta
 from epsilometer.baselines.log_ratio import AdjustedLog, Bailey, InverseSinh, Katz
 from epsilometer.baselines.one_run_fdp import GaussianDP
 from epsilometer.baselines.score_estimators import (
-    OneRunFdpScan,
-    OneRunScan,
-    RawCounts,
-    RocScan,
     ScoreEstimator,
+    one_run_fdp_scan,
+    one_run_scan,
+    raw_counts,
+    roc_scan,
 )
 from epsilometer.baselines.thresholds import Split
 
@@ -32,12 +32,12 @@ FROM_COUNTS: tuple[CountEstimator, ...] = (
 )
 
 FROM_SCORES: tuple[ScoreEstimator, ...] = (
-    RocScan(),
-    RocScan(strategy=Split()),
-    OneRunScan(),
-    OneRunScan(one_sided=False),
-    OneRunFdpScan(),
-    RocScan(estimator=GaussianRates()),
-    OneRunFdpScan(family=GaussianDP()),
-    RawCounts(),
+    roc_scan(ClopperPearson()),
+    roc_scan(ClopperPearson(), Split()),
+    one_run_scan(),
+    one_run_scan(one_sided=False),
+    one_run_fdp_scan(),
+    roc_scan(GaussianRates()),
+    one_run_fdp_scan(GaussianDP()),
+    raw_counts(),
 )

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -27,8 +27,13 @@ class Kind(StrEnum):
     """One number without a statement of its error."""
 
 
-class Described(Protocol):
-    """How every estimator describes itself."""
+class CountEstimator(Protocol):
+    """An estimator that reads error counts, all challenge bases at once.
+
+    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
+    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
+    do better.
+    """
 
     kind: ClassVar[Kind]
 
@@ -45,38 +50,23 @@ class Described(Protocol):
         """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
         return False
 
-
-class CountEstimator(Described):
-    """An estimator that reads error counts, all challenge bases at once.
-
-    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
-    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
-    do better.
-    """
-
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base; errs with probability at most ``significance``."""
         return self._ends(counts, delta, check_significance(significance))[0]
 
-    def interval(
-        self, counts: AttackCounts, delta: float, significance: float = 0.1
-    ) -> tuple[FloatArray, FloatArray]:
+    def interval(self, counts: AttackCounts, delta: float, significance: float = 0.1) -> FloatPair:
         """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
         return self._ends(counts, delta, check_significance(significance) / 2)
 
     @abstractmethod
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         """The ends, each erring with probability ``error``."""
 
 
 class LowerEndOnly(CountEstimator):
     """What has no upper end; `lower` is its own."""
 
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         return self.lower(counts, delta, error), np.full(len(counts), np.inf)
 
 

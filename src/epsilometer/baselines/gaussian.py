@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.baselines.estimator import Kind, check_positive_delta
-from epsilometer.baselines.rates import FromRateLimits, Limits
+from epsilometer.baselines.rates import FromRateLimits
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 
@@ -55,7 +55,7 @@ class GaussianRates(FromRateLimits):
     assumes = "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
     gaussian = True
 
-    def _epsilons(self, alpha: Limits, beta: Limits, delta: float) -> tuple[FloatArray, FloatArray]:
+    def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
         delta = check_positive_delta(delta, who=self.label)
         at_low, at_high = (
             # A reflected attack tells as much.

@@ -57,7 +57,6 @@ class OneRun(LowerEndOnly):
     assumes = _COIN
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base."""
         guessed = _guessed(counts, all_trials=self.all_trials)
         return epsilon_one_run(*guessed, delta, check_significance(significance))
 
@@ -100,7 +99,6 @@ class OneRunFdp(LowerEndOnly):
         return self.family.gaussian
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base."""
         guessed = _guessed(counts, all_trials=self.all_trials)
         significance = check_significance(significance)
         return epsilon_one_run_fdp(*guessed, delta, significance, family=self.family)

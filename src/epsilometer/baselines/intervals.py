@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatPair
 from epsilometer.baselines import rates
 from epsilometer.baselines.estimator import Kind
 from epsilometer.model.region import critical_epsilon
@@ -31,9 +31,7 @@ class _Rectangle(rates.FromRateLimits):
 
     assumes = "independent trials, a decision rule fixed beforehand"
 
-    def _epsilons(
-        self, alpha: rates.Limits, beta: rates.Limits, delta: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
         delta = _validate.delta(delta)
         corners = list(zip(alpha, beta, strict=True))
         if self.one_sided:

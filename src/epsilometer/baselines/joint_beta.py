@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtri, xlog1py, xlogy
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.baselines.estimator import CountEstimator, Kind, check_significance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
@@ -49,7 +49,7 @@ class _Rates(NamedTuple):
         return _Rates(*(each[:, chosen] for each in self))
 
 
-def _above(first: _Rates, epsilon: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
+def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
     """P(epsilon' > epsilon) and the density there: mass beyond both edges of R, and its fall.
 
     With c the corner of R, the mass below an edge is that of the square up to (c, c) and of
@@ -105,12 +105,8 @@ def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
     high = np.asarray(-np.log(np.maximum(least, 1e-300)))
     result = np.zeros_like(high)
     active = 1 - _above(rates, result, delta)[0] < probability  # else the atom at 0 holds it
-    rates, low, high, where = (
-        rates.columns(active),
-        result[active],
-        high[active],
-        np.where(active)[0],
-    )
+    rates, where = rates.columns(active), np.flatnonzero(active)
+    low, high = result[where], high[where]
     mean = rates.events / (rates.events + rates.rest)
     point = np.clip(critical_epsilon(mean[0], mean[1], delta), 1e-3 * high, high)
     wanted = float(ndtri(probability))
@@ -165,9 +161,7 @@ class JointBeta(CountEstimator):
         delta = _validate.delta(delta)
         return _quantile(_Rates.after(counts), delta, check_significance(significance))
 
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         rates, delta = _Rates.after(counts), _validate.delta(delta)
         return _quantile(rates, delta, error), _quantile(rates, delta, 1 - error)
 

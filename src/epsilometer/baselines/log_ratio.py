@@ -70,8 +70,7 @@ class _LogRatio(LowerEndOnly):
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base: the larger of both directions, each with half the error."""
         half = check_significance(significance) / 2
-        x, n0 = counts.false_positives, counts.trials_h0
-        y, n1 = counts.false_negatives, counts.trials_h1
+        (x, n0), (y, n1) = counts.by_hypothesis
         positive = self.ratio_lower(n1 - y, n1, x, n0, delta=delta, significance=half)
         negative = self.ratio_lower(n0 - x, n0, y, n1, delta=delta, significance=half)
         return np.asarray(np.log(np.maximum(np.maximum(positive, negative), 1.0)))

@@ -17,8 +17,8 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.baselines.estimator import check_significance
 from epsilometer.errors import InputError
 
-_TOLERANCE = 1e-9
-"""Of epsilon, absolute: far below what anybody reports."""
+TOLERANCE = 1e-9
+"""Of epsilon, or of the parameter of a curve, absolute: far below what anybody reports."""
 
 _TOO_UNEVEN = 5e-3
 """Chance of a split as uneven below which the coin is not believed to be fair."""
@@ -174,7 +174,7 @@ def epsilon_one_run(
         return np.asarray(np.log(p_value / level))
 
     root = find_root(
-        excess, (np.zeros(m.shape), high), args=(m, r, v, level), tolerances={"xatol": _TOLERANCE}
+        excess, (np.zeros(m.shape), high), args=(m, r, v, level), tolerances={"xatol": TOLERANCE}
     )
     result[refuted] = root.x
     return result

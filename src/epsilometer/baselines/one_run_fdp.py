@@ -28,11 +28,8 @@ from scipy.special import ndtr, ndtri
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
 from epsilometer.baselines.estimator import check_positive_delta
-from epsilometer.baselines.one_run import check_guesses, check_levels
+from epsilometer.baselines.one_run import TOLERANCE, check_guesses, check_levels
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-_TOLERANCE = 1e-9
-"""Of the parameter, absolute: far below what anybody reports."""
 
 _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
 """Doubled from the first to the largest, whose exponential is still a double."""
@@ -129,7 +126,7 @@ def epsilon_one_run_fdp(
             if not above.any() or high.max() >= _LARGEST_PARAMETER:
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
-        root = find_root(excess, (low, high), args=few, tolerances={"xatol": _TOLERANCE})
+        root = find_root(excess, (low, high), args=few, tolerances={"xatol": TOLERANCE})
         # Refuted even at the largest: that is as much as is claimed.
         parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter.reshape(shape), delta)

@@ -8,15 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatPair
 from epsilometer.baselines.estimator import CountEstimator
 from epsilometer.model.counts import AttackCounts
 
-Limits = tuple[FloatArray, FloatArray]
-"""Lower and upper."""
 
-
-def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
+def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPair:
     """Rates at which ``count`` or more (fewer) events of ``trials`` have probability ``tail``.
 
     Each errs with probability at most ``tail``, whatever the true rate is (Clopper and Pearson 1934).
@@ -30,7 +27,7 @@ def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
     return _beta_quantiles(count, trials, tail, 0.0)
 
 
-def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
+def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPair:
     """The ``tail`` quantiles of Beta(count + 1/2, trials - count + 1/2).
 
     Without an event the lower one is 0, without any other the upper one is 1: that keeps the coverage
@@ -45,7 +42,7 @@ def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> Limits:
     return _beta_quantiles(count, trials, tail, 0.5)
 
 
-def _beta_quantiles(count: ArrayLike, trials: ArrayLike, tail: float, more: float) -> Limits:
+def _beta_quantiles(count: ArrayLike, trials: ArrayLike, tail: float, more: float) -> FloatPair:
     """Quantiles of Beta(x + more, n - x + 1 - more) and of Beta(x + 1 - more, n - x + more)."""
     count, rest = np.asarray(count, dtype=float), np.subtract(trials, count, dtype=float)
     # At least 1/2: any positive number, for those cases are 0 and 1.
@@ -59,13 +56,10 @@ class FromRateLimits(CountEstimator):
 
     limits = staticmethod(clopper_pearson)
 
-    def _ends(
-        self, counts: AttackCounts, delta: float, error: float
-    ) -> tuple[FloatArray, FloatArray]:
-        alpha = self.limits(counts.false_positives, counts.trials_h0, error / 2)
-        beta = self.limits(counts.false_negatives, counts.trials_h1, error / 2)
+    def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
+        alpha, beta = (self.limits(*observed, error / 2) for observed in counts.by_hypothesis)
         return self._epsilons(alpha, beta, delta)
 
     @abstractmethod
-    def _epsilons(self, alpha: Limits, beta: Limits, delta: float) -> tuple[FloatArray, FloatArray]:
+    def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
         """Least and largest epsilon of rates within these limits."""

@@ -2,111 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
-from epsilometer.baselines.estimator import CountEstimator, Described, Kind
-from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run_fdp import ApproximateDP, Family
-from epsilometer.baselines.scores import RANKS, CanaryScoreAuditor
+from epsilometer.baselines.estimator import CountEstimator, Kind
+from epsilometer.baselines.one_run_fdp import Family
+from epsilometer.baselines.scores import ANY_ALGORITHM, RANKS, CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Ranks, ThresholdStrategy
 
-
-class ScoreEstimator(Described, Protocol):
-    """An estimator that reads scores; as `CountEstimator`, but of one set of scores at a time."""
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """Lower end."""
+FAIR_COIN = "each canary in by a fair coin; scores higher for members"
 
 
-@dataclass(frozen=True)
-class _Scan(ScoreEstimator):
-    """A bound at the best of several thresholds, paid for as the strategy says."""
+@dataclass(frozen=True, kw_only=True)
+class ScoreEstimator:
+    """An estimator that reads scores; as `CountEstimator`, but of one set of scores at a time.
 
-    strategy: ThresholdStrategy = RANKS
+    ``lower`` takes the scores, delta and the significance.
+    """
 
-    kind = Kind.EXACT_BOUND
-    needs = "each canary in by a fair coin; scores higher for members"
-
-    @property
-    def assumes(self) -> str:
-        return f"a Gaussian trade-off curve; {self.needs}" if self.gaussian else self.needs
-
-    def _labelled(self, name: str) -> str:
-        """The name, and how the threshold is chosen unless by ranks."""
-        return (
-            name if isinstance(self.strategy, Ranks) else f"{name}, {type(self.strategy).__name__}"
-        )
+    label: str
+    assumes: str
+    lower: Callable[[CanaryScoreAuditor, float, float], float]
+    kind: Kind = Kind.EXACT_BOUND
+    gaussian: bool = False
 
 
-@dataclass(frozen=True)
-class RocScan(_Scan):
+def roc_scan(estimator: CountEstimator, strategy: ThresholdStrategy = RANKS) -> ScoreEstimator:
     """An estimator from counts."""
-
-    estimator: CountEstimator = field(default_factory=ClopperPearson)
-
+    bound = partial(CanaryScoreAuditor.epsilon_lower, estimator=estimator)
     needs = "independent scores, higher for members"
-
-    @property
-    def gaussian(self) -> bool:
-        return self.estimator.gaussian
-
-    @property
-    def label(self) -> str:
-        return self._labelled(f"ROC scan, {self.estimator.label}")
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        return scores.epsilon_lower(
-            self.estimator, significance, delta, threshold_strategy=self.strategy
-        )
+    name = f"ROC scan, {estimator.label}"
+    return _scan(name, bound, strategy, needs=needs, gaussian=estimator.gaussian)
 
 
-@dataclass(frozen=True)
-class OneRunScan(_Scan):
+def one_run_scan(strategy: ThresholdStrategy = RANKS, *, one_sided: bool = True) -> ScoreEstimator:
     """Steinke's bound at the best number of guesses."""
-
-    one_sided: bool = True
-
-    @property
-    def label(self) -> str:
-        return self._labelled("one-run scan" if self.one_sided else "one-run scan, both ends")
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        return scores.epsilon_one_run(
-            significance, delta, self.one_sided, threshold_strategy=self.strategy
-        )
+    bound = partial(CanaryScoreAuditor.epsilon_one_run, one_sided=one_sided)
+    return _scan("one-run scan" if one_sided else "one-run scan, both ends", bound, strategy)
 
 
-@dataclass(frozen=True)
-class OneRunFdpScan(_Scan):
+def one_run_fdp_scan(family: Family = ANY_ALGORITHM) -> ScoreEstimator:
     """Mahloujifar's bound at the best number of guesses."""
-
-    family: Family = field(default_factory=ApproximateDP)
-
-    @property
-    def gaussian(self) -> bool:
-        return self.family.gaussian
-
-    @property
-    def label(self) -> str:
-        return self._labelled("one-run scan, f-DP" + (", Gaussian" if self.gaussian else ""))
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        return scores.epsilon_one_run_fdp(
-            significance, delta, threshold_strategy=self.strategy, family=self.family
-        )
+    bound = partial(CanaryScoreAuditor.epsilon_one_run_fdp, family=family)
+    name = "one-run scan, f-DP" + (", Gaussian" if family.gaussian else "")
+    return _scan(name, bound, RANKS, gaussian=family.gaussian)
 
 
-@dataclass(frozen=True)
-class RawCounts(ScoreEstimator):
+def raw_counts(min_count: int = 50) -> ScoreEstimator:
     """The largest log((TPR - delta) / FPR) with enough false positives: a number without an error."""
+    return ScoreEstimator(
+        label="raw counts",
+        assumes="nothing, and says nothing about its error: above or below the truth by chance",
+        lower=lambda scores, delta, _: scores.epsilon_raw_counts(min_count, delta),
+        kind=Kind.POINT,
+    )
 
-    min_count: int = 50
 
-    label = "raw counts"
-    kind = Kind.POINT
-    assumes = "nothing, and says nothing about its error: above or below the truth by chance"
-
-    def lower(self, scores: CanaryScoreAuditor, delta: float, significance: float = 0.05) -> float:
-        """The estimate; ``significance`` has no part in it."""
-        return scores.epsilon_raw_counts(self.min_count, delta)
+def _scan(
+    name: str,
+    bound: Callable[..., float],
+    strategy: ThresholdStrategy,
+    *,
+    needs: str = FAIR_COIN,
+    gaussian: bool = False,
+) -> ScoreEstimator:
+    """A bound at the best of several thresholds, paid for as the strategy says."""
+    return ScoreEstimator(
+        label=name if isinstance(strategy, Ranks) else f"{name}, {type(strategy).__name__}",
+        assumes=f"a Gaussian trade-off curve; {needs}" if gaussian else needs,
+        lower=lambda scores, delta, significance: bound(
+            scores, significance=significance, delta=delta, threshold_strategy=strategy
+        ),
+        gaussian=gaussian,
+    )

@@ -27,20 +27,15 @@ def parse(text: str, *, name: str) -> CanaryScoreAuditor:
     >>> auditor.num_in, auditor.num_out
     (1, 1)
     """
-    header, rows, places = _files.table(text, COLUMNS, name=name)
-    _files.check_columns(header, COLUMNS, where=f"{name} row 1")
     groups: dict[bool, list[float]] = {True: [], False: []}
-    for place, cells in zip(places, rows, strict=True):
-        record = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-        member = _MEMBER.get(record["member"].lower())
+    for record, place in _files.records(text, COLUMNS, name=name):
+        given, truth = (record[column].strip() for column in COLUMNS)
+        member, score = _MEMBER.get(truth.lower()), _files.number(given)
         if member is None:
-            raise InputError(
-                f"{place}: expected member to be 0 or 1, got {_files.shown(record['member'])}."
-            )
-        score = _files.number(record["score"])
+            raise InputError(f"{place}: expected member to be 0 or 1, got {_files.shown(truth)}.")
         if score is None or not math.isfinite(score):
             raise InputError(
-                f"{place}: expected score to be a finite number, got {_files.shown(record['score'])}."
+                f"{place}: expected score to be a finite number, got {_files.shown(given)}."
             )
         groups[member].append(score)
     for member, scores in groups.items():

@@ -138,9 +138,7 @@ def rank_cuts(members: FloatArray, others: FloatArray, ranks: Ranks, *, one_side
         below = members[of_members - 1]
         called = len(others) - np.searchsorted(others, below, side="left")
         parts.append((below, called, of_members - 1))
-    thresholds, positives, negatives = (
-        np.concatenate([part[i] for part in parts]) for i in range(3)
-    )
+    thresholds, positives, negatives = map(np.concatenate, zip(*parts, strict=True))
     return Cuts(thresholds, positives.astype(np.int64), negatives.astype(np.int64))
 
 

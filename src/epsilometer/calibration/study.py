@@ -24,7 +24,7 @@ from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer._workers import process_pool
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
-from epsilometer.baselines.score_estimators import OneRunScan, ScoreEstimator
+from epsilometer.baselines.score_estimators import ScoreEstimator, one_run_scan
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
@@ -36,7 +36,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 POSTERIOR = "Epsilometer, binomial"
-PEERS_RULE = OneRunScan(strategy=Bonferroni())
+PEERS_RULE = one_run_scan(Bonferroni())
 """jax_privacy's correction, to see what it costs."""
 SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
 

@@ -36,9 +36,10 @@ Row = TypeVar("Row", "BoundRow", "ModelRow")
 
 KEPT, TOO_OFTEN, NO_BOUND = "kept", "too often", "no bound"
 
-KINDS: dict[str, tuple[Kind, bool]] = {POSTERIOR: (Kind.CREDIBLE, False)} | {
-    estimator.label: (estimator.kind, estimator.gaussian)
-    for estimator in (*FROM_COUNTS, *SCORE_ESTIMATORS)
+KINDS = {
+    POSTERIOR: (Kind.CREDIBLE, False),
+    **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in FROM_COUNTS},
+    **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in SCORE_ESTIMATORS},
 }
 """What is known by which label: its kind, and whether it is about a covering Gaussian mechanism."""
 
@@ -226,14 +227,11 @@ def to_csv(rows: Iterable[BoundRow] | Iterable[ModelRow], kind: type[BoundRow | 
 def from_csv(text: str, kind: type[Row], *, name: str) -> list[Row]:
     """Rows of a table that `to_csv` wrote."""
     columns = {field.name: field.type for field in fields(kind)}
-    header, cells, places = _files.table(text, list(columns), name=name)
-    _files.check_columns(header, list(columns), where=f"{name} row 1")
     convert = {"int": int, "float": float, "str": str}
     rows = []
-    for place, row in zip(places, cells, strict=True):
-        named = zip(header, row, strict=True)
+    for record, place in _files.records(text, list(columns), name=name):
         try:
-            rows.append(kind(**{name: convert[str(columns[name])](cell) for name, cell in named}))
+            rows.append(kind(**{key: convert[str(columns[key])](record[key]) for key in record}))
         except ValueError as error:
             raise InputError(f"{place}: {error}.") from None
     return rows

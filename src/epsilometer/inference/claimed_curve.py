@@ -90,19 +90,15 @@ class ClaimedCurve:
     @classmethod
     def parse_csv(cls, text: str, *, name: str) -> ClaimedCurve:
         """Read CSV text; errors name the file and the row."""
-        header, rows, places = _files.table(text, COLUMNS, name=name)
-        _files.check_columns(header, COLUMNS, where=f"{name} row 1")
-        if not rows:
-            raise InputError(f"{name}: expected at least one row, got none.")
         pairs = []
-        for row, place in zip(rows, places, strict=True):
-            delta, epsilon = (
-                _number(row[header.index(column)], column, place) for column in COLUMNS
-            )
+        for record, place in _files.records(text, COLUMNS, name=name):
+            delta, epsilon = (_number(record[column], column, place) for column in COLUMNS)
             try:
                 pairs.append((_validate.delta(delta), _validate.non_negative("epsilon", epsilon)))
             except InputError as error:
                 raise InputError(f"{place}: {error}") from None
+        if not pairs:
+            raise InputError(f"{name}: expected at least one row, got none.")
         try:
             return cls(deltas=[delta for delta, _ in pairs], epsilons=[claim for _, claim in pairs])
         except InputError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, IndexArray
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
 from epsilometer.inference.exact.engine import ExactSettings
@@ -139,7 +139,7 @@ class DeltaCurve:
         """The posterior mean at each delta."""
         return np.array([point.density.mean() for point in self.points])
 
-    def credible_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+    def credible_interval(self, level: float = 0.9) -> FloatPair:
         """The ends of the central interval at each delta, each delta taken alone."""
         level = _validate.level(level)
         low, high = self.quantile([0.5 - level / 2, 0.5 + level / 2])
@@ -184,7 +184,7 @@ class DeltaCurve:
         """The deltas at which a watched quantile is above what it was at some smaller delta."""
         return np.asarray(np.any([self._risen(v) for v in self.quantile(WATCHED)], axis=0))
 
-    def monotone_interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+    def monotone_interval(self, level: float = 0.9) -> FloatPair:
         """The intervals made to fall with delta, as the true epsilon does.
 
         An upper bound at a smaller delta is one at every larger delta, and a lower bound at a larger
@@ -214,7 +214,7 @@ def estimate_curve(
     deltas: Sequence[float] | FloatArray,
     engine: Engine | None = None,
     *,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
 ) -> DeltaCurve:
     """Estimate epsilon at each of several deltas, far cheaper than by as many separate runs.
 
@@ -273,7 +273,7 @@ def estimate_curve(
         model=model,
         points=found.points,
         tolerance=found.tolerance,
-        provenance=Provenance.now(
+        provenance=Provenance(
             engine="exact",
             settings={
                 "tolerance": found.tolerance,

@@ -8,13 +8,13 @@ interpolated between them, but only where solves that took no part in it agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair, Say
 from epsilometer.inference.exact.engine import PROBED, ExactSettings, distance, make_surface
 from epsilometer.inference.exact.integrate import Panels, Solution, first_end, integrate
 from epsilometer.inference.exact.panels import PanelDensity, remainder
@@ -68,7 +68,7 @@ def sweep(
     model: AuditModel,
     deltas: FloatArray,
     settings: ExactSettings,
-    report: Callable[[str], None],
+    report: Say,
 ) -> Sweep:
     """Posteriors of epsilon at increasing deltas."""
     solver = _Solver(counts, model, deltas, settings)
@@ -112,7 +112,7 @@ def sweep(
     return Sweep(points=tuple(points), tolerance=tolerance, levels=solver.levels)
 
 
-def _axes(sharpness: float, deltas: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
     """Two axes of delta on which posteriors may change smoothly.
 
     Where attacks tell something, the posterior follows delta only from where it moves a critical level
@@ -270,11 +270,7 @@ class _Anchors:
     """The deltas solved so far, by index, and what lies between them."""
 
     def __init__(
-        self,
-        solver: _Solver,
-        deltas: FloatArray,
-        axes: Sequence[FloatArray],
-        report: Callable[[str], None],
+        self, solver: _Solver, deltas: FloatArray, axes: Sequence[FloatArray], report: Say
     ) -> None:
         self._solver, self._deltas, self._axes, self._report = solver, deltas, axes, report
         self.densities: dict[int, PanelDensity] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
+from epsilometer._arrays import Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -22,7 +23,7 @@ def estimate(
     model: AuditModel,
     engine: ExactSettings | None = None,
     *,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GridPosterior: ...
 
@@ -33,7 +34,7 @@ def estimate(
     model: AuditModel,
     engine: McmcSettings,
     *,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SamplePosterior: ...
 
@@ -43,7 +44,7 @@ def estimate(
     model: AuditModel,
     engine: ExactSettings | McmcSettings | None = None,
     *,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GridPosterior | SamplePosterior:
     """Estimate epsilon, the strength of the attacks and, where modelled, the correlations.

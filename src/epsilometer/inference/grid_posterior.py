@@ -88,10 +88,6 @@ class GridPosterior(Posterior):
     def to_datatree(self) -> xarray.DataTree:
         return trees.grid_to_datatree(self)
 
-    @property
-    def epsilon_panels(self) -> PanelDensity | None:
-        return self.marginals.get("epsilon")
-
 
 def from_solution(
     counts: AttackCounts, model: AuditModel, solution: Solution, *, method: str = "grid"
@@ -111,7 +107,7 @@ def from_solution(
     return GridPosterior(
         counts=counts,
         model=model,
-        provenance=Provenance.now(engine="exact", settings={}, seconds=0.0),
+        provenance=Provenance(engine="exact", settings={}, seconds=0.0),
         marginals=marginals,
         cells=cells,
         nuisance=solution.nuisance,

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
-from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.marginals import Marginal, Point, check_probability
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     import xarray
 
     from epsilometer.inference.sample_posterior import SamplePosterior
-
-
-PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 
 
 class Engine(Protocol):
@@ -43,7 +39,7 @@ class Engine(Protocol):
         counts: AttackCounts,
         model: AuditModel,
         *,
-        report: Callable[[str], None] | None = None,
+        report: Say | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Any:
         """The posterior with these settings."""
@@ -157,11 +153,6 @@ class Posterior(ABC):
         """What each batch of counts did, in order; one batch unless there were updates."""
         return self.history or (updating.only_batch(self),)
 
-    @property
-    def epsilon_panels(self) -> PanelDensity | None:
-        """The density of epsilon where it is known on panels; None if there are only draws."""
-        return None
-
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
         """The same posterior with another account of how its counts came in."""
         rows = sum(batch.rows for batch in batches)
@@ -175,7 +166,7 @@ class Posterior(ABC):
         *,
         label: str | None = None,
         engine: Engine | None = None,
-        report: Callable[[str], None] | None = None,
+        report: Say | None = None,
     ) -> Posterior:
         """The posterior given these counts and new ones: what estimating from all of them gives.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 
@@ -24,22 +24,17 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a posterior was computed.  ``seconds`` is the estimation alone, compilation not counted."""
+    """How a posterior was computed.
+
+    ``seconds`` is the estimation alone, compilation not counted; ``versions`` are those installed here
+    unless given.
+    """
 
     engine: str
     settings: Mapping[str, object]
-    seed: int | None
+    seed: int | None = None
     seconds: float
-    versions: Mapping[str, str]
-
-    @classmethod
-    def now(
-        cls, *, engine: str, settings: Mapping[str, object], seconds: float, seed: int | None = None
-    ) -> Provenance:
-        """Provenance of a computation just finished, with the versions installed here."""
-        return cls(
-            engine=engine, settings=settings, seed=seed, seconds=seconds, versions=versions()
-        )
+    versions: Mapping[str, str] = field(default_factory=versions)
 
     def to_json(self) -> str:
         """One line of JSON."""

@@ -6,7 +6,7 @@ worked out when it is first asked for, at most once, and ``report`` is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,13 +16,20 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.inference.checks.comparison import ModelComparison, alternatives, compare_models
+from epsilometer.inference.checks.comparison import (
+    CHECK_SEED,
+    ModelComparison,
+    alternatives,
+    compare_models,
+)
 from epsilometer.inference.checks.influence import Influence, leave_one_out
-from epsilometer.inference.checks.outlook import MOST_DISTINCT, Outlook, look_ahead
+from epsilometer.inference.checks.outlook import Outlook, look_ahead, takes_seconds
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
 from epsilometer.inference.checks.warnings import (
+    MOST_LISTED,
     CountsAtTheirEnds,
     counts_at_their_ends,
     repeated_bases,
@@ -32,12 +39,6 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-CHECK_SEED = 1
-"""The predictive check of one posterior is always the same."""
-
-MOST_LISTED = 3
-"""Statistics named in a warning; the page has a table of all."""
 
 
 class OtherModels(Enum):
@@ -143,7 +144,7 @@ class Result:
     asked: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: JudgedCurve | None = None
-    report: Callable[[str], None] | None = None
+    report: Say | None = None
 
     def __post_init__(self) -> None:
         curves = self.origin.curves
@@ -168,11 +169,6 @@ class Result:
     def level(self) -> float:
         """Probability of the credible intervals."""
         return self.asked.level
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """Where the verdict takes sides."""
-        return self.asked.thresholds
 
     @property
     def trustworthy(self) -> bool:
@@ -258,9 +254,9 @@ class Result:
         wanted = {
             label: model
             for label, model in alternatives(self.model, self.counts).items()
-            if self._takes_seconds(model) and not self._members_scatter(model)
+            if takes_seconds(self.counts, model) and not self._members_scatter(model)
         }
-        if not wanted or not self._takes_seconds(self.model):
+        if not wanted or not takes_seconds(self.counts, self.model):
             return None
         with suppress(ContradictionError, InputError):
             return compare_models(self.posterior, wanted, quick=True, report=self.report)
@@ -306,10 +302,6 @@ class Result:
     @property
     def _estimated(self) -> bool:
         return "epsilon" in self.posterior.parameters
-
-    def _takes_seconds(self, model: AuditModel) -> bool:
-        distinct = len(self.counts.distinct()[0])
-        return distinct <= MOST_DISTINCT[model.likelihood.bounded]
 
     def _members_scatter(self, model: AuditModel) -> bool:
         """Such models take the exact engine longer than a page should."""

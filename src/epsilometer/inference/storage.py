@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilometer import _files
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import EpsilometerError, InputError
+from epsilometer.inference import trees
 from epsilometer.inference.exact.cells import Cells
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
@@ -27,14 +29,6 @@ from epsilometer.inference.exact.spread_grid import SpreadGrid
 from epsilometer.inference.grid_posterior import Accuracy, GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
-from epsilometer.inference.trees import (
-    FORMAT,
-    FORMAT_VERSION,
-    LATER_TEXTS,
-    STORED_NAME,
-    TEXTS,
-    digest,
-)
 from epsilometer.inference.updating import Batch
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
@@ -66,12 +60,7 @@ def load(path: str | PathLike[str]) -> Posterior:
     import h5py  # type: ignore[import-untyped]
 
     source = Path(path)
-    try:
-        with source.open("rb") as file:
-            signature = file.read(8)
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error.strerror}).") from None
-    if signature != b"\x89HDF\r\n\x1a\n":
+    if _files.read_bytes(source, 8) != b"\x89HDF\r\n\x1a\n":
         raise InputError(f"{source}: expected a NetCDF file written by epsilometer.")
     try:
         with h5py.File(source, "r") as file:
@@ -89,20 +78,22 @@ class _Reader:
     def __init__(self, file: Any, h5py: Any) -> None:
         self._file = file
         self._h5py = h5py
-        if self.text("format") != FORMAT:
+        if self.text("format") != trees.FORMAT:
             raise InputError("expected a NetCDF file written by epsilometer.")
         version = self.whole("format_version")
-        if version != FORMAT_VERSION:
-            raise InputError(f"expected format version {FORMAT_VERSION}, got {version}.")
+        if version != trees.FORMAT_VERSION:
+            raise InputError(f"expected format version {trees.FORMAT_VERSION}, got {version}.")
         self.arrays: dict[str, Array] = {}
         for group in ("posterior", "observed_data", "grid"):
             if group in file:
                 for name in self._members(group):
                     self.arrays[f"{group}/{name}"] = self._array(f"{group}/{name}")
         attributes = {
-            name: self.text(name) for name in (*TEXTS, *LATER_TEXTS) if name in file.attrs
+            name: self.text(name)
+            for name in (*trees.TEXTS, *trees.LATER_TEXTS)
+            if name in file.attrs
         }
-        if digest(self.arrays, attributes) != self.text("digest"):
+        if trees.digest(self.arrays, attributes) != self.text("digest"):
             raise InputError("the file is damaged (its digest does not match).")
 
     def text(self, name: str) -> str:
@@ -235,7 +226,7 @@ def _restore_grid(
         raise InputError("expected equally many cells in the grid's arrays.")
     # What is drawn from beside the parameters is stored under another name.
     hidden = [
-        name for name, other in STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
+        name for name, other in trees.STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
     ]
     accuracy = Accuracy(**reader.json("accuracy"))
     known: dict[str, Any] = dict(provenance.settings)
@@ -268,7 +259,7 @@ def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
 
 
 def _density(reader: _Reader, parameter: str) -> PanelDensity:
-    name = STORED_NAME.get(parameter, parameter)
+    name = trees.STORED_NAME.get(parameter, parameter)
     breaks = reader.floats(f"grid/{name}_breaks", ndim=1)
     values = reader.floats(f"grid/{name}_density", ndim=2)
     if len(breaks) != len(values) + 1 or np.any(np.diff(breaks) <= 0):

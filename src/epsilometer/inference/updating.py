@@ -148,8 +148,8 @@ def _information(before: Posterior | None, after: Posterior) -> float:
     if after.model.epsilon.fixed_value is not None:
         return 0.0
     known = _known_before(before, after)
-    density = after.epsilon_panels
-    if density is not None:
+    density = after.marginal("epsilon")
+    if isinstance(density, PanelDensity):
         return divergence(density, known)
     # Draws have no density: kernel estimates at their quantiles stand for it.
     at = after.quantile("epsilon", (np.arange(KERNEL_POINTS) + 0.5) / KERNEL_POINTS)
@@ -162,7 +162,8 @@ def _known_before(before: Posterior | None, after: Posterior) -> PanelDensity | 
     if before is None:
         prior, log_share = after.model.epsilon, math.log(prior_share(after.model, after.counts))
         return lambda epsilon: prior.log_density(epsilon) - log_share
-    return before.epsilon_panels or (lambda epsilon: _floored(before.density("epsilon", epsilon)))
+    density = before.marginal("epsilon")
+    return density if isinstance(density, PanelDensity) else lambda x: _floored(density.density(x))
 
 
 def _floored(density: FloatArray) -> FloatArray:

@@ -69,12 +69,12 @@ def parse_json(text: str, *, name: str) -> Columns:
         data = data["bases"]  # what `epsilometer attack --json` prints
     if not isinstance(data, list):
         raise InputError(f"{name}: expected a list of objects, got a {type(data).__name__}.")
-    places = [f"{name} item {i + 1}" for i in range(len(data))]
-    for item, place in zip(data, places, strict=True):
+    records = [(item, f"{name} item {number}") for number, item in enumerate(data, start=1)]
+    for item, place in records:
         if not isinstance(item, dict):
             raise InputError(f"{place}: expected an object, got {_files.shown(item)}.")
         _files.check_columns(list(item), COLUMNS, OPTIONAL, where=place)
-    return _assemble(zip(data, places, strict=True), name=name)
+    return _assemble(records, name=name)
 
 
 def _no_constant(word: str) -> float:

@@ -109,8 +109,8 @@ class AttackCounts:
         if kinds and len(kinds) != size:
             raise InputError(f"expected {size} groups, got {len(kinds)}.")
         object.__setattr__(self, "groups", kinds if any(kinds) else ())
-        bad, (x, n0, y, n1) = np.zeros(size, dtype=bool), self._columns
-        for count, trials in ((x, n0), (y, n1)):
+        bad = np.zeros(size, dtype=bool)
+        for count, trials in self.by_hypothesis:
             bad |= (
                 (trials < 1) | (trials > _validate.LARGEST_COUNT) | (count < 0) | (count > trials)
             )
@@ -201,6 +201,11 @@ class AttackCounts:
             names=[name for part in parts for name in part.names],
             groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
         )
+
+    @property
+    def by_hypothesis(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        """Errors and trials: (X, N0) and (Y, N1)."""
+        return (self.false_positives, self.trials_h0), (self.false_negatives, self.trials_h1)
 
     @property
     def false_positive_rates(self) -> FloatArray:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.errors import InputError
 from epsilometer.model import region
 from epsilometer.model.priors import HalfNormal, Prior
@@ -244,7 +244,7 @@ def sample_members(
     delta: float,
     *,
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
+) -> FloatPair:
     """Draw a member around each average (alpha, beta), by rejection until all lie in R(epsilon, delta).
 
     Averages lie inside R(epsilon, delta), any shape; spread and epsilon broadcast against them.  A draw

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -90,9 +90,7 @@ class Likelihood(Protocol):
     ) -> tuple[IntArray, IntArray]:
         """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
 
-    def count_moments(
-        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
+    def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
         return np.ones(1), np.zeros(1)
 
@@ -297,9 +295,7 @@ class CorrelatedNormal(Likelihood):
         w = correlation * z + np.sqrt(1 - correlation**2) * w
         return normal_counts(n0, alpha, wider_h0, z), normal_counts(n1, beta, wider_h1, w)
 
-    def count_moments(
-        self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
+    def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Those of a base of average size."""
         tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
         trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
 from epsilometer.errors import InputError
 
 
@@ -115,9 +115,7 @@ def _log_ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatAr
     return np.asarray(np.log(2.0) + np.logaddexp(corner, edge))
 
 
-def _reflected(
-    alpha: FloatArray, beta: FloatArray, where: BoolArray
-) -> tuple[FloatArray, FloatArray]:
+def _reflected(alpha: FloatArray, beta: FloatArray, where: BoolArray) -> FloatPair:
     """(1 - alpha, 1 - beta) in some places."""
     return np.where(where, 1 - alpha, alpha), np.where(where, 1 - beta, beta)
 
@@ -151,9 +149,7 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
     )
 
 
-def beta_limits(
-    alpha: ArrayLike, epsilon: ArrayLike, delta: ArrayLike
-) -> tuple[FloatArray, FloatArray]:
+def beta_limits(alpha: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> FloatPair:
     """Return the least and the largest beta that R(epsilon, delta) has beside each alpha.
 
     The least is max(0, e^-epsilon (1 - delta - alpha), 1 - delta - e^epsilon alpha); the largest is 1
@@ -210,7 +206,7 @@ def ring_contains(
 
 def sample_ring(
     size: int, epsilon: float, delta: float, strength: float, *, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> FloatPair:
     """Draw ``size`` points (alpha, beta) uniformly from the ring R_s(epsilon, delta).
 
     By inversion, not rejection, so it is as quick for a ring of width 1e-9 as for the whole region:
@@ -288,7 +284,7 @@ def sample_rings(
     *,
     size: tuple[int, ...] | None = None,
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
+) -> FloatPair:
     """Draw points (alpha, beta), each uniform on its own ring R_s(epsilon, delta), independently.
 
     Quicker than :func:`sample_ring` where every point has a ring of its own, as in predictions from a

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
@@ -143,7 +144,7 @@ def plan_audit(
     workers: int = 1,
     surroundings: bool = True,
     progress: Callable[[int], None] | None = None,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
 ) -> AuditPlan:
     """Find the cheapest audit that reaches every goal with a given probability, by simulation.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, Say
 from epsilometer.planning.goals import Answer, Goal, width_of, worst_margin
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import Design, Job, Run
@@ -42,7 +42,6 @@ LEAST_SPREAD = 0.02
 
 PULL = 1e-3
 """Weight that draws the curvature of the surface to 0 where few designs were simulated."""
-
 
 STRONG = 0.9
 """The strength that is set beside the scenario's own."""
@@ -134,7 +133,7 @@ class Search:
     probability: float
     candidates: Sequence[Design]
     cost: Callable[[Design], int]  # models to train
-    report: Callable[[str], None] = lambda _: None  # told of every design that is the best so far
+    report: Say = lambda _: None  # told of every design that is the best so far
     answers: dict[Design, list[Answer]] = field(default_factory=dict)
     asked: set[Design] = field(default_factory=set)
 

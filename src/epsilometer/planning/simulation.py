@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatPair
 from epsilometer._workers import process_pool
 from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.counts import AttackCounts
@@ -62,7 +62,7 @@ def stream(seed: int, number: int, part: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, part)))
 
 
-def draw_rates(setting: Setting, job: Job) -> tuple[FloatArray, FloatArray]:
+def draw_rates(setting: Setting, job: Job) -> FloatPair:
     """Error rates of the bases that are new, uniform on the ring."""
     truth, old = job.truth, 0 if setting.pilot is None else len(setting.pilot)
     alpha, beta = sample_rings(

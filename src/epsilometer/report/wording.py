@@ -129,7 +129,7 @@ def meaning_of_epsilon(result: Result) -> str:
 
 def claims_either_way(result: Result) -> str:
     """Which claims would pass and which fail; empty for a fixed epsilon."""
-    posterior, thresholds = result.posterior, result.thresholds
+    posterior, thresholds = result.posterior, result.asked.thresholds
     if "epsilon" not in posterior.parameters:
         return ""
     fails, passes = posterior.quantile(

@@ -8,13 +8,14 @@ says nothing of whether any of them is right: that is what the predictive check 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
 from epsilometer.inference.checks.warnings import bases_at_ends
@@ -160,7 +161,7 @@ def compare_models(
     models: Mapping[str, AuditModel] | None = None,
     *,
     quick: bool = False,
-    report: Callable[[str], None] | None = None,
+    report: Say | None = None,
 ) -> ModelComparison:
     """Estimate from the same counts under several models and compare their evidences.
 
@@ -233,9 +234,7 @@ def compare_models(
 class _Engine:
     """The exact engine for many models of the same counts: those of one likelihood share a surface."""
 
-    def __init__(
-        self, *, counts: AttackCounts, quick: bool, report: Callable[[str], None] | None
-    ) -> None:
+    def __init__(self, *, counts: AttackCounts, quick: bool, report: Say | None) -> None:
         self._counts, self._quick, self._report = counts, quick, report
         self._surfaces: dict[tuple[Likelihood, Dependence | None, float], Surface] = {}
 
@@ -337,10 +336,7 @@ def _narrow_bases(posterior: Posterior) -> int:
     """Bases of which a count is expected to spread by less than half a count."""
     counts, tau = posterior.counts, posterior.mean("within_correlation")
     narrow = np.zeros(len(counts), dtype=bool)
-    for errors, trials in (
-        (counts.false_positives, counts.trials_h0),
-        (counts.false_negatives, counts.trials_h1),
-    ):
+    for errors, trials in counts.by_hypothesis:
         rate = (errors + 0.5) / (trials + 1)
         variance = trials * rate * (1 - rate) * np.maximum(1 + (trials - 1) * tau, 0.0)
         narrow |= variance < NARROWEST**2

@@ -1,22 +1,19 @@
 """How much each challenge base matters: epsilon's posterior when one of them is left out.
 
-Given epsilon, the strength and the correlations the bases are independent, so the posterior without
-a base is the posterior divided by that base's likelihood, which is computed once more at the nodes
-of the posterior's own grid.  Nothing is estimated anew unless that grid does not serve, as when the
-base alone held epsilon where it is.
-
-Whether a base *should* be left out is no question for this module.
+The posterior is divided by that base's likelihood at the nodes of its own grid.  Nothing is estimated
+anew unless that grid does not serve, as when the base alone held epsilon where it is.  Whether a base
+*should* be left out is no question for this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, IndexArray
+from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.engine import estimate_on, exact_form, make_surface, surface_of
@@ -78,13 +75,13 @@ class Influence:
 
 
 def leave_one_out(
-    posterior: Posterior, *, level: float = 0.9, report: Callable[[str], None] | None = None
+    posterior: Posterior, *, level: float = 0.9, report: Say | None = None
 ) -> Influence:
     """Return the posterior of epsilon without each challenge base in turn; a group goes as a whole.
 
-    With theta = (epsilon, s[, tau, rho]), p(theta | counts without base i) is proportional to
-    p(theta | counts) / L_i(theta), where L_i is the mass of the ring R_s(epsilon, delta) under the
-    count likelihood of base i over the ring's area.
+    Given theta = (epsilon, s[, tau, rho]) the bases are independent, so p(theta | counts without base
+    i) is proportional to p(theta | counts) / L_i(theta), where L_i is the mass of the ring
+    R_s(epsilon, delta) under the count likelihood of base i over the ring's area.
 
     Parameters
     ----------
@@ -160,7 +157,7 @@ def leave_one_out(
 
 
 def _without_each(
-    exact: GridPosterior, probabilities: FloatArray, report: Callable[[str], None]
+    exact: GridPosterior, probabilities: FloatArray, report: Say
 ) -> tuple[FloatArray, BoolArray]:
     """Quantiles of epsilon without each base, (base, probability), and whether they are reliable."""
     counts, model = exact.counts, exact.model

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Verdict
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.joint import AuditModel
 
 FACTORS = (2, 4, 10)
 """How many times as much data is tried."""
@@ -51,22 +53,25 @@ class Outlook:
     bases: MoreData | None
 
 
-def look_ahead(
-    posterior: Posterior, verdict: Verdict, *, report: Callable[[str], None] | None = None
-) -> Outlook:
+def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = None) -> Outlook:
     """Find out what more data would settle, by estimating from multiplied counts.
 
     The exact engine is used, whichever made the posterior.  Nothing is worked out for more distinct
     counts than `MOST_DISTINCT`, where it would take minutes.
     """
     counts, model = posterior.counts, posterior.model
-    too_many = len(counts.distinct()[0]) > MOST_DISTINCT[model.likelihood.bounded]
-    if too_many or model.scatters(counts):  # groups take the engine too long to try
+    # Groups take the engine too long to try.
+    if model.scatters(counts) or not takes_seconds(counts, model):
         return Outlook(challenges=None, bases=None)
     return Outlook(
         challenges=_more(posterior, verdict, with_more_challenges, report),
         bases=_more(posterior, verdict, with_more_bases, report),
     )
+
+
+def takes_seconds(counts: AttackCounts, model: AuditModel) -> bool:
+    """Whether the exact engine is quick enough to be run on the side."""
+    return len(counts.distinct()[0]) <= MOST_DISTINCT[model.likelihood.bounded]
 
 
 def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:
@@ -84,7 +89,7 @@ def _more(
     posterior: Posterior,
     verdict: Verdict,
     grow: Callable[[AttackCounts, int], AttackCounts],
-    report: Callable[[str], None] | None,
+    report: Say | None,
 ) -> MoreData | None:
     """Try the largest factor first: if that does not settle it, a smaller one would not either."""
     found: MoreData | None = None

@@ -1,9 +1,8 @@
 """Posterior predictive checks: whether the model, as fitted, makes counts like those observed.
 
-New attacks are drawn from the posterior: parameters first, then error rates uniform on the ring
-that they leave, then counts of as many trials as were made.  Where what was observed lies far
-outside of what new attacks show, the model does not describe these attacks, and its epsilon should
-not be quoted without saying so.  The check judges the model, not the engine.
+Where what was observed lies far outside of what new attacks show, the model does not describe these
+attacks, and its epsilon should not be quoted without saying so.  The check judges the model, not the
+engine.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import NormalScatter, sample_members
@@ -48,9 +47,8 @@ class CheckedStatistic:
     low, high
         The central interval of its values in the replicates.
     p_value
-        Twice the share of replicates on that side of the observed value where there are fewer,
-        ties half on either side and the observed value itself counted in: from
-        2 / (replicates + 1) to 1.  Small means that the model hardly makes such counts.
+        By :func:`two_sided_p_value`, from 2 / (replicates + 1) to 1.  Small means that the model
+        hardly makes such counts.
     """
 
     name: str
@@ -109,11 +107,7 @@ class PredictiveCheck:
 
 
 def check_predictions(
-    posterior: Posterior,
-    *,
-    rng: np.random.Generator,
-    replicates: int = 2000,
-    level: float = 0.9,
+    posterior: Posterior, *, rng: np.random.Generator, replicates: int = 2000, level: float = 0.9
 ) -> PredictiveCheck:
     """Draw counts of new attacks from the posterior and set them beside the observed ones.
 
@@ -215,9 +209,7 @@ def two_sided_p_value(observed: float, replicates: FloatArray) -> float:
     return float(min(1.0, (2 + 2 * min(below, above) + ties) / (len(replicates) + 1)))
 
 
-def fold(
-    false_positive_rates: FloatArray, false_negative_rates: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def fold(false_positive_rates: FloatArray, false_negative_rates: FloatArray) -> FloatPair:
     """Reflect attacks that are worse than guessing: (a, b) -> (1 - a, 1 - b) where a + b > 1.
 
     Examples
@@ -287,7 +279,7 @@ def _new_attacks(
 
 def _new_rates(
     posterior: Posterior, part: dict[str, FloatArray], rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+) -> FloatPair:
     """Error rates of new attacks, (replicate, base): of every group an average, and its members."""
     counts, model = posterior.counts, posterior.model
     groups = counts.members if model.scatters(counts) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from epsilometer import _validate
+from epsilometer._arrays import Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
@@ -31,10 +32,7 @@ class OtherPrior:
 
 
 def prior_sensitivity(
-    posterior: Posterior,
-    *,
-    factors: Sequence[float] = FACTORS,
-    report: Callable[[str], None] | None = None,
+    posterior: Posterior, *, factors: Sequence[float] = FACTORS, report: Say | None = None
 ) -> tuple[OtherPrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 

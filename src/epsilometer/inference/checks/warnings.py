@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from epsilometer import _files
+from epsilometer._arrays import Say
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
 
 MOST_LISTED = 3
-"""Names that a sentence lists."""
+"""Names or statistics that a sentence lists; tables have them all."""
 
 
 def repeated_bases(counts: AttackCounts) -> str | None:
@@ -55,13 +57,13 @@ class CountsAtTheirEnds:
 
 def bases_at_ends(counts: AttackCounts) -> int:
     """Bases with a count of 0 or of all challenges, under either hypothesis."""
-    x, y = counts.false_positives, counts.false_negatives
     # Under either hypothesis: exchanging them leaves the posterior as it is.
-    return int(((x == 0) | (x == counts.trials_h0) | (y == 0) | (y == counts.trials_h1)).sum())
+    at_ends = [(errors == 0) | (errors == trials) for errors, trials in counts.by_hypothesis]
+    return int(np.any(at_ends, axis=0).sum())
 
 
 def counts_at_their_ends(
-    posterior: Posterior, *, level: float, report: Callable[[str], None] | None = None
+    posterior: Posterior, *, level: float, report: Say | None = None
 ) -> CountsAtTheirEnds | None:
     """Estimate with independent counts where a correlated answer rests on counts of 0 or N.
 

@@ -197,10 +197,7 @@ def log_choices(counts: AttackCounts) -> float:
     from scipy.special import gammaln
 
     total = 0.0
-    for errors, trials in (
-        (counts.false_positives, counts.trials_h0),
-        (counts.false_negatives, counts.trials_h1),
-    ):
+    for errors, trials in counts.by_hypothesis:
         logs = gammaln(trials + 1.0) - gammaln(errors + 1.0) - gammaln(trials - errors + 1.0)
         total += float(logs.sum())
     return total
@@ -248,7 +245,7 @@ def estimate_on(
     return replace(
         posterior,
         accuracy=replace(posterior.accuracy, error=errors[-1], tolerance=tolerance, levels=levels),
-        provenance=Provenance.now(
+        provenance=Provenance(
             engine="exact", settings=settings_used, seconds=time.perf_counter() - started
         ),
         engine=settings,

@@ -285,10 +285,7 @@ class PooledGroup:
     def __init__(self, counts: AttackCounts, spread: FloatArray, accuracy: GroupAccuracy) -> None:
         windows, logs = [], []
         sides = []
-        for errors, trials in (
-            (counts.false_positives, counts.trials_h0),
-            (counts.false_negatives, counts.trials_h1),
-        ):
+        for errors, trials in counts.by_hypothesis:
             number = float(trials.sum())
             rate = float(errors.sum()) / number
             extra = spread**2 * float((trials * (trials - 1.0)).sum()) / number**2

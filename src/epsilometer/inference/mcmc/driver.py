@@ -188,7 +188,7 @@ class McmcSettings:
         return SamplePosterior(
             counts=counts,
             model=model,
-            provenance=Provenance.now(
+            provenance=Provenance(
                 engine="mcmc",
                 settings=self.to_dict() | sampler,
                 seconds=time.perf_counter() - started,
