@@ -1,6 +1,9 @@
-"""Names of the array types that annotations use."""
+"""Names of the array types that annotations use, and the base of tables of arrays."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,3 +12,22 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 IndexArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """A table: a dataclass of equally long arrays."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, index: IndexArray | BoolArray) -> Self:
+        """The rows at the given positions."""
+        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def followed_by(self, *others: Self) -> Self:
+        """The rows of this table and of others, one after the other."""
+        columns = {
+            f.name: [getattr(part, f.name) for part in (self, *others)] for f in fields(self)
+        }
+        return type(self)(**{name: np.concatenate(parts) for name, parts in columns.items()})

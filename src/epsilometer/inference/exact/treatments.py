@@ -74,11 +74,7 @@ def _binomial_kernel(
         gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1))
     )
     return BinomialKernel(
-        false_positives=x,
-        trials_h0=n0,
-        false_negatives=y,
-        trials_h1=n1,
-        log_constant=np.asarray(constant),
+        seen_h0=x, trials_h0=n0, seen_h1=y, trials_h1=n1, log_constant=np.asarray(constant)
     )
 
 
@@ -98,10 +94,10 @@ def _normal_kernel(
         - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
     )
     columns = {
-        "rate_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
-        "precision_h0": n0 / spread_h0,
-        "rate_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
-        "precision_h1": n1 / spread_h1,
+        "seen_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "trials_h0": n0 / spread_h0,
+        "seen_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "trials_h1": n1 / spread_h1,
         "correlation": correlation,
         "log_constant": constant,
     }
