@@ -48,9 +48,7 @@ def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> di
     strength, cell = _strength(conditionals, first, row, rng.random(size))
     if "strength" in posterior.parameters:
         drawn["strength"] = _corrected(posterior, conditionals, strength)
-    return drawn | posterior.nuisance.draw(
-        posterior.model, posterior.counts, posterior.marginals, cells, cell, rng
-    )
+    return drawn | posterior.nuisance.draw(posterior, cell, rng)
 
 
 def _neighbour(nodes: FloatArray, value: FloatArray, uniform: FloatArray) -> IntArray:

@@ -87,9 +87,7 @@ def rule(count: int, left: float, right: float) -> Rule:
 
 def remainder(density: PanelDensity) -> float:
     """The part of the mass that finer panels could still move."""
-    values = density.values
-    left = tail(values @ analysis_matrix(values.shape[1]).T)
-    return float(np.sum(0.5 * np.diff(density.breaks) * left))
+    return float(np.sum(left_unresolved(density.breaks, density.values)))
 
 
 MOST_STEPS = 60
@@ -133,19 +131,11 @@ class PanelDensity:
     def _masses(self) -> FloatArray:
         return np.asarray(self._half_widths * (self.values @ self._weights))
 
-    def _locate(self, x: FloatArray) -> tuple[IndexArray, FloatArray]:
-        inside = np.clip(x, self.breaks[0], self.breaks[-1])
-        panel = np.clip(
-            np.searchsorted(self.breaks, inside, side="right") - 1, 0, len(self.values) - 1
-        )
-        local = (inside - self.breaks[panel]) / self._half_widths[panel] - 1
-        return panel, local
-
     def density(self, x: ArrayLike) -> FloatArray:
         """The density at x, 0 outside the support."""
         points = np.asarray(x, dtype=float)
         flat = points.ravel()
-        panel, local = self._locate(flat)
+        panel, local = locate(self.breaks, flat)
         coefficients = self.values @ analysis_matrix(self.values.shape[1]).T
         value = np.maximum(legendre_sum(coefficients[panel].T, local), 0.0)
         outside = (flat < self.breaks[0]) | (flat > self.breaks[-1])
@@ -155,7 +145,7 @@ class PanelDensity:
         """P(X <= x)."""
         points = np.asarray(x, dtype=float)
         shape = points.shape
-        panel, local = self._locate(points.ravel())
+        panel, local = locate(self.breaks, points.ravel())
         masses = self._masses()
         before = np.concatenate([[0.0], np.cumsum(masses)])
         count = self.values.shape[1]
@@ -229,20 +219,54 @@ def invert(density: PanelDensity, uniform: FloatArray) -> FloatArray:
     return np.asarray(np.interp(uniform, cumulative[useful], points[useful]))
 
 
+def panel_rule(breaks: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights of the panels between breaks, shape (panel, node) each."""
+    points, weights = gauss_legendre(count)
+    half = 0.5 * np.diff(breaks)[:, None]
+    return np.asarray(breaks[:-1, None] + half * (1 + points)), np.asarray(half * weights)
+
+
 def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
-    """Gauss-Legendre nodes of the panels between breaks, shape (panel, node)."""
-    points, _ = gauss_legendre(count)
-    return np.asarray(breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points))
+    """Only the nodes."""
+    return panel_rule(breaks, count)[0]
+
+
+def locate(breaks: FloatArray, x: FloatArray) -> tuple[IndexArray, FloatArray]:
+    """The panel that each x lies in, the nearest if in none, and its place there from -1 to 1."""
+    inside = np.clip(x, breaks[0], breaks[-1])
+    panel = np.clip(np.searchsorted(breaks, inside, side="right") - 1, 0, len(breaks) - 2)
+    return panel, (inside - breaks[panel]) / (0.5 * np.diff(breaks))[panel] - 1
+
+
+def left_unresolved(breaks: FloatArray, values: FloatArray) -> FloatArray:
+    """How much of the integral of values (panel, node) a finer panel could still change, by panel."""
+    left = tail(values @ analysis_matrix(values.shape[1]).T)
+    return np.asarray(left * (0.5 * np.diff(breaks)))
+
+
+def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
+    """Weights, first axis as the nodes, that interpolate values at the nodes to the points x."""
+    if len(nodes) == 1:
+        return np.ones((1, *np.shape(x)))
+    scale = 4 / (nodes.max() - nodes.min())
+    weights = []
+    for k, node in enumerate(nodes):
+        others = np.delete(nodes, k)
+        top = np.prod((x[..., None] - others) * scale, axis=-1)
+        weights.append(top / np.prod((node - others) * scale))
+    return np.stack(weights)
+
+
+def linear_matrix(nodes: FloatArray, points: FloatArray) -> FloatArray:
+    """Matrix (points, nodes) of linear interpolation, constant beyond the outer nodes."""
+    return np.stack([np.interp(points, nodes, one) for one in np.eye(len(nodes))], axis=1)
 
 
 def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> BoolArray:
     """Panels on which a density (panel, node) is not yet a polynomial to the given tolerance."""
-    half = 0.5 * np.diff(breaks)
-    _, weights = gauss_legendre(values.shape[1])
-    mass = float(np.sum(half[:, None] * values * weights))
-    left = tail(values @ analysis_matrix(values.shape[1]).T) * half
-    wide = half > 1e-10 * breaks[-1]
-    return np.asarray((left > tolerance * mass) & wide)
+    mass = float(np.sum(panel_rule(breaks, values.shape[1])[1] * values))
+    wide = 0.5 * np.diff(breaks) > 1e-10 * breaks[-1]
+    return np.asarray((left_unresolved(breaks, values) > tolerance * mass) & wide)
 
 
 def split_panels(breaks: FloatArray, which: BoolArray) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact.mass_tables import Masses
+from epsilometer.inference.exact.panels import lagrange
 from epsilometer.model import region
 
 NEAR = 14.0
@@ -128,19 +129,6 @@ def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
     corner = np.exp(-t) / (1 + np.exp(-t))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
-
-
-def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
-    """Weights, first axis as the nodes, that interpolate values at the nodes to the points x."""
-    if len(nodes) == 1:
-        return np.ones((1, *np.shape(x)))
-    scale = 4 / (nodes.max() - nodes.min())
-    weights = []
-    for k, node in enumerate(nodes):
-        others = np.delete(nodes, k)
-        top = np.prod((x[..., None] - others) * scale, axis=-1)
-        weights.append(top / np.prod((node - others) * scale))
-    return np.stack(weights)
 
 
 def merged(values: FloatArray) -> tuple[FloatArray, IndexArray]:
