@@ -73,4 +73,4 @@ class Resolution:
 
     def deepened(self, depth: float) -> Resolution:
         """The same level with masses accurate further down into the tails."""
-        return replace(self, table=self.table.deepened(depth))
+        return replace(self, table=replace(self.table, depth=depth))
