@@ -127,13 +127,8 @@ class _Edge:
         self.start = root / (1 + np.sqrt(1 + root * root))
 
     def take(self, index: IndexArray) -> _Edge:
-        return _Edge(
-            self.kernel.take(index),
-            self.t[index],
-            self.d[index],
-            self.t_speed[index],
-            self.d_speed[index],
-        )
+        columns = self.t, self.d, self.t_speed, self.d_speed
+        return _Edge(self.kernel.take(index), *(column[index] for column in columns))
 
     def log_integrals(self, accuracy: EdgeAccuracy) -> FloatArray:
         """Log of the integral over all four sides; sides that add nothing are left out."""

@@ -153,15 +153,6 @@ def _to_ends(nodes: int) -> FloatArray:
     return np.asarray((ends @ panels.analysis_matrix(nodes)).T)
 
 
-def legendre_basis(x: FloatArray, count: int) -> FloatArray:
-    """Legendre polynomials of degrees below ``count`` at x, along a new last axis."""
-    basis = np.empty((*x.shape, count))
-    basis[..., 0], basis[..., 1] = 1.0, x
-    for k in range(1, count - 1):
-        basis[..., k + 1] = ((2 * k + 1) * x * basis[..., k] - k * basis[..., k - 1]) / (k + 1)
-    return basis
-
-
 class FluxTable:
     """Log masses along paths, before a position and beyond it."""
 
@@ -271,7 +262,8 @@ class FluxTable:
         local = np.clip((position - self._low[part]) / self._half[part] - 1, -1.0, 1.0)
         looked_up = self._parts.take(part, axis=0)
         count = looked_up.shape[-1] - 2 - drop
-        found = np.einsum("...fc,...c->...f", looked_up[..., :count], legendre_basis(local, count))
+        basis = legendre.legvander(local, count - 1)
+        found = np.einsum("...fc,...c->...f", looked_up[..., :count], basis)
         np.maximum(found, looked_up[..., -2], out=found)
         np.minimum(found, looked_up[..., -1], out=found)
         with np.errstate(divide="ignore"):

@@ -49,15 +49,7 @@ def tail(coefficients: FloatArray) -> FloatArray:
 
 def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
     """Evaluate Legendre series with coefficients along the FIRST axis at x, elementwise."""
-    count = len(coefficients)
-    previous, current = np.ones_like(x), x
-    total = coefficients[0] * previous
-    if count > 1:
-        total = total + coefficients[1] * current
-    for k in range(1, count - 1):
-        previous, current = current, ((2 * k + 1) * x * current - k * previous) / (k + 1)
-        total += coefficients[k + 1] * current
-    return np.asarray(total)
+    return np.asarray(legendre.legval(x, coefficients, tensor=False))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,21 +166,17 @@ class AttackSurface:
 
     @property
     def method(self) -> str:
-        """How it comes by its answers, in a word."""
         return "grid"
 
     @property
     def planar(self) -> bool:
-        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
         return treatment_of(self.likelihood).planar
 
     @property
     def smallest_epsilon(self) -> float:
-        """Where the axis of epsilon begins."""
         return self.likelihood.smallest_epsilon(self.counts)
 
     def first(self) -> AttackSurface:
-        """The same attacks at the first level."""
         self.levels[self.level] = self
         if not self.planar and self.level <= 1:
             return replace(self, level=0)
@@ -230,14 +226,11 @@ class AttackSurface:
         return replace(self, resolution=self.resolution.deepened(depth), tables={})
 
     def without(self, row: int) -> AttackSurface:
-        """The surface without one base, a row of the counts; tables are shared."""
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
-        levels = {
-            level: replace(known, multiplicity=fewer, levels={})
-            for level, known in self.levels.items()
-        }
-        return replace(self, multiplicity=fewer, levels=levels)
+        levels = self.levels.items()
+        others = {level: replace(it, multiplicity=fewer, levels={}) for level, it in levels}
+        return replace(self, multiplicity=fewer, levels=others)
 
     @property
     def guess(self) -> Guess:
@@ -267,10 +260,7 @@ class AttackSurface:
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """Each kind of base by itself: which rows of the counts it is, and its log likelihood.
-
-        The likelihood is (point, nuisance).
-        """
+        # Each kind of base by itself.
         rows = self.counts.which_distinct()
         area = _log_area(epsilon, strength, delta)[:, None]
         for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
