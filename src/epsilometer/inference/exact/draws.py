@@ -20,8 +20,7 @@ from epsilometer.inference.exact.panels import invert, table
 if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
 
-POOLED_POINTS = 4000
-"""Strengths at which the rows' distribution functions are added up."""
+POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are added up
 
 
 def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:

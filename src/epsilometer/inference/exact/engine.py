@@ -33,16 +33,13 @@ from epsilometer.model.joint import AuditModel
 if TYPE_CHECKING:
     from epsilometer.inference.exact.spread_grid import SpreadGrid
 
+# Quantiles that must agree between levels, as must the means.
 PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-"""Quantiles that must agree between levels, together with the means."""
-
-EVIDENCE_SHARE = 0.2
-"""What a change of the log evidence counts: .005 there is as good as .001 of a quantile."""
-
+EVIDENCE_SHARE = 0.2  # .005 of the log evidence is as good as .001 of a quantile
+# What a change of the strength's quantiles counts where masses are from fluxes. Panels are
+# refined for epsilon; at a given strength less is resolved, and of 70 nasty problems some had
+# three times the error in the strength that two levels differed by.
 STRENGTH_FACTOR = 4.0
-"""What a change of the strength's quantiles counts where masses are from fluxes.  Panels are refined for
-epsilon; at a given strength less is resolved, and of 70 nasty problems some had three times the error in
-the strength that two levels differed by."""
 
 
 @dataclass(frozen=True, kw_only=True)

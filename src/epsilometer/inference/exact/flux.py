@@ -29,23 +29,12 @@ from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.kernels import Kernel
 
-CHUNK_LINES = 1024
-"""Positions integrated together: few enough for the arrays to stay in a core's cache."""
-
-THREADED_LINES = 16 * CHUNK_LINES
-"""Below this many, threads cost more than they save."""
-
-NEGLIGIBLE = 45.0
-"""An edge this far (natural log) below the highest of the four is left out: relative 3e-20."""
-
-
-HOPELESS = 150.0
-"""An edge this far below the highest where its peak is guessed to be is not looked at: guesses are off
-by tens at most."""
-
-LARGEST_T = 150.0
-END_MARGIN = 1e-9
-"""Peaks are sought inside the edge by this margin, so that no derivative divides by zero."""
+CHUNK_LINES = 1024  # positions integrated together: their arrays stay in a core's cache
+THREADED_LINES = 16 * CHUNK_LINES  # below this many, threads cost more than they save
+NEGLIGIBLE = 45.0  # an edge this far (nats) below the highest of the four is left out: 3e-20
+HOPELESS = 150.0  # the same where peaks are only guessed at: guesses are off by tens at most
+LARGEST_T = 150.0  # beyond, every flux falls off as e^-t
+END_MARGIN = 1e-9  # peaks are sought inside the edge, where no derivative divides by zero
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,26 +28,13 @@ from epsilometer.model.priors import Prior
 
 S = TypeVar("S", bound=Surface)
 
-LARGEST_EPSILON = 600.0
-"""Priors that reach beyond are refused, and no axis goes on beyond: e^-600 is next to underflow."""
-
-PRIOR_BEYOND = 1e-15
-"""Of the prior beyond the first end of the axis, which moves on if the posterior does not end there."""
-
-THINNEST = np.array([0.9, 1.0])
-"""First breaks of the strength where panels are of the strength itself."""
-
-SLIVER = 0.03
-"""A break of t this close, relatively, below the first break of the strength is left out in a row."""
-
-MOST_ROWS = 4000
-"""Rows from which refining only follows noise; what is left unresolved shows in the error estimate."""
-
-PROBED_CELLS = 64
-"""Points, among those that matter most, at which it is looked how deep in their tails attacks are."""
-
-MATTERS = 9.0
-"""Nats below the peak within which a point matters for that."""
+LARGEST_EPSILON = 600.0  # no axis or prior goes beyond: e^-600 is next to underflow
+PRIOR_BEYOND = 1e-15  # of the prior beyond the first end of the axis, which may move on
+THINNEST = np.array([0.9, 1.0])  # first breaks of the strength where panels are of itself
+SLIVER = 0.03  # a break of t so close, relatively, below the first of the strength is left out
+MOST_ROWS = 4000  # from which refining only follows noise; the error estimate shows what is left
+PROBED_CELLS = 64  # points that matter most, where it is looked how deep in tails attacks are
+MATTERS = 9.0  # nats below the peak within which a point matters for that
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,32 +23,17 @@ from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.flux import EdgeAccuracy, log_flux, rounding
 from epsilometer.inference.exact.kernels import Guess, Kernel
 
-SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])
-"""First breaks of a path, in widths around the guessed peak of its flux."""
-
-PARTS = 3
-"""Into which a panel of the flux is cut for the masses: these bend where the flux need not."""
-
-INTERVAL_NODES = 4
-"""Gauss nodes between two neighbouring points of a part; the flux changes by few nats there."""
-
+SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])  # first breaks of a path, in widths of its peak
+PARTS = 3  # into which a panel of the flux is cut for the masses, which bend where it need not
+INTERVAL_NODES = 4  # between neighbouring points of a part, where the flux changes by few nats
+# Nats on a panel: then about 3 between points, where four nodes are good to 1e-5.
 WIDEST_RANGE = 60.0
-"""Nats by which the flux may change on a panel: then about 3 between points, and four nodes are good to
-1e-5."""
-
-EVEN_DEPTH = 20.0
-"""Nats below its peak down to which the flux is asked to be equally accurate."""
-
-TAIL_FACTOR = 30.0
-"""How much less accurate it may be beyond."""
-
-LEAST_LOG = -1e6
-"""In place of the logarithm of a flux that underflows."""
-
+EVEN_DEPTH = 20.0  # nats below its peak down to which the flux is asked to be equally accurate
+TAIL_FACTOR = 30.0  # how much less accurate it may be beyond
+LEAST_LOG = -1e6  # in place of the logarithm of a flux that underflows
+# How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the
+# rest of the mass is known in closed form then, to e^-8 of itself.
 BEYOND_END = 8.0
-"""How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the rest of
-the mass is known in closed form then, to e^-8 of itself."""
-
 MOST_ROUNDS = 60
 
 

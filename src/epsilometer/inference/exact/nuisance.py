@@ -37,20 +37,13 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, tuple[tuple[str, ...], FloatArray]]
 
-FARTHEST = 6.0
-"""tau is followed this many prior standard deviations out (probability 1e-9), unless data insist."""
-
-PANEL_NODES = 8
-"""Of the panels of the marginals."""
-
-FINE = 48
-"""Points a side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart."""
-
+FARTHEST = 6.0  # prior standard deviations of tau that are followed (beyond them 1e-9)
+NARROWEST = 0.2  # the least spread of counts, as a share of a binomial's standard deviation
+PANEL_NODES = 8  # of the panels of the marginals
+FINE = 48  # points a side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart
+# A node of relative likelihood below e^-700 is as good as impossible, but keeps a logarithm.
 LEAST_LOG = -700.0
-"""A node of relative likelihood below e^-700 is as good as impossible, but keeps a logarithm."""
-
-CELLS_AT_ONCE = 2048
-"""Cells whose (tau, r) densities are held in memory at the same time: 40 MB."""
+CELLS_AT_ONCE = 2048  # cells whose (tau, r) densities are held in memory at the same time: 40 MB
 
 
 class NuisanceGrid:
@@ -161,10 +154,6 @@ class CorrelationGrid(NuisanceGrid):
         if len(found.log_weight) != len(found.tau) * len(found.r):
             raise InputError("expected a weight for every node of the nuisance grid.")
         return found
-
-
-NARROWEST = 0.2
-"""Counts are never taken to spread less than this share of a binomial's standard deviation."""
 
 
 def _prior_gauss(

@@ -82,8 +82,7 @@ def remainder(density: PanelDensity) -> float:
     return float(np.sum(left_unresolved(density.breaks, density.values)))
 
 
-MOST_STEPS = 60
-"""Of a search within a panel; halving alone would be as accurate as numbers are by then."""
+MOST_STEPS = 60  # of a search within a panel: halving alone is as good as numbers are by then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +189,7 @@ class PanelDensity:
         return float(np.sqrt(variance))
 
 
-POINTS_A_PANEL = 128
-"""Between this many points a panel a distribution function is taken as linear: to 1e-4 of a panel."""
+POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
 
 
 def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:

@@ -26,15 +26,11 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-ROUNDING = 1e-16
-"""Masses are differences of cumulative sums; what is smaller than this fraction is rounding."""
-
-KNOWN = 1e-12
-"""Above this fraction a mass has some digits."""
-
+ROUNDING = 1e-16  # of the cumulative sums whose differences masses are
+KNOWN = 1e-12  # above this fraction a mass has some digits
+# How panels of t grow away from a critical level, and up to which width: logarithms of masses are
+# all but straight there. With half of either no quantile of the paper's audits moves by 1e-3.
 GROWTH, WIDEST_STEP = 0.6, 6.0
-"""How panels of t grow away from a critical level, and up to which width: logarithms of masses are all
-but straight there.  With half of either no quantile of the paper's audits moves by 1e-3."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,12 @@ from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.inference.exact.panels import lagrange
 from epsilometer.model import region
 
+# Nats below the mass of the whole region down to which a core matters to the mass of the ring:
+# below, even a mass of nothing would be wrong by no more than 1e-6.
 NEAR = 14.0
-"""Nats below the mass of the whole region down to which a core matters to the mass of the ring: below,
-even a mass of nothing would be wrong by no more than 1e-6."""
-
+# Nats below the largest likelihood from which the mean density inside is that of a tail. A thin
+# region that merely runs past the peak has more, however thin it is.
 DEEP = 12.0
-"""Nats below the largest likelihood from which the mean density inside is that of a tail.  A thin region
-that merely runs past the peak has more, however thin it is."""
 
 
 class Rings:

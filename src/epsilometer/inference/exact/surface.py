@@ -31,28 +31,13 @@ from epsilometer.model.likelihoods import Likelihood
 
 Used = TypeVar("Used")
 
-CHUNK_ENTRIES = 200_000
-"""Numbers in one array while masses are combined: what a core's cache holds is quickest, and it
-bounds the memory for many bases."""
-
-TABLE_ATTACKS = 500
-"""Entries tabulated together: enough for long loops, few enough to keep memory small."""
-
-DEEPEST = 1200.0
-"""Nats below the whole mass beyond which counts and model are said to contradict each other."""
-
-BLUNT = 0.1
-"""Deltas below this sharpness share a table of few nodes in d."""
-
-SHARP_NODES = 2.2
-"""Nodes in d for each width by which d may move a critical level."""
-
-THIN = 0.95
-"""Thinner rings than at this strength are integrated by fluxes where masses are by plane quadrature:
-these take no differences."""
-
-THIN_NODES = 6
-"""Gauss nodes across a thin ring, on which the flux hardly changes."""
+CHUNK_ENTRIES = 200_000  # numbers in an array of masses: within a core's cache, and little memory
+TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
+DEEPEST = 1200.0  # nats below the whole mass from where counts and model contradict each other
+BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
+SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical level
+THIN = 0.95  # thinner rings are integrated by fluxes also beside plane quadrature: no differences
+THIN_NODES = 6  # Gauss nodes across a thin ring, on which the flux hardly changes
 
 
 class Surface(Protocol):
