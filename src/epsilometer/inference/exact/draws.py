@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are added up
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """Nodes of (epsilon, strength) that carry the posterior, for drawing and for reweighting.
+
+    ``row`` numbers the epsilons; within a row strengths increase.  ``log_nuisance`` is the log
+    likelihood at the nuisance nodes, up to a constant per cell, empty without nuisance parameters.
+    """
+
+    epsilon: FloatArray
+    row: IntArray
+    strength: FloatArray
+    mass: FloatArray
+    log_nuisance: FloatArray
+
+
 def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Draw all estimated parameters jointly, ``size`` times, independently.
 

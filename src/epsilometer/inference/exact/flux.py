@@ -18,7 +18,6 @@ done to the counts instead (`kernels.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,16 +48,6 @@ class EdgeAccuracy:
 def thread_pool() -> ThreadPoolExecutor:
     """NumPy releases the interpreter in its loops, so threads share the work on large batches."""
     return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)))
-
-
-def map_chunks(task: Callable[[slice], None], count: int, chunk: int) -> None:
-    """Run ``task`` on consecutive slices of range(count), in threads when there are several."""
-    parts = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
-    if count < THREADED_LINES:
-        for part in parts:
-            task(part)
-    else:
-        list(thread_pool().map(task, parts))
 
 
 def rounding(kernel: Kernel) -> float:
@@ -96,7 +85,8 @@ def log_flux(
             )
             result[part] = edges.log_integrals(accuracy)
 
-    map_chunks(fill, len(t), CHUNK_LINES)
+    parts = [slice(start, start + CHUNK_LINES) for start in range(0, len(t), CHUNK_LINES)]
+    list((map if len(t) < THREADED_LINES else thread_pool().map)(fill, parts))
     return result - beyond
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -37,18 +37,21 @@ BEYOND_END = 8.0
 MOST_ROUNDS = 60
 
 
-class Masses(Protocol):
-    """Logarithms of masses in and out of R(t, d) for a batch of attacks, at nodes of d."""
+class Masses:
+    """Logarithms of masses in and out of R(t, d) for a batch of attacks.
 
-    @property
-    def delta_nodes(self) -> FloatArray:
-        """The values of d, from 0 to the largest."""
+    ``delta_nodes`` are the values of d, from 0 to the largest.
+    """
+
+    delta_nodes: FloatArray
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Log masses inside and outside, (d node, t, attack, nuisance node), of some attacks."""
+        raise NotImplementedError
 
     def coarse(self) -> Masses:
         """A less accurate look at the same table, where there is one."""
+        return self
 
 
 def delta_nodes(delta: float, count: int) -> FloatArray:
@@ -323,7 +326,7 @@ def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
     return np.concatenate([start[:, None], values, end[:, None]], axis=1)
 
 
-class FluxMasses:
+class FluxMasses(Masses):
     """Masses of R(t, d) and of its complement for a batch of attacks, any t and nodes of d.
 
     ``coarse`` gives the same with fewer coefficients and every other node of d.
@@ -355,7 +358,6 @@ class FluxMasses:
             self._strip[:, 1:], _ = strip.log_masses(where, np.broadcast_to(nodes[1:], shape))
 
     def coarse(self) -> FluxMasses:
-        """A less accurate look at the same table."""
         other = copy(self)
         other._drop = 2
         other._every = 2 if len(self.delta_nodes) > 2 else 1
@@ -363,7 +365,6 @@ class FluxMasses:
         return other
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         count = len(self._strip[0])
         attacks = len(self._strip) // self._nuisance
         chosen = np.arange(attacks)[part]

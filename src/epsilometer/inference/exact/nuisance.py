@@ -17,17 +17,7 @@ import numpy as np
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.panels import (
-    PanelDensity,
-    analysis_matrix,
-    invert,
-    lagrange,
-    legendre_sum,
-    linear_matrix,
-    locate,
-    panel_nodes,
-    panel_rule,
-)
+from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal
@@ -124,15 +114,97 @@ class CorrelationGrid(NuisanceGrid):
     def marginals(
         self, model: AuditModel, counts: AttackCounts, probability: FloatArray
     ) -> dict[str, PanelDensity]:
-        return _densities(cast("CorrelatedNormal", model.likelihood), counts, self, probability)
+        """Marginals of tau and rho from the posterior mass at the nodes of the self.
+
+        The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
+        its shape, and held constant beyond the outermost ones.
+        """
+        likelihood = cast("CorrelatedNormal", model.likelihood)
+        log_ratio = np.log(np.maximum(probability, 1e-300)) - self.log_weight
+        log_ratio = log_ratio.reshape(len(self.tau), -1)
+        tau_breaks, r_breaks = np.linspace(*self.reach, 13), np.linspace(-1.0, 1.0, 9)
+        tau, tau_weights = panels.panel_rule(tau_breaks, PANEL_NODES)
+        r, r_weights = panels.panel_rule(r_breaks, PANEL_NODES)
+        fine = _shape_preserving(self.tau, log_ratio, tau.ravel())
+        fine = _shape_preserving(self.r, fine.T, r.ravel()).T
+        fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
+        tau_density = fine @ r_weights.ravel()
+        r_density = tau_weights.ravel() @ fine
+        # rho = r bound(tau): for each rho integrate over the taus that allow it.
+        bound = likelihood.cross_correlation_bound(counts, tau.ravel())
+        rho_breaks = float(bound.max()) * np.linspace(-1, 1, 33)
+        rho = panels.panel_nodes(rho_breaks, PANEL_NODES)
+        joint = _rows_interpolated(fine, r_breaks, rho.ravel()[:, None] / bound[None, :])
+        rho_density = (joint / bound * tau_weights.ravel()).sum(axis=1)
+        return {
+            name: PanelDensity(breaks=breaks, values=np.maximum(values, 0).reshape(-1, PANEL_NODES))
+            for name, breaks, values in (
+                ("within_correlation", tau_breaks, tau_density),
+                ("cross_correlation", rho_breaks, rho_density),
+                ("_r", r_breaks, r_density),
+            )
+        }
 
     def draw(
         self, posterior: GridPosterior, cell: IntArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
+        """Draw tau and r in each given cell, on a fine mesh.
+
+        One cell's log likelihood can fall too steeply from node to node for a polynomial, but that of
+        all cells together does not, and how a cell differs from them is nearly linear.  So the density
+        on the mesh is the joint one of all cells, interpolated by a polynomial, times the cell's share,
+        interpolated linearly.
+        """
         likelihood = cast("CorrelatedNormal", posterior.model.likelihood)
-        tau, r = _draw_unit(likelihood, self, posterior, cell, rng)
-        bound = likelihood.cross_correlation_bound(posterior.counts, tau)
-        return {"within_correlation": tau, "cross_correlation": r * bound}
+        cells, shape = posterior.cells, (len(self.tau), len(self.r))
+        steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
+        low, high = self.reach
+        tau, r = np.asarray(low + (high - low) * steps), np.asarray(-1.0 + 2.0 * steps)
+        logs = np.maximum(cells.log_nuisance, LEAST_LOG) + self.log_weight
+        cell_log = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        joint_log = np.log(np.maximum(cells.mass @ np.exp(cell_log), 1e-300))
+        smooth = (
+            panels.lagrange(self.tau, tau).T
+            @ (joint_log - self.log_weight).reshape(shape)
+            @ panels.lagrange(self.r, r)
+        ) + log_prior_tau(likelihood, tau)[:, None]
+        to_tau, to_r = panels.linear_matrix(self.tau, tau), panels.linear_matrix(self.r, r)
+
+        def mesh_density(numbers: IntArray) -> FloatArray:
+            share = (cell_log[numbers] - joint_log).reshape(-1, *shape)
+            flat = (to_tau @ share @ to_r.T + smooth).reshape(len(share), -1)
+            density = np.exp(flat - flat.max(axis=1, keepdims=True))
+            return np.asarray(density / density.sum(axis=1, keepdims=True))
+
+        uniform = rng.random(len(cell))
+        picked = np.empty(len(cell), dtype=np.int64)
+        order = np.argsort(cell, kind="stable")
+        distinct, starts = np.unique(cell[order], return_index=True)
+        ends = np.append(starts[1:], len(cell))
+        for block in range(0, len(distinct), CELLS_AT_ONCE):
+            part = slice(block, block + CELLS_AT_ONCE)
+            cumulative = np.cumsum(mesh_density(distinct[part]), axis=1)
+            for row, start, end in zip(cumulative, starts[part], ends[part], strict=True):
+                mine = order[start:end]
+                picked[mine] = np.searchsorted(row, uniform[mine] * row[-1], side="right")
+        picked = np.minimum(picked, FINE * FINE - 1)
+        # As for the strength: undo what interpolation did to the marginals, which are known.
+        shares = (np.arange(CELLS_AT_ONCE) + 0.5) / CELLS_AT_ONCE
+        cumulative_mass = np.cumsum(cells.mass)
+        spread = np.searchsorted(cumulative_mass, shares * cumulative_mass[-1])
+        mixture = mesh_density(spread).mean(axis=0).reshape(FINE, FINE)
+        jitter = rng.random((2, len(cell)))
+        drawn = []
+        for name, axis, index, offset in (
+            ("within_correlation", 1, picked // FINE, jitter[0]),
+            ("_r", 0, picked % FINE, jitter[1]),
+        ):
+            masses = mixture.sum(axis=axis)
+            before = np.concatenate([[0.0], np.cumsum(masses)])
+            level = (before[index] + offset * masses[index]) / before[-1]
+            drawn.append(panels.invert(posterior.marginals[name], level))
+        bound = likelihood.cross_correlation_bound(posterior.counts, drawn[0])
+        return {"within_correlation": drawn[0], "cross_correlation": drawn[1] * bound}
 
     def stored(self) -> Arrays:
         return {
@@ -210,46 +282,6 @@ def log_prior_tau(likelihood: CorrelatedNormal, tau: FloatArray) -> FloatArray:
     return np.asarray(-0.5 * (tau / likelihood.within_correlation_scale) ** 2)
 
 
-def _densities(
-    likelihood: CorrelatedNormal,
-    counts: AttackCounts,
-    grid: CorrelationGrid,
-    probability: FloatArray,
-) -> dict[str, PanelDensity]:
-    """Marginals of tau and rho from the posterior mass at the nodes of the grid.
-
-    The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
-    its shape, and held constant beyond the outermost ones.
-    """
-    shape = (len(grid.tau), len(grid.r))
-    log_ratio = np.log(np.maximum(probability, 1e-300)) - grid.log_weight
-    log_ratio = log_ratio.reshape(shape)
-    tau_breaks, r_breaks = np.linspace(*grid.reach, 13), np.linspace(-1.0, 1.0, 9)
-    tau, tau_weights = panel_rule(tau_breaks, PANEL_NODES)
-    r, r_weights = panel_rule(r_breaks, PANEL_NODES)
-    fine = _shape_preserving(grid.tau, log_ratio, tau.ravel())
-    fine = _shape_preserving(grid.r, fine.T, r.ravel()).T
-    fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
-    tau_density = fine @ r_weights.ravel()
-    r_density = tau_weights.ravel() @ fine
-    # rho = r bound(tau): for each rho integrate over the taus that allow it.
-    bound = likelihood.cross_correlation_bound(counts, tau.ravel())
-    top_bound = float(bound.max())
-    rho_breaks = top_bound * np.linspace(-1, 1, 33)
-    rho = panel_nodes(rho_breaks, PANEL_NODES)
-    joint_r = rho.ravel()[:, None] / bound[None, :]
-    joint = _rows_interpolated(fine, r_breaks, joint_r)
-    rho_density = (joint / bound * tau_weights.ravel()).sum(axis=1)
-    return {
-        name: PanelDensity(breaks=breaks, values=np.maximum(values, 0).reshape(-1, PANEL_NODES))
-        for name, breaks, values in (
-            ("within_correlation", tau_breaks, tau_density),
-            ("cross_correlation", rho_breaks, rho_density),
-            ("_r", r_breaks, r_density),
-        )
-    }
-
-
 def _shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
     """Monotone cubic interpolation along the first axis; polynomials overshoot on so few nodes."""
     from scipy.interpolate import PchipInterpolator
@@ -262,70 +294,6 @@ def _rows_interpolated(values: FloatArray, breaks: FloatArray, x: FloatArray) ->
     """values[k] is a function on panels; evaluate function k at x[:, k], 0 beyond the panels."""
     shaped = values.reshape(len(values), -1, PANEL_NODES)
     inside = (x > breaks[0]) & (x < breaks[-1])
-    panel, local = locate(breaks, x)
-    coefficients = (shaped @ analysis_matrix(PANEL_NODES).T)[np.arange(len(values)), panel]
-    return np.where(inside, legendre_sum(np.moveaxis(coefficients, -1, 0), local), 0.0)
-
-
-def _draw_unit(
-    likelihood: CorrelatedNormal,
-    grid: CorrelationGrid,
-    posterior: GridPosterior,
-    cell: IntArray,
-    rng: np.random.Generator,
-) -> list[FloatArray]:
-    """Draw tau and r in each given cell, on a fine mesh.
-
-    One cell's log likelihood can fall too steeply from node to node for a polynomial, but that of
-    all cells together does not, and how a cell differs from them is nearly linear.  So the density
-    on the mesh is the joint one of all cells, interpolated by a polynomial, times the cell's share,
-    interpolated linearly.
-    """
-    cells, shape = posterior.cells, (len(grid.tau), len(grid.r))
-    steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
-    low, high = grid.reach
-    tau, r = np.asarray(low + (high - low) * steps), np.asarray(-1.0 + 2.0 * steps)
-    logs = np.maximum(cells.log_nuisance, LEAST_LOG) + grid.log_weight
-    cell_log = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    joint_log = np.log(np.maximum(cells.mass @ np.exp(cell_log), 1e-300))
-    smooth = (
-        lagrange(grid.tau, tau).T
-        @ (joint_log - grid.log_weight).reshape(shape)
-        @ lagrange(grid.r, r)
-    ) + log_prior_tau(likelihood, tau)[:, None]
-    to_tau, to_r = linear_matrix(grid.tau, tau), linear_matrix(grid.r, r)
-
-    def mesh_density(numbers: IntArray) -> FloatArray:
-        share = (cell_log[numbers] - joint_log).reshape(-1, *shape)
-        flat = (to_tau @ share @ to_r.T + smooth).reshape(len(share), -1)
-        density = np.exp(flat - flat.max(axis=1, keepdims=True))
-        return np.asarray(density / density.sum(axis=1, keepdims=True))
-
-    uniform = rng.random(len(cell))
-    picked = np.empty(len(cell), dtype=np.int64)
-    order = np.argsort(cell, kind="stable")
-    distinct, starts = np.unique(cell[order], return_index=True)
-    ends = np.append(starts[1:], len(cell))
-    for block in range(0, len(distinct), CELLS_AT_ONCE):
-        part = slice(block, block + CELLS_AT_ONCE)
-        cumulative = np.cumsum(mesh_density(distinct[part]), axis=1)
-        for row, start, end in zip(cumulative, starts[part], ends[part], strict=True):
-            mine = order[start:end]
-            picked[mine] = np.searchsorted(row, uniform[mine] * row[-1], side="right")
-    picked = np.minimum(picked, FINE * FINE - 1)
-    # As for the strength: undo what interpolation did to the marginals, which are known.
-    shares = (np.arange(CELLS_AT_ONCE) + 0.5) / CELLS_AT_ONCE
-    cumulative_mass = np.cumsum(cells.mass)
-    spread = np.searchsorted(cumulative_mass, shares * cumulative_mass[-1])
-    mixture = mesh_density(spread).mean(axis=0).reshape(FINE, FINE)
-    jitter = rng.random((2, len(cell)))
-    drawn = []
-    for name, axis, index, offset in (
-        ("within_correlation", 1, picked // FINE, jitter[0]),
-        ("_r", 0, picked % FINE, jitter[1]),
-    ):
-        masses = mixture.sum(axis=axis)
-        before = np.concatenate([[0.0], np.cumsum(masses)])
-        level = (before[index] + offset * masses[index]) / before[-1]
-        drawn.append(invert(posterior.marginals[name], level))
-    return drawn
+    panel, local = panels.locate(breaks, x)
+    coefficients = (shaped @ panels.analysis_matrix(PANEL_NODES).T)[np.arange(len(values)), panel]
+    return np.where(inside, panels.legendre_sum(np.moveaxis(coefficients, -1, 0), local), 0.0)

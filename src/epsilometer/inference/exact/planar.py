@@ -20,6 +20,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.exact.flux import thread_pool
 from epsilometer.inference.exact.kernels import Guess, Kernel
+from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.model import region
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class _Lines:
     outside: FloatArray
 
 
-class PlanarMasses:
+class PlanarMasses(Masses):
     """Masses inside and outside R(t, d) for a batch of attacks; same questions as for fluxes."""
 
     def __init__(
@@ -73,10 +74,6 @@ class PlanarMasses:
         self._guess = Guess.of(kernel)
         attacks = range(len(kernel) // nuisance_nodes)
         self._lines = list(thread_pool().map(self._line, attacks))
-
-    def coarse(self) -> PlanarMasses:
-        """There is no coarser look at these."""
-        return self
 
     def _line(self, attack: int) -> _Lines:
         kernel, accuracy, nodes = self._kernel, self._accuracy, self.delta_nodes
@@ -109,7 +106,6 @@ class PlanarMasses:
         return _Lines(breaks=breaks, t=t, inside=inside, outside=outside)
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         chosen = self._lines[part]
         area = log_areas(t, self.delta_nodes)[:, :, None]
         shape = (*area.shape[:2], len(chosen), self._nuisance)

@@ -11,7 +11,7 @@ import numpy as np
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.inference.exact.panels import lagrange
-from epsilometer.model import region
+from epsilometer.inference.exact.planar import log_areas
 
 # Nats below the mass of the whole region down to which a core matters to the mass of the ring:
 # below, even a mass of nothing would be wrong by no more than 1e-6.
@@ -112,10 +112,9 @@ class Rings:
         It is the mean density that varies so; the area goes to 0 with t and d, and its logarithm must
         not be interpolated.
         """
-        areas = [region.log_area(self._positions, float(d)) for d in table.delta_nodes]
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
         with np.errstate(invalid="ignore"):
-            density = log_in - np.stack(areas)[..., None, None]
+            density = log_in - log_areas(self._positions, table.delta_nodes)[..., None, None]
         deep = (density[-1] < largest - DEEP) & (self._positions > 0)[:, None, None]
         where = near & deep.take(self._core, axis=0)
         if where.any():
