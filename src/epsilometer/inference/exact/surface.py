@@ -302,7 +302,8 @@ class AttackSurface:
                 part = slice(start, min(start + size, len(own)))
                 jobs.append((table, own[part], part))
         # In the order of the parts, so that threads do not change a single bit.
-        apply = thread_pool().map if len(jobs) > 1 else map
+        # Fluxes share out work themselves: a pool that waits for itself would wait for ever.
+        apply = thread_pool().map if len(jobs) > 1 and not thin else map
         yield from apply(rings, *zip(*jobs, strict=True))
 
     def _by_thin_rings(
