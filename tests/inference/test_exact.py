@@ -439,9 +439,9 @@ def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fluxes share out their work, so they must not be asked for by those who would do it."""
-    from epsilometer.inference.exact import surface
+    from epsilometer.inference.exact import flux, surface
 
-    askers, log_flux = set(), surface.log_flux
+    askers, log_flux = set(), flux.log_flux
 
     def seen(*question: Any) -> Any:
         askers.add(threading.current_thread())

@@ -130,13 +130,12 @@ def _corrected(
         epsilon = posterior.cells.epsilon[np.unique(posterior.cells.row)]
         points, cumulative = table(posterior.marginals["epsilon"])
         mass, middle = np.diff(cumulative), 0.5 * (points[1:] + points[:-1])
-        hats = np.arange(len(epsilon))
-        share = np.interp(middle, epsilon, hats)
-        left = np.minimum(share.astype(np.int64), max(len(epsilon) - 2, 0))
+        count = len(epsilon)
+        share = np.interp(middle, epsilon, np.arange(count))
+        left = np.minimum(share.astype(np.int64), max(count - 2, 0))
         near, far = mass * (1 - (share - left)), mass * (share - left)
-        weight = np.bincount(left, near, minlength=len(epsilon)).astype(np.float64)
-        if len(epsilon) > 1:
-            weight = weight + np.bincount(left + 1, far, minlength=len(epsilon))
+        sums = np.bincount(left, near, count + 1) + np.bincount(left + 1, far, count + 1)
+        weight = np.asarray(sums[:count], dtype=np.float64)
     else:
         weight = np.ones(1)
     pooled = np.unique(np.concatenate([row.points for row in rows]))

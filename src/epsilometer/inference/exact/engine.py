@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from epsilometer.inference.exact.groups import GroupSurface
 from epsilometer.inference.exact.integrate import Panels, integrate
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.exact.resolution import Resolution
+from epsilometer.inference.exact.spread_grid import SpreadGrid
 from epsilometer.inference.exact.surface import AttackSurface, Surface
 from epsilometer.inference.exact.treatments import log_choices
 from epsilometer.inference.grid_posterior import GridPosterior, from_solution
@@ -29,9 +30,6 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-
-if TYPE_CHECKING:
-    from epsilometer.inference.exact.spread_grid import SpreadGrid
 
 # Quantiles that must agree between levels, as must the means.
 PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])

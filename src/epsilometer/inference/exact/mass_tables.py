@@ -352,9 +352,13 @@ class FluxMasses(Masses):
         self._table = FluxTable(kernel, paths, seeds, accuracy)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:
-            strip = _strip_table(kernel, float(nodes[-1]), guess, accuracy)
+            # The strips R(0, d), which the paths along t start from.
+            every, end = np.arange(entries), float(nodes[-1])
+            paths = Paths(entry=every, d_start=np.zeros(entries), t_rate=0.0, length=end)
+            seeds = (1 - guess.large - guess.small)[:, None] + end * np.array([-0.25, 0.0, 0.25])
+            strip = FluxTable(kernel, paths, seeds, accuracy)
             shape = (entries, count - 1)
-            where = np.broadcast_to(np.arange(entries)[:, None], shape)
+            where = np.broadcast_to(every[:, None], shape)
             self._strip[:, 1:], _ = strip.log_masses(where, np.broadcast_to(nodes[1:], shape))
 
     def coarse(self) -> FluxMasses:
@@ -382,11 +386,3 @@ class FluxMasses(Masses):
             for logs in (np.logaddexp(strip, before), beyond)
         )
         return inside, outside
-
-
-def _strip_table(kernel: Kernel, delta: float, guess: Guess, accuracy: TableAccuracy) -> FluxTable:
-    """Masses of the strip R(0, d), which the paths along t start from."""
-    every = np.arange(len(kernel))
-    paths = Paths(entry=every, d_start=np.zeros(len(kernel)), t_rate=0.0, length=delta)
-    seeds = (1 - guess.large - guess.small)[:, None] + 0.25 * delta * np.array([-1.0, 0.0, 1.0])
-    return FluxTable(kernel, paths, seeds, accuracy)

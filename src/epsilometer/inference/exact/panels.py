@@ -49,7 +49,14 @@ def tail(coefficients: FloatArray) -> FloatArray:
 
 def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
     """Evaluate Legendre series with coefficients along the FIRST axis at x, elementwise."""
-    return np.asarray(legendre.legval(x, coefficients, tensor=False))
+    previous, current = np.ones_like(x), x
+    total = coefficients[0] * previous
+    if len(coefficients) > 1:
+        total = total + coefficients[1] * current
+    for k in range(1, len(coefficients) - 1):
+        previous, current = current, ((2 * k + 1) * x * current - k * previous) / (k + 1)
+        total += coefficients[k + 1] * current
+    return np.asarray(total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,21 +96,15 @@ MOST_STEPS = 60  # of a search within a panel: halving alone is as good as numbe
 class PanelDensity:
     """A normalised probability density on [breaks[0], breaks[-1]], polynomial on each panel.
 
-    Parameters
-    ----------
-    breaks
-        Increasing ends of the panels, one more than there are panels.
-    values
-        Density at the Gauss-Legendre nodes of each panel, shape (panels, nodes).  It is normalised
-        on construction.
+    ``breaks`` are the increasing ends of the panels; ``values`` (panel, node) the density at their
+    Gauss-Legendre nodes, normalised on construction.
     """
 
     breaks: FloatArray
     values: FloatArray
 
     def __post_init__(self) -> None:
-        mass = np.sum(self._half_widths[:, None] * self.values * self._weights)
-        object.__setattr__(self, "values", self.values / mass)
+        object.__setattr__(self, "values", self.values / self._integral(1.0))
 
     @property
     def _half_widths(self) -> FloatArray:
@@ -116,8 +117,11 @@ class PanelDensity:
     @property
     def nodes(self) -> FloatArray:
         """Where ``values`` are given, in the same shape."""
-        points = gauss_legendre(self.values.shape[1])[0]
-        return np.asarray(self.breaks[:-1, None] + self._half_widths[:, None] * (1 + points))
+        return panel_nodes(self.breaks, self.values.shape[1])
+
+    def _integral(self, of: FloatArray | float) -> float:
+        """Of the density times a function, given at the nodes."""
+        return float(np.sum(self._half_widths[:, None] * self.values * of * self._weights))
 
     def _masses(self) -> FloatArray:
         return np.asarray(self._half_widths * (self.values @ self._weights))
@@ -135,7 +139,6 @@ class PanelDensity:
     def cdf(self, x: ArrayLike) -> FloatArray:
         """P(X <= x)."""
         points = np.asarray(x, dtype=float)
-        shape = points.shape
         panel, local = locate(self.breaks, points.ravel())
         masses = self._masses()
         before = np.concatenate([[0.0], np.cumsum(masses)])
@@ -144,7 +147,7 @@ class PanelDensity:
         partial = self._half_widths[panel] * legendre_sum(coefficients[panel].T, local)
         # A polynomial may dip below zero where the density all but vanishes; its integral may not.
         partial = np.clip(partial, 0.0, masses[panel])
-        return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(shape))
+        return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(points.shape))
 
     def probability_above(self, value: float) -> float:
         """P(X > value)."""
@@ -180,13 +183,11 @@ class PanelDensity:
 
     def mean(self) -> float:
         """E[X]."""
-        return float(np.sum(self._half_widths[:, None] * self.values * self.nodes * self._weights))
+        return self._integral(self.nodes)
 
     def standard_deviation(self) -> float:
         """The root of E[(X - E[X])^2]."""
-        centred = (self.nodes - self.mean()) ** 2
-        variance = np.sum(self._half_widths[:, None] * self.values * centred * self._weights)
-        return float(np.sqrt(variance))
+        return float(np.sqrt(self._integral((self.nodes - self.mean()) ** 2)))
 
 
 POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel

@@ -11,7 +11,6 @@ for each attack one sparse matrix (regions x grid) serves all nuisance nodes of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,7 +95,10 @@ class PlanarMasses(Masses):
         for part in np.split(np.arange(len(entries)), starts[1:]):
             rates, worth = (rate_0[part[0]], rate_1[part[0]]), (worth_0[part[0]], worth_1[part[0]])
             windows = [_window(r, w, accuracy.reach) for r, w in zip(rates, worth, strict=True)]
-            theta, phi = _angles(windows[::-1] if swapped else windows, accuracy.points)
+            across, along = windows[::-1] if swapped else windows
+            # Midpoints in theta across one window, ends and all in phi along the other.
+            step = (across[1] - across[0]) * (np.arange(accuracy.points) + 0.5) / accuracy.points
+            theta, phi = across[0] + step, np.linspace(*along, accuracy.points + 1)
             angles = (phi, theta) if swapped else (theta, phi)
             density = kernel.log_angle_density(entries[part], *angles)
             logs.append(density.transpose(0, 2, 1) if swapped else density)
@@ -154,13 +156,6 @@ def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
         breaks.append(here + min(step, WIDEST_STEP))
     breaks[-1] = end
     return np.array(breaks)
-
-
-def _angles(windows: Sequence[tuple[float, float]], count: int) -> tuple[FloatArray, FloatArray]:
-    """Midpoints in theta across the first window, points in phi along the second."""
-    (low, high), along = windows
-    theta = low + (high - low) * (np.arange(count) + 0.5) / count
-    return theta, np.linspace(along[0], along[1], count + 1)
 
 
 def _log_masses(

@@ -55,7 +55,3 @@ class Resolution:
         """The same level for so many bases: errors of their log likelihoods add up, as noise does."""
         share = min(1.0, (10 / number) ** 0.5)
         return replace(self, table=replace(self.table, tolerance=share * self.table.tolerance))
-
-    def deepened(self, depth: float) -> Resolution:
-        """The same level with masses accurate further down into the tails."""
-        return replace(self, table=replace(self.table, depth=depth))

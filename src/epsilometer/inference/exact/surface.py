@@ -208,7 +208,8 @@ class AttackSurface:
                 "the attacks contradict each other or the prior so strongly that their likelihood "
                 f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
             )
-        return replace(self, resolution=self.resolution.deepened(depth), tables={})
+        table = replace(self.resolution.table, depth=depth)
+        return replace(self, resolution=replace(self.resolution, table=table), tables={})
 
     def without(self, row: int) -> AttackSurface:
         fewer = self.multiplicity.copy()
