@@ -83,7 +83,7 @@ class Kernel(Columns):
         return replace(self, seen_h0=y, trials_h0=n1, seen_h1=x, trials_h1=n0)
 
     def four_ways(self) -> Self:
-        """Four times as many entries, one set for each edge: exchanged, reflected, neither, both."""
+        """Four times as many entries, one set for each edge: as it is, exchanged, reflected, both."""
         mirror = self.reflected()
         return self.followed_by(self.exchanged(), mirror, mirror.exchanged())
 
