@@ -1,8 +1,10 @@
-"""Names of the types that annotations share."""
+"""Names of the types that annotations share, and the base of tables of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,3 +19,22 @@ FloatPair = tuple[FloatArray, FloatArray]
 
 Say = Callable[[str], None]
 """Told a line of text now and then, for a progress display."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """A table: a dataclass of equally long arrays."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, index: IndexArray | BoolArray) -> Self:
+        """The rows at the given positions."""
+        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def followed_by(self, *others: Self) -> Self:
+        """The rows of this table and of others, one after the other."""
+        columns = {
+            f.name: [getattr(part, f.name) for part in (self, *others)] for f in fields(self)
+        }
+        return type(self)(**{name: np.concatenate(parts) for name, parts in columns.items()})

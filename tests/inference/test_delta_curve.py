@@ -12,7 +12,7 @@ import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.inference import delta_sweep
 from epsilometer.inference.delta_curve import DeltaCurve, checked_deltas
-from epsilometer.inference.exact import rings
+from epsilometer.inference.exact import panels, rings
 from epsilometer.inference.exact.engine import PROBED
 
 GRID = np.geomspace(1e-8, 0.1, 26)
@@ -99,7 +99,7 @@ def test_most_deltas_are_interpolated() -> None:
 def test_the_wrong_delta_in_the_core_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: masses read off the shared table at half of the delta they are meant for."""
 
-    true = rings.lagrange
+    true = panels.lagrange
 
     def wrong(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
         return true(nodes, 0.5 * x if nodes[-1] > x.max() else x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -434,6 +435,24 @@ def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(surface, "SHARP_NODES", 0.0)
     once = estimate_exact(counts, model, ExactSettings(most_levels=2))
     assert not once.trustworthy
+
+
+def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fluxes share out their work, so they must not be asked for by those who would do it."""
+    from epsilometer.inference.exact import flux, surface
+
+    askers, log_flux = set(), flux.log_flux
+
+    def seen(*question: Any) -> Any:
+        askers.add(threading.current_thread())
+        return log_flux(*question)
+
+    monkeypatch.setattr(surface, "log_flux", seen)
+    monkeypatch.setattr(surface, "CHUNK_ENTRIES", 1)  # each attack is a job of its own
+    estimate_exact(
+        _counts([5, 30], 50, [20, 10], 60), AuditModel(delta=0.02, strength=Fixed(value=1.0))
+    )
+    assert askers == {threading.main_thread()}
 
 
 def test_order_and_symmetry_of_bases_do_not_matter() -> None:

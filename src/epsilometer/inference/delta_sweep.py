@@ -17,9 +17,8 @@ import numpy as np
 from epsilometer._arrays import FloatArray, FloatPair, Say
 from epsilometer.inference.exact.engine import PROBED, ExactSettings, distance, make_surface
 from epsilometer.inference.exact.integrate import Panels, Solution, first_end, integrate
-from epsilometer.inference.exact.panels import PanelDensity, remainder
+from epsilometer.inference.exact.panels import PanelDensity, lagrange, remainder
 from epsilometer.inference.exact.resolution import Resolution
-from epsilometer.inference.exact.rings import lagrange
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel

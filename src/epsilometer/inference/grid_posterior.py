@@ -10,8 +10,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference import trees
-from epsilometer.inference.exact.cells import Cells
-from epsilometer.inference.exact.draws import draw
+from epsilometer.inference.exact.draws import Cells, draw
 from epsilometer.inference.exact.integrate import Panels, Solution
 from epsilometer.inference.exact.nuisance import NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity, panel_nodes, split_panels, unresolved

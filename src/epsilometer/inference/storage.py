@@ -21,7 +21,7 @@ from epsilometer import _files
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import EpsilometerError, InputError
 from epsilometer.inference import trees
-from epsilometer.inference.exact.cells import Cells
+from epsilometer.inference.exact.draws import Cells
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity

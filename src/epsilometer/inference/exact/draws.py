@@ -20,8 +20,22 @@ from epsilometer.inference.exact.panels import invert, table
 if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
 
-POOLED_POINTS = 4000
-"""Strengths at which the rows' distribution functions are added up."""
+POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are added up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """Nodes of (epsilon, strength) that carry the posterior, for drawing and for reweighting.
+
+    ``row`` numbers the epsilons; within a row strengths increase.  ``log_nuisance`` is the log
+    likelihood at the nuisance nodes, up to a constant per cell, empty without nuisance parameters.
+    """
+
+    epsilon: FloatArray
+    row: IntArray
+    strength: FloatArray
+    mass: FloatArray
+    log_nuisance: FloatArray
 
 
 def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
@@ -48,9 +62,7 @@ def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> di
     strength, cell = _strength(conditionals, first, row, rng.random(size))
     if "strength" in posterior.parameters:
         drawn["strength"] = _corrected(posterior, conditionals, strength)
-    return drawn | posterior.nuisance.draw(
-        posterior.model, posterior.counts, posterior.marginals, cells, cell, rng
-    )
+    return drawn | posterior.nuisance.draw(posterior, cell, rng)
 
 
 def _neighbour(nodes: FloatArray, value: FloatArray, uniform: FloatArray) -> IntArray:
@@ -118,13 +130,12 @@ def _corrected(
         epsilon = posterior.cells.epsilon[np.unique(posterior.cells.row)]
         points, cumulative = table(posterior.marginals["epsilon"])
         mass, middle = np.diff(cumulative), 0.5 * (points[1:] + points[:-1])
-        hats = np.arange(len(epsilon))
-        share = np.interp(middle, epsilon, hats)
-        left = np.minimum(share.astype(np.int64), max(len(epsilon) - 2, 0))
+        count = len(epsilon)
+        share = np.interp(middle, epsilon, np.arange(count))
+        left = np.minimum(share.astype(np.int64), max(count - 2, 0))
         near, far = mass * (1 - (share - left)), mass * (share - left)
-        weight = np.bincount(left, near, minlength=len(epsilon)).astype(np.float64)
-        if len(epsilon) > 1:
-            weight = weight + np.bincount(left + 1, far, minlength=len(epsilon))
+        sums = np.bincount(left, near, count + 1) + np.bincount(left + 1, far, count + 1)
+        weight = np.asarray(sums[:count], dtype=np.float64)
     else:
         weight = np.ones(1)
     pooled = np.unique(np.concatenate([row.points for row in rows]))

@@ -18,7 +18,6 @@ done to the counts instead (`kernels.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,23 +28,12 @@ from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.kernels import Kernel
 
-CHUNK_LINES = 1024
-"""Positions integrated together: few enough for the arrays to stay in a core's cache."""
-
-THREADED_LINES = 16 * CHUNK_LINES
-"""Below this many, threads cost more than they save."""
-
-NEGLIGIBLE = 45.0
-"""An edge this far (natural log) below the highest of the four is left out: relative 3e-20."""
-
-
-HOPELESS = 150.0
-"""An edge this far below the highest where its peak is guessed to be is not looked at: guesses are off
-by tens at most."""
-
-LARGEST_T = 150.0
-END_MARGIN = 1e-9
-"""Peaks are sought inside the edge by this margin, so that no derivative divides by zero."""
+CHUNK_LINES = 1024  # positions integrated together: their arrays stay in a core's cache
+THREADED_LINES = 16 * CHUNK_LINES  # below this many, threads cost more than they save
+NEGLIGIBLE = 45.0  # an edge this far (nats) below the highest of the four is left out: 3e-20
+HOPELESS = 150.0  # the same where peaks are only guessed at: guesses are off by tens at most
+LARGEST_T = 150.0  # beyond, every flux falls off as e^-t
+END_MARGIN = 1e-9  # peaks are sought inside the edge, where no derivative divides by zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +48,6 @@ class EdgeAccuracy:
 def thread_pool() -> ThreadPoolExecutor:
     """NumPy releases the interpreter in its loops, so threads share the work on large batches."""
     return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)))
-
-
-def map_chunks(task: Callable[[slice], None], count: int, chunk: int) -> None:
-    """Run ``task`` on consecutive slices of range(count), in threads when there are several."""
-    parts = [slice(start, min(start + chunk, count)) for start in range(0, count, chunk)]
-    if count < THREADED_LINES:
-        for part in parts:
-            task(part)
-    else:
-        list(thread_pool().map(task, parts))
 
 
 def rounding(kernel: Kernel) -> float:
@@ -107,7 +85,8 @@ def log_flux(
             )
             result[part] = edges.log_integrals(accuracy)
 
-    map_chunks(fill, len(t), CHUNK_LINES)
+    parts = [slice(start, start + CHUNK_LINES) for start in range(0, len(t), CHUNK_LINES)]
+    list((map if len(t) < THREADED_LINES else thread_pool().map)(fill, parts))
     return result - beyond
 
 
@@ -127,13 +106,8 @@ class _Edge:
         self.start = root / (1 + np.sqrt(1 + root * root))
 
     def take(self, index: IndexArray) -> _Edge:
-        return _Edge(
-            self.kernel.take(index),
-            self.t[index],
-            self.d[index],
-            self.t_speed[index],
-            self.d_speed[index],
-        )
+        columns = self.t, self.d, self.t_speed, self.d_speed
+        return _Edge(self.kernel.take(index), *(column[index] for column in columns))
 
     def log_integrals(self, accuracy: EdgeAccuracy) -> FloatArray:
         """Log of the integral over all four sides; sides that add nothing are left out."""

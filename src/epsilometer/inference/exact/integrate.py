@@ -21,33 +21,20 @@ from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.nuisance import NuisanceGrid
 from epsilometer.inference.exact.panels import panel_nodes, split_panels, trimmed, unresolved
 from epsilometer.inference.exact.resolution import Resolution
-from epsilometer.inference.exact.rows import Rows, held_strength, strength_panels
+from epsilometer.inference.exact.rows import Rows, held_strength, panel_kinds, strength_panels
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Prior
 
 S = TypeVar("S", bound=Surface)
 
-LARGEST_EPSILON = 600.0
-"""Priors that reach beyond are refused, and no axis goes on beyond: e^-600 is next to underflow."""
-
-PRIOR_BEYOND = 1e-15
-"""Of the prior beyond the first end of the axis, which moves on if the posterior does not end there."""
-
-THINNEST = np.array([0.9, 1.0])
-"""First breaks of the strength where panels are of the strength itself."""
-
-SLIVER = 0.03
-"""A break of t this close, relatively, below the first break of the strength is left out in a row."""
-
-MOST_ROWS = 4000
-"""Rows from which refining only follows noise; what is left unresolved shows in the error estimate."""
-
-PROBED_CELLS = 64
-"""Points, among those that matter most, at which it is looked how deep in their tails attacks are."""
-
-MATTERS = 9.0
-"""Nats below the peak within which a point matters for that."""
+LARGEST_EPSILON = 600.0  # no axis or prior goes beyond: e^-600 is next to underflow
+PRIOR_BEYOND = 1e-15  # of the prior beyond the first end of the axis, which may move on
+THINNEST = np.array([0.9, 1.0])  # first breaks of the strength where panels are of itself
+SLIVER = 0.03  # a break of t so close, relatively, below the first of the strength is left out
+MOST_ROWS = 4000  # from which refining only follows noise; the error estimate shows what is left
+PROBED_CELLS = 64  # points that matter most, where it is looked how deep in tails attacks are
+MATTERS = 9.0  # nats below the peak within which a point matters for that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +79,7 @@ class Solution:
         """Quadrature weights of the rows, (panel, node); a fixed epsilon is one row of weight 1."""
         if self.fixed_epsilon:
             return np.ones((1, 1))
-        _, weights = panels.gauss_legendre(self.log_rows.shape[1])
-        return np.asarray(0.5 * np.diff(self.breaks)[:, None] * weights)
+        return panels.panel_rule(self.breaks, self.log_rows.shape[1])[1]
 
     def marginal(self) -> FloatArray:
         """Density of epsilon (panel, node), scaled to a maximum of 1."""
@@ -125,22 +111,8 @@ def integrate(
     """Return rows on panels that resolve the posterior, and the surface they came from.
 
     The surface comes back because it may have been made to reach further, in epsilon or into tails.
-
-    Parameters
-    ----------
-    surface
-        The likelihood.
-    model
-        Its priors and its delta.
-    resolution
-        How finely.
-    start
-        Panels to begin with, those of a coarser solution or of another delta.
-
-    Raises
-    ------
-    ContradictionError
-        If the counts have no weight anywhere under the model.
+    ``start`` are panels to begin with, those of a coarser solution or of another delta.  A
+    ContradictionError says that the counts have no weight anywhere under the model.
     """
     where = first_panels(surface, model) if start is None else start
     solution: Solution | None = None
@@ -322,21 +294,13 @@ def _left_on_panels(solution: Solution, model: AuditModel) -> tuple[FloatArray, 
     weights = np.exp(quadrature.log_weights)
     mass = (values * weights).sum(axis=-1)
     count = values.shape[-1]
-    width = np.diff(quadrature.breaks, axis=1)[..., None]
     left = np.zeros(mass.shape)
-    position = np.arange(mass.shape[1])
-    first = np.broadcast_to(position == 0, mass.shape)
-    last = position == quadrature.used[:, None] - 1
-    live = position < quadrature.used[:, None]
-    powers = model.strength.end_powers
-    kinds = {(a, b) for a in (False, bool(powers[0])) for b in (False, bool(powers[1]))}
-    for at_start, at_end in kinds:
-        which = live & ((first & bool(powers[0])) == at_start)
-        which &= (last & bool(powers[1])) == at_end
-        rule = panels.rule(count, at_start * powers[0], at_end * powers[1])
-        analysis = np.linalg.inv(legendre.legvander(2 * rule.nodes - 1, count - 1))
+    for which, *powers in panel_kinds(quadrature.used, model.strength.end_powers):
+        nodes = panels.rule(count, *powers).nodes
+        analysis = np.linalg.inv(legendre.legvander(2 * nodes - 1, count - 1))
         left[which] = panels.tail(values[which] @ analysis.T)
-    return np.where(width[..., 0] > 0, left * weights.sum(axis=-1), 0.0), mass
+    wide = np.diff(quadrature.breaks, axis=1) > 0
+    return np.where(wide, left * weights.sum(axis=-1), 0.0), mass
 
 
 def _depth_needed(surface: Surface, solution: Solution, model: AuditModel) -> float:

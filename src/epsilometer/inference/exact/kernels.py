@@ -6,56 +6,16 @@ A kernel holds the likelihood of many attacks, each at every node of the nuisanc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Protocol, Self
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray, IndexArray
+from epsilometer._arrays import Columns, FloatArray, IndexArray
 
 
-class Kernel(Protocol):
-    """The count likelihood of many attacks at once, as a function of (alpha, beta)."""
-
-    def __len__(self) -> int:
-        """The number of entries."""
-
-    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
-
-    def log_largest(self) -> FloatArray:
-        """A bound of each entry's log likelihood, inf if there is none."""
-
-    def log_angle_density(
-        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
-    ) -> FloatArray:
-        """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
-
-    def take(self, index: IndexArray) -> Self:
-        """The attacks at the given positions."""
-
-    def four_ways(self) -> Self:
-        """Four times as many entries, one set for each edge.
-
-        As it is, as a function of (beta, alpha), and both as functions of (1 - alpha, 1 - beta).
-        """
-
-    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-        """log(g sqrt(alpha beta)), for arrays whose last axis is the attack.
-
-        The square root belongs to the edge's Jacobian; it is taken here because it cancels against
-        the normal density's own, so that neither has to be evaluated at 0.
-        """
-
-    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
-        """First and second partial derivatives of log g."""
-
-    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
-        """A guess at the alpha of greatest g on the line beta = shrink (intercept - alpha)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Derivatives:
+class Derivatives(NamedTuple):
     """Derivatives of log g: by alpha, by beta, and the three second ones."""
 
     alpha: FloatArray
@@ -65,75 +25,96 @@ class Derivatives:
     alpha_beta: FloatArray | float
 
 
-def _nearest_alpha(
-    rates: tuple[FloatArray, FloatArray],
-    precisions: tuple[FloatArray, FloatArray],
-    correlation: FloatArray | float,
-    intercept: FloatArray,
-    shrink: FloatArray,
-) -> FloatArray:
-    """The point of a line nearest to the observed rates, by reweighted least squares."""
-    alpha, beta = rates
-    for _ in range(2):
-        root_0 = np.sqrt(precisions[0] / (alpha * (1 - alpha) + 0.1 / (1 + precisions[0])))
-        root_1 = shrink * np.sqrt(precisions[1] / (beta * (1 - beta) + 0.1 / (1 + precisions[1])))
-        # Scores along the line: z = root_0 (rate - alpha), w = root_1 (alpha - crossing).
-        crossing = intercept - rates[1] / np.maximum(shrink, 1e-300)
-        pull_0 = root_0 * np.maximum(root_0 + correlation * root_1, 0.05 * root_0)
-        pull_1 = root_1 * np.maximum(root_1 + correlation * root_0, 0.05 * root_1)
-        alpha = (pull_0 * rates[0] + pull_1 * crossing) / (pull_0 + pull_1)
-        alpha = np.clip(alpha, 0.0, intercept)
-        beta = np.minimum(shrink * (intercept - alpha), 1.0)
-        beta = np.maximum(beta, 0.0)
-    return np.asarray(alpha)
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Columns:
-    """A set of equally long arrays."""
+class Kernel(Columns):
+    """The count likelihood g of many attacks at once, as a function of (alpha, beta).
 
-    def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+    ``seen_*`` is what was observed of a rate, a count or the rate itself, and ``trials_*`` the number of
+    trials that it is worth.
+    """
 
-    def take(self, index: IndexArray) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
-
-    def exchanged(self) -> Self:
-        """The same likelihood as a function of (beta, alpha)."""
-        raise AssertionError("every kernel defines its own")
-
-    def reflected(self) -> Self:
-        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
-        raise AssertionError("every kernel defines its own")
-
-    def four_ways(self) -> Self:
-        mirror = self.reflected()
-        parts = (self, self.exchanged(), mirror, mirror.exchanged())
-        return type(self)(
-            **{
-                f.name: np.concatenate([getattr(part, f.name) for part in parts])
-                for f in fields(self)
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinomialKernel(_Columns):
-    """Independent binomial counts, equation (1) of the paper."""
-
-    false_positives: FloatArray
+    seen_h0: FloatArray
     trials_h0: FloatArray
-    false_negatives: FloatArray
+    seen_h1: FloatArray
     trials_h1: FloatArray
     log_constant: FloatArray
 
+    def correlated(self) -> FloatArray | float:
+        """Corr(X, Y)."""
+        return 0.0
+
+    def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
+        """What was seen and its trials: alpha's, then beta's."""
+        return (self.seen_h0, self.trials_h0), (self.seen_h1, self.trials_h1)
+
+    @abstractmethod
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return (
-            self.false_positives / self.trials_h0,
-            self.trials_h0,
-            self.false_negatives / self.trials_h1,
-            self.trials_h1,
-        )
+        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
+
+    @abstractmethod
+    def log_largest(self) -> FloatArray:
+        """A bound of each entry's log likelihood, inf if there is none."""
+
+    @abstractmethod
+    def log_angle_density(
+        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
+
+    @abstractmethod
+    def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """log(g sqrt(alpha beta)), for arrays whose last axis is the attack.
+
+        The square root belongs to the edge's Jacobian; it is taken here because it cancels against
+        the normal density's own, so that neither has to be evaluated at 0.
+        """
+
+    @abstractmethod
+    def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
+        """First and second partial derivatives of log g."""
+
+    @abstractmethod
+    def reflected(self) -> Self:
+        """The same likelihood as a function of (1 - alpha, 1 - beta)."""
+
+    def exchanged(self) -> Self:
+        """The same likelihood as a function of (beta, alpha)."""
+        (x, n0), (y, n1) = self.sides()
+        return replace(self, seen_h0=y, trials_h0=n1, seen_h1=x, trials_h1=n0)
+
+    def four_ways(self) -> Self:
+        """Four times as many entries, one set for each edge: as it is, exchanged, reflected, both."""
+        mirror = self.reflected()
+        return self.followed_by(self.exchanged(), mirror, mirror.exchanged())
+
+    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
+        """A guess at the alpha of greatest g on the line beta = shrink (intercept - alpha).
+
+        The point of the line nearest to the observed rates, by reweighted least squares.
+        """
+        rate_0, n0, rate_1, n1 = self.observed()
+        alpha, beta, correlation = rate_0, rate_1, self.correlated()
+        for _ in range(2):
+            root_0 = np.sqrt(n0 / (alpha * (1 - alpha) + 0.1 / (1 + n0)))
+            root_1 = shrink * np.sqrt(n1 / (beta * (1 - beta) + 0.1 / (1 + n1)))
+            # Scores along the line: z = root_0 (rate - alpha), w = root_1 (alpha - crossing).
+            crossing = intercept - rate_1 / np.maximum(shrink, 1e-300)
+            pull_0 = root_0 * np.maximum(root_0 + correlation * root_1, 0.05 * root_0)
+            pull_1 = root_1 * np.maximum(root_1 + correlation * root_0, 0.05 * root_1)
+            alpha = (pull_0 * rate_0 + pull_1 * crossing) / (pull_0 + pull_1)
+            alpha = np.clip(alpha, 0.0, intercept)
+            beta = np.minimum(shrink * (intercept - alpha), 1.0)
+            beta = np.maximum(beta, 0.0)
+        return np.asarray(alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinomialKernel(Kernel):
+    """Independent binomial counts, equation (1) of the paper."""
+
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        (x, n0), (y, n1) = self.sides()
+        return x / n0, n0, y / n1, n1
 
     def log_angle_density(
         self, entries: IndexArray, theta: FloatArray, phi: FloatArray
@@ -148,37 +129,17 @@ class BinomialKernel(_Columns):
         from scipy.special import xlog1py, xlogy
 
         total = self.log_constant
-        for count, trials in (
-            (self.false_positives, self.trials_h0),
-            (self.false_negatives, self.trials_h1),
-        ):
+        for count, trials in self.sides():
             total = total + xlogy(count, count / trials) + xlog1py(trials - count, -count / trials)
         return np.asarray(total)
 
-    def exchanged(self) -> Self:
-        return type(self)(
-            false_positives=self.false_negatives,
-            trials_h0=self.trials_h1,
-            false_negatives=self.false_positives,
-            trials_h1=self.trials_h0,
-            log_constant=self.log_constant,
-        )
-
     def reflected(self) -> Self:
-        return type(self)(
-            false_positives=self.trials_h0 - self.false_positives,
-            trials_h0=self.trials_h0,
-            false_negatives=self.trials_h1 - self.false_negatives,
-            trials_h1=self.trials_h1,
-            log_constant=self.log_constant,
-        )
+        (x, n0), (y, n1) = self.sides()
+        return replace(self, seen_h0=n0 - x, seen_h1=n1 - y)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         total = self.log_constant + 0.0
-        for count, trials, p in (
-            (self.false_positives, self.trials_h0, alpha),
-            (self.false_negatives, self.trials_h1, beta),
-        ):
+        for (count, trials), p in zip(self.sides(), (alpha, beta), strict=True):
             # Floors inside the logarithms stand for 0 log 0 = 0.
             total = total + (count + 0.5) * np.log(np.maximum(p, 1e-300))
             total += (trials - count) * np.log(np.maximum(1 - p, 1e-300))
@@ -186,48 +147,28 @@ class BinomialKernel(_Columns):
 
     def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
         parts = []
-        for count, trials, p in (
-            (self.false_positives, self.trials_h0, alpha),
-            (self.false_negatives, self.trials_h1, beta),
-        ):
+        for (count, trials), p in zip(self.sides(), (alpha, beta), strict=True):
             hit, miss = count / p, (trials - count) / (1 - p)
             parts.append((hit - miss, -hit / p - miss / (1 - p)))
         (first_alpha, second_alpha), (first_beta, second_beta) = parts
-        return Derivatives(
-            alpha=first_alpha,
-            beta=first_beta,
-            alpha_alpha=second_alpha,
-            beta_beta=second_beta,
-            alpha_beta=0.0,
-        )
-
-    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
-        return _nearest_alpha(
-            (self.false_positives / self.trials_h0, self.false_negatives / self.trials_h1),
-            (self.trials_h0, self.trials_h1),
-            0.0,
-            intercept,
-            shrink,
-        )
+        return Derivatives(first_alpha, first_beta, second_alpha, second_beta, alpha_beta=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalKernel(_Columns):
+class NormalKernel(Kernel):
     """The bivariate normal of correlated counts, equation (8) of the paper, for any N0 and N1.
 
-    ``rate_*`` are the observed rates X/N0 and Y/N1; ``precision_*`` is N / (1 + (N - 1) tau), so that
-    the variance of the observed rate is alpha (1 - alpha) / precision; ``correlation`` is Corr(X, Y).
+    ``seen_*`` are the observed rates X/N0 and Y/N1; ``trials_*`` is N / (1 + (N - 1) tau), so that
+    the variance of the observed rate is alpha (1 - alpha) / trials.
     """
 
-    rate_h0: FloatArray
-    precision_h0: FloatArray
-    rate_h1: FloatArray
-    precision_h1: FloatArray
     correlation: FloatArray
-    log_constant: FloatArray
+
+    def correlated(self) -> FloatArray | float:
+        return self.correlation
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return self.rate_h0, self.precision_h0, self.rate_h1, self.precision_h1
+        return self.seen_h0, self.trials_h0, self.seen_h1, self.trials_h1
 
     def log_largest(self) -> FloatArray:
         """There is no bound."""
@@ -238,8 +179,8 @@ class NormalKernel(_Columns):
     ) -> FloatArray:
         # The density's own inverse square roots cancel against the Jacobian, but for a factor of 4.
         first = entries[0]
-        z = np.sqrt(self.precision_h0[first]) * _score(self.rate_h0[first], theta)
-        w = np.sqrt(self.precision_h1[first]) * _score(self.rate_h1[first], phi)
+        z = np.sqrt(self.trials_h0[first]) * _score(self.seen_h0[first], theta)
+        w = np.sqrt(self.trials_h1[first]) * _score(self.seen_h1[first], phi)
         r = self.correlation[entries]
         squares, product = (z * z)[:, None] + w * w, z[:, None] * w
         logs = (-0.5 / (1 - r * r))[:, None, None] * squares
@@ -247,33 +188,16 @@ class NormalKernel(_Columns):
         logs += (self.log_constant[entries] + np.log(4.0))[:, None, None]
         return np.asarray(logs)
 
-    def exchanged(self) -> Self:
-        return type(self)(
-            rate_h0=self.rate_h1,
-            precision_h0=self.precision_h1,
-            rate_h1=self.rate_h0,
-            precision_h1=self.precision_h0,
-            correlation=self.correlation,
-            log_constant=self.log_constant,
-        )
-
     def reflected(self) -> Self:
-        return type(self)(
-            rate_h0=1 - self.rate_h0,
-            precision_h0=self.precision_h0,
-            rate_h1=1 - self.rate_h1,
-            precision_h1=self.precision_h1,
-            correlation=self.correlation,
-            log_constant=self.log_constant,
-        )
+        return replace(self, seen_h0=1 - self.seen_h0, seen_h1=1 - self.seen_h1)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         rest_h0, rest_h1 = 1 - alpha, 1 - beta
         r = self.correlation
         scale = 0.5 / (1 - r * r)
         # Scores divided by the root of 2 (1 - r^2), so that the exponent needs no further factor.
-        z = np.sqrt(self.precision_h0 * scale) * (self.rate_h0 - alpha)
-        w = np.sqrt(self.precision_h1 * scale) * (self.rate_h1 - beta)
+        z = np.sqrt(self.trials_h0 * scale) * (self.seen_h0 - alpha)
+        w = np.sqrt(self.trials_h1 * scale) * (self.seen_h1 - beta)
         z /= np.sqrt(np.maximum(alpha * rest_h0, 1e-300))
         w /= np.sqrt(np.maximum(beta * rest_h1, 1e-300))
         total = (2 * r) * z * w - z * z - w * w
@@ -284,10 +208,7 @@ class NormalKernel(_Columns):
     def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
         r = self.correlation
         parts = []
-        for rate, precision, p in (
-            (self.rate_h0, self.precision_h0, alpha),
-            (self.rate_h1, self.precision_h1, beta),
-        ):
+        for (rate, precision), p in zip(self.sides(), (alpha, beta), strict=True):
             inverse = 1 / (p * (1 - p))
             root = np.sqrt(precision * inverse)
             tilt = 1 - 2 * p
@@ -310,15 +231,6 @@ class NormalKernel(_Columns):
             alpha_beta=scale * r * z1 * w1,
         )
 
-    def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
-        return _nearest_alpha(
-            (self.rate_h0, self.rate_h1),
-            (self.precision_h0, self.precision_h1),
-            self.correlation,
-            intercept,
-            shrink,
-        )
-
 
 def _score(rate: float, angle: FloatArray) -> FloatArray:
     """(rate - p) / sqrt(p (1 - p)) at p = sin^2 angle, finite at the ends if rate is 0 or 1."""
@@ -331,7 +243,7 @@ def _score(rate: float, angle: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess:
+class Guess(Columns):
     """Where each entry's critical level may lie, and how uncertain its counts leave it.
 
     Smoothed rates, reflected below the diagonal, the larger first; ``width`` is the standard deviation
@@ -379,7 +291,3 @@ class Guess:
         lowered = (self.level(0.0) - self.level(delta)) / self.width
         passes = delta > 1 - self.large - self.small - 6 * self.strip_width
         return np.asarray(lowered + np.where(passes, delta / self.strip_width, 0.0))
-
-    def take(self, index: IndexArray) -> Guess:
-        """That of some entries."""
-        return Guess(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

@@ -9,60 +9,49 @@ were refined.  They are kept as polynomials of their logarithms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 
-from epsilometer._arrays import BoolArray, FloatArray, IndexArray
+from epsilometer._arrays import BoolArray, Columns, FloatArray, IndexArray
 from epsilometer.errors import NotConvergedError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.flux import EdgeAccuracy, log_flux, rounding
 from epsilometer.inference.exact.kernels import Guess, Kernel
 
-SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])
-"""First breaks of a path, in widths around the guessed peak of its flux."""
-
-PARTS = 3
-"""Into which a panel of the flux is cut for the masses: these bend where the flux need not."""
-
-INTERVAL_NODES = 4
-"""Gauss nodes between two neighbouring points of a part; the flux changes by few nats there."""
-
+SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])  # first breaks of a path, in widths of its peak
+PARTS = 3  # into which a panel of the flux is cut for the masses, which bend where it need not
+INTERVAL_NODES = 4  # between neighbouring points of a part, where the flux changes by few nats
+# Nats on a panel: then about 3 between points, where four nodes are good to 1e-5.
 WIDEST_RANGE = 60.0
-"""Nats by which the flux may change on a panel: then about 3 between points, and four nodes are good to
-1e-5."""
-
-EVEN_DEPTH = 20.0
-"""Nats below its peak down to which the flux is asked to be equally accurate."""
-
-TAIL_FACTOR = 30.0
-"""How much less accurate it may be beyond."""
-
-LEAST_LOG = -1e6
-"""In place of the logarithm of a flux that underflows."""
-
+EVEN_DEPTH = 20.0  # nats below its peak down to which the flux is asked to be equally accurate
+TAIL_FACTOR = 30.0  # how much less accurate it may be beyond
+LEAST_LOG = -1e6  # in place of the logarithm of a flux that underflows
+# How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the
+# rest of the mass is known in closed form then, to e^-8 of itself.
 BEYOND_END = 8.0
-"""How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the rest of
-the mass is known in closed form then, to e^-8 of itself."""
-
 MOST_ROUNDS = 60
 
 
-class Masses(Protocol):
-    """Logarithms of masses in and out of R(t, d) for a batch of attacks, at nodes of d."""
+class Masses:
+    """Logarithms of masses in and out of R(t, d) for a batch of attacks.
 
-    @property
-    def delta_nodes(self) -> FloatArray:
-        """The values of d, from 0 to the largest."""
+    ``delta_nodes`` are the values of d, from 0 to the largest.
+    """
+
+    delta_nodes: FloatArray
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Log masses inside and outside, (d node, t, attack, nuisance node), of some attacks."""
+        raise NotImplementedError
 
     def coarse(self) -> Masses:
         """A less accurate look at the same table, where there is one."""
+        return self
 
 
 def delta_nodes(delta: float, count: int) -> FloatArray:
@@ -74,17 +63,33 @@ def delta_nodes(delta: float, count: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Paths:
-    """Straight paths t(u) = t_start + t_rate u, d(u) = d_start + d_rate u for u in [0, length]."""
+    """Straight paths of (t, d) from (0, d_start), along t if ``t_rate`` is 1 and along d if it is 0.
+
+    ``entry`` says which entry of the kernel each belongs to; all have the same ``length``.
+    """
 
     entry: IndexArray
-    t_start: FloatArray
     d_start: FloatArray
-    t_rate: FloatArray
-    d_rate: FloatArray
-    length: FloatArray
+    t_rate: float
+    length: float
 
-    def __len__(self) -> int:
-        return len(self.entry)
+    def log_flux(
+        self, kernel: Kernel, path: IndexArray, u: FloatArray, accuracy: EdgeAccuracy
+    ) -> FloatArray:
+        """Log flux at the positions u of the given paths."""
+        t_rate, d_rate = np.full_like(u, self.t_rate), np.full_like(u, 1 - self.t_rate)
+        d = self.d_start[path] + d_rate * u
+        return log_flux(kernel, self.entry[path], t_rate * u, d, t_rate, d_rate, accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sampled(Columns):
+    """Panels of paths, and the log flux (panel, node) at their Gauss-Legendre nodes."""
+
+    path: IndexArray
+    low: FloatArray
+    high: FloatArray
+    values: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,33 +106,15 @@ class TableAccuracy:
     tolerance: float
     depth: float
 
-    def deepened(self, depth: float) -> TableAccuracy:
-        """The same, resolved further down into the tails."""
-        return replace(self, depth=depth)
-
 
 class _Rule(NamedTuple):
-    """From the flux at a panel's nodes to what its parts need.
+    """From the flux at a panel's nodes to what its parts need."""
 
-    Attributes
-    ----------
-    local
-        Chebyshev points of a part on [-1, 1].
-    to_inner
-        From a panel's nodes to the Gauss nodes between points, by its polynomial; the last is its start.
-    straight
-        The same by straight lines, from the panel's start, its nodes and its end.
-    weights
-        Of the Gauss nodes, (interval, node), in units of half a part.
-    analysis
-        From values at a part's points to coefficients.
-    """
-
-    local: FloatArray
-    to_inner: FloatArray
-    straight: FloatArray
-    weights: FloatArray
-    analysis: FloatArray
+    local: FloatArray  # Chebyshev points of a part on [-1, 1]
+    to_inner: FloatArray  # from a panel's nodes to the Gauss nodes between points and to its start
+    straight: FloatArray  # the same by straight lines from the panel's start, its nodes and its end
+    weights: FloatArray  # of the Gauss nodes, (interval, node), in units of half a part
+    analysis: FloatArray  # from values at a part's points to coefficients
 
 
 @lru_cache(maxsize=16)
@@ -143,7 +130,7 @@ def _rule(nodes: int, points: int) -> _Rule:
     to_inner = legendre.legvander(everywhere, nodes - 1) @ panels.analysis_matrix(nodes)
     analysis = np.linalg.inv(legendre.legvander(local, points - 1))
     known = np.concatenate([[-1.0], panels.gauss_legendre(nodes)[0], [1.0]])
-    straight = np.stack([np.interp(everywhere, known, one) for one in np.eye(len(known))], axis=1)
+    straight = panels.linear_matrix(known, everywhere)
     return _Rule(local, to_inner, straight, half * weights, np.asarray(analysis, dtype=float))
 
 
@@ -154,15 +141,6 @@ def _to_ends(nodes: int) -> FloatArray:
     return np.asarray((ends @ panels.analysis_matrix(nodes)).T)
 
 
-def legendre_basis(x: FloatArray, count: int) -> FloatArray:
-    """Legendre polynomials of degrees below ``count`` at x, along a new last axis."""
-    basis = np.empty((*x.shape, count))
-    basis[..., 0], basis[..., 1] = 1.0, x
-    for k in range(1, count - 1):
-        basis[..., k + 1] = ((2 * k + 1) * x * basis[..., k] - k * basis[..., k - 1]) / (k + 1)
-    return basis
-
-
 class FluxTable:
     """Log masses along paths, before a position and beyond it."""
 
@@ -171,54 +149,41 @@ class FluxTable:
     ) -> None:
         """Build the table.
 
-        Parameters
-        ----------
-        kernel
-            The count likelihood; ``paths.entry`` says which of its entries a path belongs to.
-        paths
-            Where to go.
-        seeds
-            Shape (paths, any): first break points of each path, clipped to it.  A good guess at
-            where the flux peaks saves rounds; a bad one costs only time.
-        accuracy
-            How good.
+        ``seeds`` (path, any) are first break points of each path, clipped to it.  A good guess at where
+        the flux peaks saves rounds; a bad one costs only time.
         """
-        path, low, high = _first_panels(paths, seeds)
         noise = rounding(kernel)
-        values = _sample(kernel, paths, path, low, high, accuracy)
+
+        def sampled(path: IndexArray, low: FloatArray, high: FloatArray) -> _Sampled:
+            points, _ = panels.gauss_legendre(accuracy.nodes)
+            u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
+            flux = paths.log_flux(kernel, np.repeat(path, accuracy.nodes), u, accuracy.edge)
+            values = np.maximum(flux, LEAST_LOG).reshape(len(path), accuracy.nodes)
+            return _Sampled(path=path, low=low, high=high, values=values)
+
+        found = sampled(*_first_panels(len(seeds), paths.length, seeds))
         for _ in range(MOST_ROUNDS):
-            split = _to_split(len(paths), path, low, high, values, accuracy, noise)
+            split = _to_split(len(seeds), found, accuracy, noise)
             if not split.any():
                 break
-            kept = ~split
-            middle = 0.5 * (low[split] + high[split])
-            new_path = np.concatenate([path[split], path[split]])
-            new_low = np.concatenate([low[split], middle])
-            new_high = np.concatenate([middle, high[split]])
-            new_values = _sample(kernel, paths, new_path, new_low, new_high, accuracy)
-            path = np.concatenate([path[kept], new_path])
-            low = np.concatenate([low[kept], new_low])
-            high = np.concatenate([high[kept], new_high])
-            values = np.concatenate([values[kept], new_values])
-            order = np.lexsort((low, path))
-            path, low, high, values = path[order], low[order], high[order], values[order]
+            coarse = found.take(split)
+            middle = 0.5 * (coarse.low + coarse.high)
+            halves = sampled(
+                np.tile(coarse.path, 2),
+                np.concatenate([coarse.low, middle]),
+                np.concatenate([middle, coarse.high]),
+            )
+            found = found.take(~split).followed_by(halves)
+            found = found.take(np.lexsort((found.low, found.path)))
         else:
             raise NotConvergedError(
                 f"the edge fluxes were not resolved after {MOST_ROUNDS} rounds of refinement."
             )
-        self._tabulate(len(paths), path, low, high, values, accuracy, noise)
+        self._tabulate(len(seeds), found, accuracy, noise)
 
-    def _tabulate(
-        self,
-        count: int,
-        path: IndexArray,
-        low: FloatArray,
-        high: FloatArray,
-        values: FloatArray,
-        accuracy: TableAccuracy,
-        noise: float,
-    ) -> None:
+    def _tabulate(self, count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> None:
         """Add up the flux between the points of all parts, forwards and backwards."""
+        path, low, high, values = found.path, found.low, found.high, found.values
         rule = _rule(accuracy.nodes, accuracy.points)
         local = rule.local
         fluxes = values @ rule.to_inner.T
@@ -285,7 +250,8 @@ class FluxTable:
         local = np.clip((position - self._low[part]) / self._half[part] - 1, -1.0, 1.0)
         looked_up = self._parts.take(part, axis=0)
         count = looked_up.shape[-1] - 2 - drop
-        found = np.einsum("...fc,...c->...f", looked_up[..., :count], legendre_basis(local, count))
+        basis = legendre.legvander(local, count - 1)
+        found = np.einsum("...fc,...c->...f", looked_up[..., :count], basis)
         np.maximum(found, looked_up[..., -2], out=found)
         np.minimum(found, looked_up[..., -1], out=found)
         with np.errstate(divide="ignore"):
@@ -305,11 +271,12 @@ def _log_tail(
     return np.asarray(at_end - np.log(np.maximum(slope, 0.1)))
 
 
-def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
-    length = paths.length[:, None]
-    breaks = np.sort(
-        np.concatenate([np.zeros_like(length), length, np.clip(seeds, 0.0, length)], axis=1), axis=1
-    )
+def _first_panels(
+    count: int, length: float, seeds: FloatArray
+) -> tuple[IndexArray, FloatArray, FloatArray]:
+    """The path, start and end of each panel between breaks at the seeds."""
+    ends = np.tile([0.0, length], (count, 1))
+    breaks = np.sort(np.concatenate([ends, np.clip(seeds, 0.0, length)], axis=1), axis=1)
     # Seeds that (nearly) coincide are merged into one break; the ends stay where they are.
     distinct = np.diff(breaks, axis=1, prepend=-np.inf) > 1e-12 * length
     distinct[:, -1] = True
@@ -321,40 +288,9 @@ def _first_panels(paths: Paths, seeds: FloatArray) -> tuple[IndexArray, FloatArr
     return path[:-1][joined], flat[:-1][joined], flat[1:][joined]
 
 
-def _sample(
-    kernel: Kernel,
-    paths: Paths,
-    path: IndexArray,
-    low: FloatArray,
-    high: FloatArray,
-    accuracy: TableAccuracy,
-) -> FloatArray:
-    """Log flux at the Gauss-Legendre nodes of panels, (panel, node)."""
-    points, _ = panels.gauss_legendre(accuracy.nodes)
-    u = (low[:, None] + 0.5 * (high - low)[:, None] * (1 + points)).ravel()
-    index = np.repeat(path, accuracy.nodes)
-    flux = log_flux(
-        kernel,
-        paths.entry[index],
-        paths.t_start[index] + paths.t_rate[index] * u,
-        paths.d_start[index] + paths.d_rate[index] * u,
-        paths.t_rate[index],
-        paths.d_rate[index],
-        accuracy.edge,
-    )
-    return np.maximum(flux, LEAST_LOG).reshape(len(path), accuracy.nodes)
-
-
-def _to_split(
-    count: int,
-    path: IndexArray,
-    low: FloatArray,
-    high: FloatArray,
-    values: FloatArray,
-    accuracy: TableAccuracy,
-    noise: float,
-) -> BoolArray:
+def _to_split(count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> BoolArray:
     """Panels on which the log flux is not yet a polynomial, as deep as that is asked for."""
+    path, values = found.path, found.values
     peak = values.max(axis=1)
     top = np.full(count, -np.inf)
     np.maximum.at(top, path, peak)
@@ -365,7 +301,7 @@ def _to_split(
     relaxed = np.exp(np.clip(below - EVEN_DEPTH, 0.0, 20.0) / 4)
     allowed = accuracy.tolerance * np.minimum(relaxed, TAIL_FACTOR)
     split = (below < accuracy.depth) & _unresolved(values, allowed, noise)
-    return np.asarray(split & (high - low > 1e-13 * (1 + high)))
+    return np.asarray(split & (found.high - found.low > 1e-13 * (1 + found.high)))
 
 
 def _unresolved(values: FloatArray, allowed: FloatArray | float, noise: float) -> BoolArray:
@@ -390,7 +326,7 @@ def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
     return np.concatenate([start[:, None], values, end[:, None]], axis=1)
 
 
-class FluxMasses:
+class FluxMasses(Masses):
     """Masses of R(t, d) and of its complement for a batch of attacks, any t and nodes of d.
 
     ``coarse`` gives the same with fewer coefficients and every other node of d.
@@ -410,36 +346,29 @@ class FluxMasses:
         entries, count = len(kernel), len(nodes)
         guess = Guess.of(kernel)
         index, d_start = np.repeat(np.arange(entries), count), np.tile(nodes, entries)
-        zeros = np.zeros_like(d_start)
-        paths = Paths(
-            entry=index,
-            t_start=zeros,
-            d_start=d_start,
-            t_rate=zeros + 1,
-            d_rate=zeros,
-            length=zeros + end + BEYOND_END,
-        )
+        paths = Paths(entry=index, d_start=d_start, t_rate=1.0, length=end + BEYOND_END)
         own = guess.take(index)
         seeds = own.level(d_start)[:, None] + own.width[:, None] * SEED_STEPS
         self._table = FluxTable(kernel, paths, seeds, accuracy)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:
-            strip = _strip_table(kernel, float(nodes[-1]), guess, accuracy)
+            # The strips R(0, d), which the paths along t start from.
+            every, end = np.arange(entries), float(nodes[-1])
+            paths = Paths(entry=every, d_start=np.zeros(entries), t_rate=0.0, length=end)
+            seeds = (1 - guess.large - guess.small)[:, None] + end * np.array([-0.25, 0.0, 0.25])
+            strip = FluxTable(kernel, paths, seeds, accuracy)
             shape = (entries, count - 1)
-            where = np.broadcast_to(np.arange(entries)[:, None], shape)
+            where = np.broadcast_to(every[:, None], shape)
             self._strip[:, 1:], _ = strip.log_masses(where, np.broadcast_to(nodes[1:], shape))
 
     def coarse(self) -> FluxMasses:
-        """A less accurate look at the same table."""
-        other = object.__new__(FluxMasses)
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other._drop = 2
         other._every = 2 if len(self.delta_nodes) > 2 else 1
         other.delta_nodes = self.delta_nodes[:: other._every]
         return other
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         count = len(self._strip[0])
         attacks = len(self._strip) // self._nuisance
         chosen = np.arange(attacks)[part]
@@ -457,18 +386,3 @@ class FluxMasses:
             for logs in (np.logaddexp(strip, before), beyond)
         )
         return inside, outside
-
-
-def _strip_table(kernel: Kernel, delta: float, guess: Guess, accuracy: TableAccuracy) -> FluxTable:
-    """Masses of the strip R(0, d), which the paths along t start from."""
-    zeros = np.zeros(len(kernel))
-    paths = Paths(
-        entry=np.arange(len(kernel)),
-        t_start=zeros,
-        d_start=zeros,
-        t_rate=zeros,
-        d_rate=zeros + 1,
-        length=zeros + delta,
-    )
-    seeds = (1 - guess.large - guess.small)[:, None] + 0.25 * delta * np.array([-1.0, 0.0, 1.0])
-    return FluxTable(kernel, paths, seeds, accuracy)

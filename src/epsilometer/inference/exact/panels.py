@@ -49,12 +49,11 @@ def tail(coefficients: FloatArray) -> FloatArray:
 
 def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
     """Evaluate Legendre series with coefficients along the FIRST axis at x, elementwise."""
-    count = len(coefficients)
     previous, current = np.ones_like(x), x
     total = coefficients[0] * previous
-    if count > 1:
+    if len(coefficients) > 1:
         total = total + coefficients[1] * current
-    for k in range(1, count - 1):
+    for k in range(1, len(coefficients) - 1):
         previous, current = current, ((2 * k + 1) * x * current - k * previous) / (k + 1)
         total += coefficients[k + 1] * current
     return np.asarray(total)
@@ -87,34 +86,25 @@ def rule(count: int, left: float, right: float) -> Rule:
 
 def remainder(density: PanelDensity) -> float:
     """The part of the mass that finer panels could still move."""
-    values = density.values
-    left = tail(values @ analysis_matrix(values.shape[1]).T)
-    return float(np.sum(0.5 * np.diff(density.breaks) * left))
+    return float(np.sum(left_unresolved(density.breaks, density.values)))
 
 
-MOST_STEPS = 60
-"""Of a search within a panel; halving alone would be as accurate as numbers are by then."""
+MOST_STEPS = 60  # of a search within a panel: halving alone is as good as numbers are by then
 
 
 @dataclass(frozen=True, kw_only=True)
 class PanelDensity:
     """A normalised probability density on [breaks[0], breaks[-1]], polynomial on each panel.
 
-    Parameters
-    ----------
-    breaks
-        Increasing ends of the panels, one more than there are panels.
-    values
-        Density at the Gauss-Legendre nodes of each panel, shape (panels, nodes).  It is normalised
-        on construction.
+    ``breaks`` are the increasing ends of the panels; ``values`` (panel, node) the density at their
+    Gauss-Legendre nodes, normalised on construction.
     """
 
     breaks: FloatArray
     values: FloatArray
 
     def __post_init__(self) -> None:
-        mass = np.sum(self._half_widths[:, None] * self.values * self._weights)
-        object.__setattr__(self, "values", self.values / mass)
+        object.__setattr__(self, "values", self.values / self._integral(1.0))
 
     @property
     def _half_widths(self) -> FloatArray:
@@ -127,25 +117,20 @@ class PanelDensity:
     @property
     def nodes(self) -> FloatArray:
         """Where ``values`` are given, in the same shape."""
-        points = gauss_legendre(self.values.shape[1])[0]
-        return np.asarray(self.breaks[:-1, None] + self._half_widths[:, None] * (1 + points))
+        return panel_nodes(self.breaks, self.values.shape[1])
+
+    def _integral(self, of: FloatArray | float) -> float:
+        """Of the density times a function, given at the nodes."""
+        return float(np.sum(self._half_widths[:, None] * self.values * of * self._weights))
 
     def _masses(self) -> FloatArray:
         return np.asarray(self._half_widths * (self.values @ self._weights))
-
-    def _locate(self, x: FloatArray) -> tuple[IndexArray, FloatArray]:
-        inside = np.clip(x, self.breaks[0], self.breaks[-1])
-        panel = np.clip(
-            np.searchsorted(self.breaks, inside, side="right") - 1, 0, len(self.values) - 1
-        )
-        local = (inside - self.breaks[panel]) / self._half_widths[panel] - 1
-        return panel, local
 
     def density(self, x: ArrayLike) -> FloatArray:
         """The density at x, 0 outside the support."""
         points = np.asarray(x, dtype=float)
         flat = points.ravel()
-        panel, local = self._locate(flat)
+        panel, local = locate(self.breaks, flat)
         coefficients = self.values @ analysis_matrix(self.values.shape[1]).T
         value = np.maximum(legendre_sum(coefficients[panel].T, local), 0.0)
         outside = (flat < self.breaks[0]) | (flat > self.breaks[-1])
@@ -154,8 +139,7 @@ class PanelDensity:
     def cdf(self, x: ArrayLike) -> FloatArray:
         """P(X <= x)."""
         points = np.asarray(x, dtype=float)
-        shape = points.shape
-        panel, local = self._locate(points.ravel())
+        panel, local = locate(self.breaks, points.ravel())
         masses = self._masses()
         before = np.concatenate([[0.0], np.cumsum(masses)])
         count = self.values.shape[1]
@@ -163,7 +147,7 @@ class PanelDensity:
         partial = self._half_widths[panel] * legendre_sum(coefficients[panel].T, local)
         # A polynomial may dip below zero where the density all but vanishes; its integral may not.
         partial = np.clip(partial, 0.0, masses[panel])
-        return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(shape))
+        return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(points.shape))
 
     def probability_above(self, value: float) -> float:
         """P(X > value)."""
@@ -199,17 +183,14 @@ class PanelDensity:
 
     def mean(self) -> float:
         """E[X]."""
-        return float(np.sum(self._half_widths[:, None] * self.values * self.nodes * self._weights))
+        return self._integral(self.nodes)
 
     def standard_deviation(self) -> float:
         """The root of E[(X - E[X])^2]."""
-        centred = (self.nodes - self.mean()) ** 2
-        variance = np.sum(self._half_widths[:, None] * self.values * centred * self._weights)
-        return float(np.sqrt(variance))
+        return float(np.sqrt(self._integral((self.nodes - self.mean()) ** 2)))
 
 
-POINTS_A_PANEL = 128
-"""Between this many points a panel a distribution function is taken as linear: to 1e-4 of a panel."""
+POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
 
 
 def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
@@ -229,20 +210,54 @@ def invert(density: PanelDensity, uniform: FloatArray) -> FloatArray:
     return np.asarray(np.interp(uniform, cumulative[useful], points[useful]))
 
 
+def panel_rule(breaks: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights of the panels between breaks, shape (panel, node) each."""
+    points, weights = gauss_legendre(count)
+    half = 0.5 * np.diff(breaks)[:, None]
+    return np.asarray(breaks[:-1, None] + half * (1 + points)), np.asarray(half * weights)
+
+
 def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
-    """Gauss-Legendre nodes of the panels between breaks, shape (panel, node)."""
-    points, _ = gauss_legendre(count)
-    return np.asarray(breaks[:-1, None] + 0.5 * np.diff(breaks)[:, None] * (1 + points))
+    """Only the nodes."""
+    return panel_rule(breaks, count)[0]
+
+
+def locate(breaks: FloatArray, x: FloatArray) -> tuple[IndexArray, FloatArray]:
+    """The panel that each x lies in, the nearest if in none, and its place there from -1 to 1."""
+    inside = np.clip(x, breaks[0], breaks[-1])
+    panel = np.clip(np.searchsorted(breaks, inside, side="right") - 1, 0, len(breaks) - 2)
+    return panel, (inside - breaks[panel]) / (0.5 * np.diff(breaks))[panel] - 1
+
+
+def left_unresolved(breaks: FloatArray, values: FloatArray) -> FloatArray:
+    """How much of the integral of values (panel, node) a finer panel could still change, by panel."""
+    left = tail(values @ analysis_matrix(values.shape[1]).T)
+    return np.asarray(left * (0.5 * np.diff(breaks)))
+
+
+def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
+    """Weights, first axis as the nodes, that interpolate values at the nodes to the points x."""
+    if len(nodes) == 1:
+        return np.ones((1, *np.shape(x)))
+    scale = 4 / (nodes.max() - nodes.min())
+    weights = []
+    for k, node in enumerate(nodes):
+        others = np.delete(nodes, k)
+        top = np.prod((x[..., None] - others) * scale, axis=-1)
+        weights.append(top / np.prod((node - others) * scale))
+    return np.stack(weights)
+
+
+def linear_matrix(nodes: FloatArray, points: FloatArray) -> FloatArray:
+    """Matrix (points, nodes) of linear interpolation, constant beyond the outer nodes."""
+    return np.stack([np.interp(points, nodes, one) for one in np.eye(len(nodes))], axis=1)
 
 
 def unresolved(breaks: FloatArray, values: FloatArray, tolerance: float) -> BoolArray:
     """Panels on which a density (panel, node) is not yet a polynomial to the given tolerance."""
-    half = 0.5 * np.diff(breaks)
-    _, weights = gauss_legendre(values.shape[1])
-    mass = float(np.sum(half[:, None] * values * weights))
-    left = tail(values @ analysis_matrix(values.shape[1]).T) * half
-    wide = half > 1e-10 * breaks[-1]
-    return np.asarray((left > tolerance * mass) & wide)
+    mass = float(np.sum(panel_rule(breaks, values.shape[1])[1] * values))
+    wide = 0.5 * np.diff(breaks) > 1e-10 * breaks[-1]
+    return np.asarray((left_unresolved(breaks, values) > tolerance * mass) & wide)
 
 
 def split_panels(breaks: FloatArray, which: BoolArray) -> FloatArray:

@@ -11,7 +11,6 @@ for each attack one sparse matrix (regions x grid) serves all nuisance nodes of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,18 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.exact.flux import thread_pool
 from epsilometer.inference.exact.kernels import Guess, Kernel
+from epsilometer.inference.exact.mass_tables import Masses
 from epsilometer.model import region
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-ROUNDING = 1e-16
-"""Masses are differences of cumulative sums; what is smaller than this fraction is rounding."""
-
-KNOWN = 1e-12
-"""Above this fraction a mass has some digits."""
-
+ROUNDING = 1e-16  # of the cumulative sums whose differences masses are
+KNOWN = 1e-12  # above this fraction a mass has some digits
+# How panels of t grow away from a critical level, and up to which width: logarithms of masses are
+# all but straight there. With half of either no quantile of the paper's audits moves by 1e-3.
 GROWTH, WIDEST_STEP = 0.6, 6.0
-"""How panels of t grow away from a critical level, and up to which width: logarithms of masses are all
-but straight there.  With half of either no quantile of the paper's audits moves by 1e-3."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +56,7 @@ class _Lines:
     outside: FloatArray
 
 
-class PlanarMasses:
+class PlanarMasses(Masses):
     """Masses inside and outside R(t, d) for a batch of attacks; same questions as for fluxes."""
 
     def __init__(
@@ -77,10 +73,6 @@ class PlanarMasses:
         self._guess = Guess.of(kernel)
         attacks = range(len(kernel) // nuisance_nodes)
         self._lines = list(thread_pool().map(self._line, attacks))
-
-    def coarse(self) -> PlanarMasses:
-        """There is no coarser look at these."""
-        return self
 
     def _line(self, attack: int) -> _Lines:
         kernel, accuracy, nodes = self._kernel, self._accuracy, self.delta_nodes
@@ -103,7 +95,10 @@ class PlanarMasses:
         for part in np.split(np.arange(len(entries)), starts[1:]):
             rates, worth = (rate_0[part[0]], rate_1[part[0]]), (worth_0[part[0]], worth_1[part[0]])
             windows = [_window(r, w, accuracy.reach) for r, w in zip(rates, worth, strict=True)]
-            theta, phi = _angles(windows[::-1] if swapped else windows, accuracy.points)
+            across, along = windows[::-1] if swapped else windows
+            # Midpoints in theta across one window, ends and all in phi along the other.
+            step = (across[1] - across[0]) * (np.arange(accuracy.points) + 0.5) / accuracy.points
+            theta, phi = across[0] + step, np.linspace(*along, accuracy.points + 1)
             angles = (phi, theta) if swapped else (theta, phi)
             density = kernel.log_angle_density(entries[part], *angles)
             logs.append(density.transpose(0, 2, 1) if swapped else density)
@@ -113,7 +108,6 @@ class PlanarMasses:
         return _Lines(breaks=breaks, t=t, inside=inside, outside=outside)
 
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
-        """Log masses inside and outside R(t, d_m) of some attacks: (d, t, attack, nuisance)."""
         chosen = self._lines[part]
         area = log_areas(t, self.delta_nodes)[:, :, None]
         shape = (*area.shape[:2], len(chosen), self._nuisance)
@@ -162,13 +156,6 @@ def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
         breaks.append(here + min(step, WIDEST_STEP))
     breaks[-1] = end
     return np.array(breaks)
-
-
-def _angles(windows: Sequence[tuple[float, float]], count: int) -> tuple[FloatArray, FloatArray]:
-    """Midpoints in theta across the first window, points in phi along the second."""
-    (low, high), along = windows
-    theta = low + (high - low) * (np.arange(count) + 0.5) / count
-    return theta, np.linspace(along[0], along[1], count + 1)
 
 
 def _log_masses(

@@ -13,33 +13,18 @@ from epsilometer.inference.exact.planar import PlanarAccuracy
 class Resolution:
     """What one pass is made with.
 
-    Attributes
-    ----------
-    table, planar
-        How masses are tabulated, from fluxes or by quadrature in the plane of both rates.
-    nuisance
-        Nodes of each nuisance parameter.
-    more_delta_nodes
-        Pairs of nodes in d on top of the fewest.
-    nodes
-        Of a panel of epsilon or of the strength.
-    tolerance
-        The share of the posterior that panels may leave unresolved.
-    negligible
-        The share of its peak below which the density is given up at the ends of an axis.
-    rounds
-        Of refinement.  Masses by plane quadrature carry a ripple of about 1e-3 of themselves, which
-        averages out in the posterior but would be chased by refinement for ever.
+    Rounds of refinement are few where masses are by plane quadrature: these carry a ripple of about
+    1e-3 of themselves, which averages out in the posterior but would be chased for ever.
     """
 
-    table: TableAccuracy
-    planar: PlanarAccuracy
-    nuisance: tuple[int, int]
-    more_delta_nodes: int
-    nodes: int
-    tolerance: float
-    negligible: float
-    rounds: int
+    table: TableAccuracy  # how masses are tabulated from fluxes
+    planar: PlanarAccuracy  # the same by quadrature in the plane of both rates
+    nuisance: tuple[int, int]  # nodes of each nuisance parameter
+    more_delta_nodes: int  # pairs of nodes in d on top of the fewest
+    nodes: int  # of a panel of epsilon or of the strength
+    tolerance: float  # the share of the posterior that panels may leave unresolved
+    negligible: float  # the share of its peak below which the ends of a density are given up
+    rounds: int  # of refinement
 
     @classmethod
     def number(cls, index: int, *, planar: bool) -> Resolution:
@@ -70,7 +55,3 @@ class Resolution:
         """The same level for so many bases: errors of their log likelihoods add up, as noise does."""
         share = min(1.0, (10 / number) ** 0.5)
         return replace(self, table=replace(self.table, tolerance=share * self.table.tolerance))
-
-    def deepened(self, depth: float) -> Resolution:
-        """The same level with masses accurate further down into the tails."""
-        return replace(self, table=self.table.deepened(depth))

@@ -10,15 +10,15 @@ import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact.mass_tables import Masses
-from epsilometer.model import region
+from epsilometer.inference.exact.panels import lagrange
+from epsilometer.inference.exact.planar import log_areas
 
+# Nats below the mass of the whole region down to which a core matters to the mass of the ring:
+# below, even a mass of nothing would be wrong by no more than 1e-6.
 NEAR = 14.0
-"""Nats below the mass of the whole region down to which a core matters to the mass of the ring: below,
-even a mass of nothing would be wrong by no more than 1e-6."""
-
+# Nats below the largest likelihood from which the mean density inside is that of a tail. A thin
+# region that merely runs past the peak has more, however thin it is.
 DEEP = 12.0
-"""Nats below the largest likelihood from which the mean density inside is that of a tail.  A thin region
-that merely runs past the peak has more, however thin it is."""
 
 
 class Rings:
@@ -112,10 +112,9 @@ class Rings:
         It is the mean density that varies so; the area goes to 0 with t and d, and its logarithm must
         not be interpolated.
         """
-        areas = [region.log_area(self._positions, float(d)) for d in table.delta_nodes]
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
         with np.errstate(invalid="ignore"):
-            density = log_in - np.stack(areas)[..., None, None]
+            density = log_in - log_areas(self._positions, table.delta_nodes)[..., None, None]
         deep = (density[-1] < largest - DEEP) & (self._positions > 0)[:, None, None]
         where = near & deep.take(self._core, axis=0)
         if where.any():
@@ -128,19 +127,6 @@ def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
     corner = np.exp(-t) / (1 + np.exp(-t))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.tanh(t / 2) + 2 * d * (2 - d) * corner))
-
-
-def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
-    """Weights, first axis as the nodes, that interpolate values at the nodes to the points x."""
-    if len(nodes) == 1:
-        return np.ones((1, *np.shape(x)))
-    scale = 4 / (nodes.max() - nodes.min())
-    weights = []
-    for k, node in enumerate(nodes):
-        others = np.delete(nodes, k)
-        top = np.prod((x[..., None] - others) * scale, axis=-1)
-        weights.append(top / np.prod((node - others) * scale))
-    return np.stack(weights)
 
 
 def merged(values: FloatArray) -> tuple[FloatArray, IndexArray]:

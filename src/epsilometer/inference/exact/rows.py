@@ -8,13 +8,13 @@ widest is filled up with panels of weight zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilometer._arrays import FloatArray, IndexArray
+from epsilometer._arrays import BoolArray, Columns, FloatArray, IndexArray
 from epsilometer.inference.exact.panels import rule
 from epsilometer.model.priors import StrengthPrior
 
@@ -22,7 +22,7 @@ Places = tuple[IndexArray, IndexArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StrengthPanels:
+class StrengthPanels(Columns):
     """Quadrature over the strength for each row.
 
     ``breaks`` is (row, panel + 1), filled up with 1; ``used`` counts a row's own panels; ``nodes``,
@@ -50,39 +50,46 @@ class StrengthPanels:
         return (here[0][i], here[1][i]), (there[0][j], there[1][j])
 
 
+def panel_kinds(
+    used: IndexArray, powers: tuple[float, float]
+) -> Iterator[tuple[BoolArray, float, float]]:
+    """Which panels (row, panel) share a rule, and the powers of s and of 1 - s that it absorbs.
+
+    Only panels that touch 0 or 1 absorb any; ``used`` counts the panels of each row.
+    """
+    position = np.arange(used.max())
+    left = np.where(position == 0, powers[0], 0.0)
+    right = np.where(position == used[:, None] - 1, powers[1], 0.0)
+    for at_start in {0.0, powers[0]}:
+        for at_end in {0.0, powers[1]}:
+            yield (left == at_start) & (right == at_end), at_start, at_end
+
+
 def strength_panels(
     breaks: Sequence[FloatArray], prior: StrengthPrior, count: int
 ) -> StrengthPanels:
     """Panels between each row's breaks of [0, 1], first 0 and last 1."""
-    powers = prior.end_powers
     used = np.array([len(row) - 1 for row in breaks])
     padded = np.ones((len(breaks), int(used.max()) + 1))
     for index, row in enumerate(breaks):
         padded[index, : len(row)] = row
     low, width = padded[:, :-1, None], np.diff(padded, axis=1)[:, :, None]
-    position = np.arange(used.max())
-    first = np.broadcast_to(position == 0, low.shape[:2])
-    last = position == used[:, None] - 1
-    live = (position < used[:, None])[:, :, None]
     nodes = np.empty((*low.shape[:2], count))
     logs, barycentric = np.empty_like(nodes), np.empty_like(nodes)
-    for at_start in (False, True):
-        for at_end in (False, True):
-            which = (first == at_start) & (last == at_end)
-            left, right = at_start * powers[0], at_end * powers[1]
-            reference = rule(count, left, right)
-            span = width[which]
-            nodes[which] = low[which] + span * reference.nodes
-            barycentric[which] = reference.barycentric
-            power = np.log(np.where(span > 0, span, 1.0)) * (1 + left + right)
-            logs[which] = np.log(reference.weights) + power
-    # What a rule has absorbed is not evaluated again.
-    inner = np.clip(nodes, 1e-300, 1 - 1e-16)
-    logs += prior.log_density(inner)
-    if powers[0] != 0:
-        logs -= np.where(first[:, :, None], powers[0] * np.log(inner), 0.0)
-    if powers[1] != 0:
-        logs -= np.where(last[:, :, None], powers[1] * np.log1p(-inner), 0.0)
+    for which, left, right in panel_kinds(used, prior.end_powers):
+        reference, span = rule(count, left, right), width[which]
+        nodes[which] = low[which] + span * reference.nodes
+        barycentric[which] = reference.barycentric
+        power = np.log(np.where(span > 0, span, 1.0)) * (1 + left + right)
+        inner = np.clip(nodes[which], 1e-300, 1 - 1e-16)
+        own = np.log(reference.weights) + power + prior.log_density(inner)
+        # What a rule has absorbed is not evaluated again.
+        if left != 0:
+            own -= left * np.log(inner)
+        if right != 0:
+            own -= right * np.log1p(-inner)
+        logs[which] = own
+    live = (np.arange(used.max()) < used[:, None])[:, :, None]
     return StrengthPanels(
         breaks=padded,
         used=used,
@@ -113,10 +120,9 @@ class Rows:
 
     def take(self, index: IndexArray) -> Rows:
         """Some of the rows."""
-        columns = {f.name: getattr(self.quadrature, f.name)[index] for f in fields(self.quadrature)}
         return Rows(
             epsilon=self.epsilon[index],
-            quadrature=StrengthPanels(**columns),
+            quadrature=self.quadrature.take(index),
             log_likelihood=self.log_likelihood[index],
         )
 

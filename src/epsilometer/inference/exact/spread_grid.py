@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.cells import Cells
-from epsilometer.inference.exact.nuisance import LEAST_LOG, Arrays, Marginals
+from epsilometer.inference.exact.nuisance import LEAST_LOG, Arrays, NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity, invert
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import LARGEST_SPREAD
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Prior
+
+if TYPE_CHECKING:
+    from epsilometer.inference.grid_posterior import GridPosterior
 
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
 """Of the prior: where its first panels meet."""
@@ -29,7 +32,7 @@ NEGLIGIBLE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadGrid:
+class SpreadGrid(NuisanceGrid):
     """Gauss-Legendre nodes on panels of the spread, and the prior's weights at them.
 
     A fixed spread is one node of weight 1 without panels.
@@ -38,9 +41,6 @@ class SpreadGrid:
     breaks: FloatArray
     spread: FloatArray
     log_weight: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.log_weight)
 
     @property
     def count(self) -> int:
@@ -54,11 +54,6 @@ class SpreadGrid:
         shaped = probability.reshape(len(half), self.count)
         return PanelDensity(breaks=self.breaks, values=shaped / (half * weights))
 
-    @property
-    def typical_node(self) -> int:
-        """Any will do."""
-        return 0
-
     def marginals(
         self, model: AuditModel, counts: AttackCounts, probability: FloatArray
     ) -> dict[str, PanelDensity]:
@@ -66,17 +61,12 @@ class SpreadGrid:
         return {"spread": self.density(probability)} if len(self.breaks) else {}
 
     def draw(
-        self,
-        model: AuditModel,
-        counts: AttackCounts,
-        marginals: Marginals,
-        cells: Cells,
-        cell: IntArray,
-        rng: np.random.Generator,
+        self, posterior: GridPosterior, cell: IntArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
         """Draw the spread in each given cell: a node, smeared over its share of the marginal."""
         if not len(self.breaks):
             return {}
+        cells = posterior.cells
         logs = np.maximum(cells.log_nuisance, LEAST_LOG) + self.log_weight
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         cumulative = np.cumsum(weights, axis=1)
@@ -85,7 +75,7 @@ class SpreadGrid:
         share = cells.mass @ (weights / weights.sum(axis=1, keepdims=True))
         before = np.concatenate([[0.0], np.cumsum(share)])
         level = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
-        return {"spread": invert(marginals["spread"], level)}
+        return {"spread": invert(posterior.marginals["spread"], level)}
 
     def stored(self) -> Arrays:
         """What a file keeps of it."""

@@ -31,28 +31,13 @@ from epsilometer.model.likelihoods import Likelihood
 
 Used = TypeVar("Used")
 
-CHUNK_ENTRIES = 200_000
-"""Numbers in one array while masses are combined: what a core's cache holds is quickest, and it
-bounds the memory for many bases."""
-
-TABLE_ATTACKS = 500
-"""Entries tabulated together: enough for long loops, few enough to keep memory small."""
-
-DEEPEST = 1200.0
-"""Nats below the whole mass beyond which counts and model are said to contradict each other."""
-
-BLUNT = 0.1
-"""Deltas below this sharpness share a table of few nodes in d."""
-
-SHARP_NODES = 2.2
-"""Nodes in d for each width by which d may move a critical level."""
-
-THIN = 0.95
-"""Thinner rings than at this strength are integrated by fluxes where masses are by plane quadrature:
-these take no differences."""
-
-THIN_NODES = 6
-"""Gauss nodes across a thin ring, on which the flux hardly changes."""
+CHUNK_ENTRIES = 200_000  # numbers in an array of masses: within a core's cache, and little memory
+TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
+DEEPEST = 1200.0  # nats below the whole mass from where counts and model contradict each other
+BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
+SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical level
+THIN = 0.95  # thinner rings are integrated by fluxes also beside plane quadrature: no differences
+THIN_NODES = 6  # Gauss nodes across a thin ring, on which the flux hardly changes
 
 
 class Surface(Protocol):
@@ -166,21 +151,17 @@ class AttackSurface:
 
     @property
     def method(self) -> str:
-        """How it comes by its answers, in a word."""
         return "grid"
 
     @property
     def planar(self) -> bool:
-        """Whether masses come from plane quadrature, which is less accurate than fluxes."""
         return treatment_of(self.likelihood).planar
 
     @property
     def smallest_epsilon(self) -> float:
-        """Where the axis of epsilon begins."""
         return self.likelihood.smallest_epsilon(self.counts)
 
     def first(self) -> AttackSurface:
-        """The same attacks at the first level."""
         self.levels[self.level] = self
         if not self.planar and self.level <= 1:
             return replace(self, level=0)
@@ -227,17 +208,15 @@ class AttackSurface:
                 "the attacks contradict each other or the prior so strongly that their likelihood "
                 f"falls below e^-{DEEPEST:.0f}; check the counts, or widen the prior of epsilon."
             )
-        return replace(self, resolution=self.resolution.deepened(depth), tables={})
+        table = replace(self.resolution.table, depth=depth)
+        return replace(self, resolution=replace(self.resolution, table=table), tables={})
 
     def without(self, row: int) -> AttackSurface:
-        """The surface without one base, a row of the counts; tables are shared."""
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
-        levels = {
-            level: replace(known, multiplicity=fewer, levels={})
-            for level, known in self.levels.items()
-        }
-        return replace(self, multiplicity=fewer, levels=levels)
+        levels = self.levels.items()
+        others = {level: replace(it, multiplicity=fewer, levels={}) for level, it in levels}
+        return replace(self, multiplicity=fewer, levels=others)
 
     @property
     def guess(self) -> Guess:
@@ -267,10 +246,7 @@ class AttackSurface:
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """Each kind of base by itself: which rows of the counts it is, and its log likelihood.
-
-        The likelihood is (point, nuisance).
-        """
+        # Each kind of base by itself.
         rows = self.counts.which_distinct()
         area = _log_area(epsilon, strength, delta)[:, None]
         for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
@@ -327,7 +303,8 @@ class AttackSurface:
                 part = slice(start, min(start + size, len(own)))
                 jobs.append((table, own[part], part))
         # In the order of the parts, so that threads do not change a single bit.
-        apply = thread_pool().map if len(jobs) > 1 else map
+        # Fluxes share out work themselves: a pool that waits for itself would wait for ever.
+        apply = thread_pool().map if len(jobs) > 1 and not thin else map
         yield from apply(rings, *zip(*jobs, strict=True))
 
     def _by_thin_rings(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.kernels import BinomialKernel, Kernel, NormalKernel
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
@@ -24,14 +25,9 @@ from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial,
 class Treatment:
     """What the engine needs of a likelihood.
 
-    Attributes
-    ----------
-    grid
-        From likelihood, counts and numbers of nodes to the grid of its nuisance parameters.
-    kernel
-        From likelihood, distinct counts and that grid to the likelihood as a function of the rates.
-    planar
-        Whether its kernel goes without fluxes, so that masses come from plane quadrature.
+    ``grid`` goes from likelihood, counts and numbers of nodes to the grid of its nuisance parameters,
+    ``kernel`` from likelihood, distinct counts and that grid to the likelihood as a function of the
+    rates.  ``planar`` if its kernel goes without fluxes, so that masses come from plane quadrature.
     """
 
     grid: Callable[[Any, AttackCounts, tuple[int, int]], NuisanceGrid]
@@ -48,13 +44,7 @@ def register(name: str, treatment: Treatment) -> None:
 
 
 def treatment_of(likelihood: Likelihood) -> Treatment:
-    """How a likelihood is treated.
-
-    Raises
-    ------
-    InputError
-        If the engine has not been told.
-    """
+    """How a likelihood is treated; an InputError if the engine has not been told."""
     if likelihood.name not in _TREATMENTS:
         known = ", ".join(_TREATMENTS)
         raise InputError(
@@ -64,21 +54,21 @@ def treatment_of(likelihood: Likelihood) -> Treatment:
     return _TREATMENTS[likelihood.name]
 
 
-def _binomial_kernel(
-    likelihood: IndependentBinomial, counts: AttackCounts, grid: NoNuisance
-) -> BinomialKernel:
+def log_choices(counts: AttackCounts) -> FloatArray:
+    """Log of the product of the two binomial coefficients of each base."""
     from scipy.special import gammaln
 
     x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
-    constant = sum(
-        gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1))
-    )
+    total = sum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) for k, n in ((x, n0), (y, n1)))
+    return np.asarray(total)
+
+
+def _binomial_kernel(
+    likelihood: IndependentBinomial, counts: AttackCounts, grid: NoNuisance
+) -> BinomialKernel:
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
     return BinomialKernel(
-        false_positives=x,
-        trials_h0=n0,
-        false_negatives=y,
-        trials_h1=n1,
-        log_constant=np.asarray(constant),
+        seen_h0=x, trials_h0=n0, seen_h1=y, trials_h1=n1, log_constant=log_choices(counts)
     )
 
 
@@ -98,10 +88,10 @@ def _normal_kernel(
         - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
     )
     columns = {
-        "rate_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
-        "precision_h0": n0 / spread_h0,
-        "rate_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
-        "precision_h1": n1 / spread_h1,
+        "seen_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "trials_h0": n0 / spread_h0,
+        "seen_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "trials_h1": n1 / spread_h1,
         "correlation": correlation,
         "log_constant": constant,
     }
