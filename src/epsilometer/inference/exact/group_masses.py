@@ -9,7 +9,7 @@ Both integrals are sums over cells: the mass of g (or the area, for Z) that R(ep
 a cell, which is exact along beta, times the mean of the scatter k over the cell.  Masses do not know
 the spread and means of k do not know epsilon, so a product of three small matrices gives h on a whole
 grid of averages.  The product of h over the members is then integrated over rings as in
-`tensor_masses.py`: cumulative sums along one angle, cut by cubic polynomials where the edges run.
+`planar.py`: cumulative sums along one angle, cut by cubic polynomials where the edges run.
 """
 
 from __future__ import annotations
@@ -120,8 +120,10 @@ class Density:
         level = np.append(strength, 1.0)[:, None]
         edges = region.beta_limits(self.grid.alpha[:, None], level * epsilon, level * delta)
         lower, upper = (self._below(beta) for beta in edges)
-        strips = (lower[:, :-1] - lower[:, -1:]) + (upper[:, -1:] - upper[:, :-1])
-        total = strips.sum(axis=-1)
+        lower -= lower[:, -1:].copy()
+        upper -= upper[:, -1:].copy()
+        lower -= upper
+        total = lower[:, :-1].sum(axis=-1)
         return np.asarray((np.log(np.maximum(total, TINY)) + self.log_unit[:, None]).T)
 
     def _below(self, beta: FloatArray) -> FloatArray:
@@ -308,10 +310,15 @@ class _Members:
         for means, cells, largest, times in zip(
             self._means, masses, self._log_largest, self._times, strict=True
         ):
-            logs = np.log(np.maximum(_sandwich(means, cells), TINY))
+            # In place: fresh memory for every step costs as much as the steps.
+            logs = _sandwich(means, cells)
+            np.log(np.maximum(logs, TINY, out=logs), out=logs)
+            logs -= log_share
             # An average of a likelihood is nowhere more than its largest value.  Quotients of two sums
             # may be, where the region leaves next to nothing of a scatter that ends abruptly.
-            total += times * np.minimum(logs - log_share, largest)
+            np.minimum(logs, largest, out=logs)
+            logs *= times
+            total += logs
         return _continued(total, known)
 
     def without_spread(self, averages: Sequence[FloatArray]) -> FloatArray:
@@ -345,10 +352,12 @@ def _cut_masses(weights: FloatArray, below: FloatArray, limits: Sequence[FloatAr
     lower and the upper edge of the region are the ``limits``; ``below`` are those below the edges of
     cells in beta.
     """
-    low, high = limits
-    cut = np.clip(below[..., None, :], low[..., None], high[..., None])
-    cut *= weights[..., None]
-    return np.diff(cut[0] + cut[1], axis=-1)
+    total = np.zeros((*weights.shape[1:], below.shape[-1]))
+    for weight, low, high in zip(weights, *limits, strict=True):
+        cut = np.clip(below[..., None, :], low[..., None], high[..., None])
+        cut *= weight[..., None]
+        total += cut
+    return np.diff(total, axis=-1)
 
 
 def _windows(

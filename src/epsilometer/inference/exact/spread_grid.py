@@ -38,6 +38,8 @@ class SpreadGrid:
     spread: FloatArray
     log_weight: FloatArray
 
+    typical_node = 0  # any will do
+
     def __len__(self) -> int:
         return len(self.log_weight)
 
@@ -52,11 +54,6 @@ class SpreadGrid:
         half = 0.5 * np.diff(self.breaks)[:, None]
         shaped = probability.reshape(len(half), self.count)
         return PanelDensity(breaks=self.breaks, values=shaped / (half * weights))
-
-    @property
-    def typical_node(self) -> int:
-        """Any will do."""
-        return 0
 
     def marginals(
         self, model: AuditModel, counts: AttackCounts, probability: FloatArray
