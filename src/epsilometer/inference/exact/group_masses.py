@@ -172,18 +172,16 @@ class ScatteredGroup:
         self.grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
         averages = (self.grid.alpha, self.grid.beta)
         constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
-        self._fixed = constant + _outer_sum(*map(_log_jacobian, (self.grid.theta, self.grid.phi)))
+        # What does not depend on epsilon, with the Jacobian of rate = sin^2 angle.
+        angles = (self.grid.theta, self.grid.phi)
+        jacobians = (np.log(np.maximum(np.sin(2 * angle), TINY)) for angle in angles)
+        self._fixed = constant + _outer_sum(*jacobians)
         self._parts: list[tuple[_Members, FloatArray]] = []
         for floor in np.unique(floors):
             mine = np.flatnonzero(floors == floor)
-            members = _Members(
-                scatter,
-                [_Rates(part, accuracy) for part in np.split(distinct[mine], 2, axis=1)],
-                times[mine],
-                np.maximum(spread, floor),
-                averages,
-            )
-            share = (spread / np.maximum(spread, floor))[:, None, None]
+            part = [_Rates(side, accuracy) for side in np.split(distinct[mine], 2, axis=1)]
+            members = _Members(scatter, part, times[mine], wide[mine[0]], averages)
+            share = (spread / wide[mine[0]])[:, None, None]
             self._parts.append((members, share))
             if np.any(share < 1):
                 self._fixed += (1 - share) * members.without_spread(averages)
@@ -254,11 +252,6 @@ def _continued(values: FloatArray, known: BoolArray) -> FloatArray:
     return np.asarray(np.take_along_axis(values, index, axis=-1))
 
 
-def _log_jacobian(angle: FloatArray) -> FloatArray:
-    """Of rate = sin^2 angle."""
-    return np.log(np.maximum(np.sin(2 * angle), TINY))
-
-
 def _outer_sum(alpha: FloatArray, beta: FloatArray) -> FloatArray:
     """(..., alpha point) + (..., beta point): (..., alpha point, beta point)."""
     return np.asarray(alpha[..., :, None] + beta[..., None, :])
@@ -282,16 +275,18 @@ class _Members:
             for pair in zip(sides[0].edges, sides[1].edges, strict=True)
         ]
         # Cells that cover all averages and what scatters around them: for the area of the region.
-        reach = scatter.reach * spread[:, None]
-        part = np.linspace(0.0, 1.0, sides[0].edges.shape[1])
-        edges = []
-        for points in averages:
-            low = np.maximum(points.min(axis=1, keepdims=True) - reach, 0.0)
-            high = np.minimum(points.max(axis=1, keepdims=True) + reach, 1.0)
-            edges.append(low + (high - low) * part)
-        self._area_edges = edges
+        reach = scatter.reach * spread
+        self._area_edges = [
+            np.linspace(
+                np.maximum(points.min(axis=1) - reach, 0.0),
+                np.minimum(points.max(axis=1) + reach, 1.0),
+                sides[0].edges.shape[1],
+                axis=1,
+            )
+            for points in averages
+        ]
         self._area_means = [
-            _kernel(scatter, *each, spread) for each in zip(edges, averages, strict=True)
+            _kernel(scatter, *each, spread) for each in zip(self._area_edges, averages, strict=True)
         ]
 
     def log_likelihood(self, epsilon: float, delta: float) -> FloatArray:
