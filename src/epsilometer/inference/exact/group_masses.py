@@ -9,7 +9,7 @@ Both integrals are sums over cells: the mass of g (or the area, for Z) that R(ep
 a cell, which is exact along beta, times the mean of the scatter k over the cell.  Masses do not know
 the spread and means of k do not know epsilon, so a product of three small matrices gives h on a whole
 grid of averages.  The product of h over the members is then integrated over rings as in
-`tensor_masses.py`: cumulative sums along one angle, cut by cubic polynomials where the edges run.
+`planar.py`: cumulative sums along one angle, cut by cubic polynomials where the edges run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.inference.exact.planar import cumulative_sums
 from epsilometer.model import region
 from epsilometer.model.counts import AttackCounts
@@ -29,8 +29,8 @@ SMALLEST_SPREAD = 0.6
 """In cells of a member's grid, which could not follow a smaller one.  Below it the log likelihood is
 interpolated to spread 0, where a group is one attack: edges matter in proportion to the spread there."""
 
-SEARCH_POINTS = 400
-"""Averages, one rate at a time, among which the window of a group is sought."""
+SEARCH_POINTS = 100
+"""Averages, one rate at a time, between which the ends of a group's window are sought."""
 
 MOST_GAIN = 1.5
 """How far cutting the scatter may move a member's log likelihood from one average to another: inside the
@@ -117,151 +117,82 @@ class Density:
         between the upper edges.  Both ends of a strip are read off one polynomial, so that thin strips
         do not cancel.
         """
-        alpha = self.grid.alpha[:, None, :]
-        level = strength[None, :, None]
-        outer = region.beta_limits(alpha, epsilon, delta)
-        inner = region.beta_limits(alpha, level * epsilon, level * delta)
-        total = np.zeros((len(alpha), len(strength)))
-        for whole, core, sign in zip(outer, inner, (1.0, -1.0), strict=True):
-            strip = self._below(core) - self._below(whole)
-            total += sign * strip.sum(axis=-1)
+        level = np.append(strength, 1.0)[:, None]
+        edges = region.beta_limits(self.grid.alpha[:, None], level * epsilon, level * delta)
+        lower, upper = (self._below(beta) for beta in edges)
+        lower -= lower[:, -1:].copy()
+        upper -= upper[:, -1:].copy()
+        lower -= upper
+        total = lower[:, :-1].sum(axis=-1)
         return np.asarray((np.log(np.maximum(total, TINY)) + self.log_unit[:, None]).T)
 
     def _below(self, beta: FloatArray) -> FloatArray:
-        """Integral along phi up to beta (spread, any, theta), by cubic Hermite polynomials."""
+        """Integral along phi up to beta (spread, any, theta), by cubic Hermite polynomials.
+
+        An edge beyond the grid has a whole column below it, or none.
+        """
         grid = self.grid
-        points = grid.phi.shape[1]
-        x = np.arcsin(np.sqrt(beta))
-        x -= grid.phi[:, :1, None]
-        x /= grid.phi_step[:, None, None]
+        spreads, thetas, points = self.sums.shape
+        start, end = (grid.beta[:, k, None, None] for k in (0, -1))
+        full = beta >= end
+        found = np.where(full, self.sums[:, None, :, -1], 0.0)
+        between = (beta > start) & ~full
+        inside = np.flatnonzero(between)
+        spread = np.repeat(np.arange(spreads), np.count_nonzero(between, axis=(1, 2)))
+        x = np.arcsin(np.sqrt(beta.take(inside)))
+        x -= grid.phi[:, 0].take(spread)
+        x /= grid.phi_step.take(spread)
         np.clip(x, 0.0, points - 1.0, out=x)
         cell = np.minimum(x.astype(np.intp), points - 2)
         x -= cell
-        spreads, _, thetas = x.shape
-        cell += (np.arange(spreads)[:, None, None] * thetas + np.arange(thetas)) * points
+        cell += (spread * thetas + inside % thetas) * points
         low, slope = self.sums.take(cell), self.slopes.take(cell)
         cell += 1
         rise, next_slope = self.sums.take(cell) - low, self.slopes.take(cell)
         # u [s + u ((3 - 2 u) r - (2 - u) s - (1 - u) s')], from value, rise and both slopes.
         bend = (3 - 2 * x) * rise - (2 - x) * slope - (1 - x) * next_slope
-        return np.asarray(low + x * (slope + x * bend))
+        found.put(inside, low + x * (slope + x * bend))
+        return found
 
 
 class ScatteredGroup:
     """One group of scattered members: the density of its average at any epsilon."""
 
     def __init__(
-        self,
-        counts: AttackCounts,
-        scatter: Scatter,
-        spread: FloatArray,
-        accuracy: GroupAccuracy,
+        self, counts: AttackCounts, scatter: Scatter, spread: FloatArray, accuracy: GroupAccuracy
     ) -> None:
-        distinct, multiplicity = _distinct(counts)
-        self._scatter = scatter
-        self._multiplicity = multiplicity
-        self._members = [
-            (
-                _Axis.of(int(x), int(n0), accuracy),
-                _Axis.of(int(y), int(n1), accuracy),
-            )
-            for x, n0, y, n1 in distinct
-        ]
-        # Each member has a smallest spread of its own; rounded, so that a few serve all members.
-        self._floors = [_rounded_up(SMALLEST_SPREAD * _cell(pair)) for pair in self._members]
-        self._spreads = {floor: np.maximum(spread, floor) for floor in set(self._floors)}
-        self._shares = {floor: spread / wide for floor, wide in self._spreads.items()}
-        windows = [
-            self._windows([pair[side] for pair in self._members], accuracy) for side in (0, 1)
-        ]
+        distinct, times = _distinct(counts)
+        sides = [_Rates(part, accuracy) for part in np.split(distinct, 2, axis=1)]
+        # Each member has a smallest spread of its own: rounded to a power of the root of 2, so that
+        # a few serve all members.
+        cell = np.maximum(*(np.median(np.diff(side.edges), axis=1) for side in sides))
+        floors = 2.0 ** (np.ceil(2 * np.log2(SMALLEST_SPREAD * cell)) / 2)
+        wide = np.maximum(spread, floors[:, None])
+        windows = [_windows(scatter, side, wide, times, accuracy.reach) for side in sides]
         self.grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
-        rates = (self.grid.alpha, self.grid.beta)
-        self._means = [
-            tuple(
-                self._kernel(axis.edges, points, self._spreads[floor])
-                for axis, points in zip(pair, rates, strict=True)
-            )
-            for pair, floor in zip(self._members, self._floors, strict=True)
-        ]
-        self._areas = {}
-        for floor, wide in self._spreads.items():
-            edges = [_area_cells(points, scatter.reach * wide, accuracy.cells) for points in rates]
-            means = tuple(
-                self._kernel(one, points, wide) for one, points in zip(edges, rates, strict=True)
-            )
-            self._areas[floor] = (edges, means)
-        self._still: dict[int, FloatArray] = {}
-        self._log_constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
-
-    def _kernel(self, edges: FloatArray, points: FloatArray, spread: FloatArray) -> FloatArray:
-        """Means of the scatter over cells: (spread, point, cell); edges (cell + 1) or a row a spread."""
-        edges = edges if edges.ndim == 2 else edges[None]
-        z = (edges[:, None, :] - points[:, :, None]) / spread[:, None, None]
-        return np.diff(self._scatter.distribution(z), axis=2) / np.diff(edges, axis=1)[:, None, :]
-
-    def _windows(self, axes: list[_Axis], accuracy: GroupAccuracy) -> FloatArray:
-        """Angles (spread, 2) outside of which no average of this rate has any likelihood."""
-        reach = self._scatter.reach * max(float(wide.max()) for wide in self._spreads.values())
-        low = max(min(float(axis.edges[0]) for axis in axes) - reach, 0.0)
-        high = min(max(float(axis.edges[-1]) for axis in axes) + reach, 1.0)
-        ends = np.arcsin(np.sqrt([low, high]))
-        angle = np.linspace(ends[0], ends[1], SEARCH_POINTS)
-        size = len(self._spreads[self._floors[0]])
-        points = np.broadcast_to(np.sin(angle) ** 2, (size, SEARCH_POINTS))
-        logs = np.zeros(points.shape)
-        for axis, floor, times in zip(axes, self._floors, self._multiplicity, strict=True):
-            one = self._kernel(axis.edges, points, self._spreads[floor]) @ axis.masses
-            logs += times * np.log(np.maximum(one, TINY))
-        depth = 0.5 * accuracy.reach**2 + MOST_GAIN * float(self._multiplicity.sum())
-        alive = logs > logs.max(axis=1, keepdims=True) - depth
-        first = np.argmax(alive, axis=1)
-        last = SEARCH_POINTS - 1 - np.argmax(alive[:, ::-1], axis=1)
-        window = np.stack(
-            [angle[np.maximum(first - 1, 0)], angle[np.minimum(last + 1, SEARCH_POINTS - 1)]],
-            axis=1,
-        )
-        return np.asarray(window)
+        averages = (self.grid.alpha, self.grid.beta)
+        constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
+        # What does not depend on epsilon, with the Jacobian of rate = sin^2 angle.
+        angles = (self.grid.theta, self.grid.phi)
+        jacobians = (np.log(np.maximum(np.sin(2 * angle), TINY)) for angle in angles)
+        self._fixed = constant + _outer_sum(*jacobians)
+        self._parts: list[tuple[_Members, FloatArray]] = []
+        for floor in np.unique(floors):
+            mine = np.flatnonzero(floors == floor)
+            part = [_Rates(side, accuracy) for side in np.split(distinct[mine], 2, axis=1)]
+            members = _Members(scatter, part, times[mine], wide[mine[0]], averages)
+            share = (spread / wide[mine[0]])[:, None, None]
+            self._parts.append((members, share))
+            if np.any(share < 1):
+                self._fixed += (1 - share) * members.without_spread(averages)
 
     def density(self, epsilon: float, delta: float) -> Density:
         """The likelihood of the average, all members together, cut to R(epsilon, delta)."""
-        total = np.full(self.grid.theta.shape + self.grid.phi.shape[1:], self._log_constant)
-        kept = {}
-        for floor, (edges, means) in self._areas.items():
-            share = _sandwich(means, _cut_areas(edges[0], edges[1], epsilon, delta))
-            # Relative to the line: where the region is thin, all of it keeps little.
-            known = share > LEAST_KEPT * share.max(axis=-1, keepdims=True)
-            kept[floor] = np.log(np.maximum(share, TINY)), known
-        for number, (x, y) in enumerate(self._members):
-            floor, times = self._floors[number], self._multiplicity[number]
-            masses = _cut_masses(x, y, epsilon, delta)
-            logs = np.log(np.maximum(_sandwich(self._means[number], masses), TINY))
-            logs = _continued(logs - kept[floor][0], kept[floor][1])
-            # An average of a likelihood is nowhere more than its largest value.  Quotients of two sums
-            # may be, where the region leaves next to nothing of a scatter that ends abruptly.
-            np.minimum(logs, x.log_largest + y.log_largest, out=logs)
-            small = np.flatnonzero(self._shares[floor] < 1)
-            if len(small):
-                share = self._shares[floor][small, None, None]
-                logs[small] = (
-                    share * logs[small] + (1 - share) * self._without_spread(number)[small]
-                )
-            total += times * logs
-        total += _log_jacobian(self.grid.theta)[:, :, None] + _log_jacobian(self.grid.phi)[:, None]
+        total = self._fixed.copy()
+        for members, share in self._parts:
+            total += share * members.log_likelihood(epsilon, delta)
         total[self._far_outside(epsilon, delta)] = -np.inf
         return Density.of(self.grid, total)
-
-    def _without_spread(self, number: int) -> FloatArray:
-        """The log likelihood of a member that is its average: (spread, theta, phi)."""
-        if number not in self._still:
-            sides = [
-                _log_beta_density(axis.count, axis.trials, points)
-                for axis, points in zip(
-                    self._members[number], (self.grid.alpha, self.grid.beta), strict=True
-                )
-            ]
-            logs = sides[0][:, :, None] + sides[1][:, None, :]
-            self._still[number] = np.maximum(logs, -1e4)
-        return self._still[number]
 
     def _far_outside(self, epsilon: float, delta: float) -> BoolArray:
         """Averages beyond R(epsilon, delta) and not next to its edge, where polynomials need them.
@@ -283,14 +214,12 @@ class PooledGroup:
     """One group whose counts were added up and are taken to be normal: nothing depends on epsilon."""
 
     def __init__(self, counts: AttackCounts, spread: FloatArray, accuracy: GroupAccuracy) -> None:
-        windows, logs = [], []
-        sides = []
+        sides, logs = [], []
         for errors, trials in counts.by_hypothesis:
             number = float(trials.sum())
-            rate = float(errors.sum()) / number
             extra = spread**2 * float((trials * (trials - 1.0)).sum()) / number**2
-            windows.append(_normal_windows(rate, number, extra, accuracy.reach))
-            sides.append((rate, number, extra))
+            sides.append((float(errors.sum()) / number, number, extra))
+        windows = [_normal_windows(*side, accuracy.reach) for side in sides]
         grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
         for (rate, number, extra), points in zip(sides, (grid.alpha, grid.beta), strict=True):
             binomial = np.maximum(points * (1 - points), TINY)
@@ -301,7 +230,7 @@ class PooledGroup:
                 + 0.5 * np.log(4 * binomial / variance)
                 - np.log(np.sqrt(2 * np.pi) * number)
             )
-        self._density = Density.of(grid, logs[0][:, :, None] + logs[1][:, None, :])
+        self._density = Density.of(grid, _outer_sum(*logs))
 
     def density(self, epsilon: float, delta: float) -> Density:
         """The likelihood of the average, whatever the region."""
@@ -309,16 +238,6 @@ class PooledGroup:
 
 
 Group = ScatteredGroup | PooledGroup
-
-
-def _cell(pair: tuple[_Axis, _Axis]) -> float:
-    """The typical cell of a member's grid, the wider of its two sides."""
-    return max(axis.typical_cell for axis in pair)
-
-
-def _rounded_up(value: float) -> float:
-    """To a power of the root of 2."""
-    return float(2.0 ** (np.ceil(2 * np.log2(value)) / 2))
 
 
 def _continued(values: FloatArray, known: BoolArray) -> FloatArray:
@@ -330,9 +249,87 @@ def _continued(values: FloatArray, known: BoolArray) -> FloatArray:
     return np.asarray(np.take_along_axis(values, index, axis=-1))
 
 
-def _log_jacobian(angle: FloatArray) -> FloatArray:
-    """Of rate = sin^2 angle."""
-    return np.log(np.maximum(np.sin(2 * angle), TINY))
+def _outer_sum(alpha: FloatArray, beta: FloatArray) -> FloatArray:
+    """(..., alpha point) + (..., beta point): (..., alpha point, beta point)."""
+    return np.asarray(alpha[..., :, None] + beta[..., None, :])
+
+
+class _Members:
+    """Members of a group that share a smallest spread: their log likelihood given the average."""
+
+    def __init__(
+        self,
+        scatter: Scatter,
+        sides: Sequence[_Rates],
+        times: FloatArray,
+        spread: FloatArray,
+        averages: Sequence[FloatArray],
+    ) -> None:
+        self._sides, self._times = sides, times
+        self._log_largest = sides[0].log_largest + sides[1].log_largest
+        self._means = [
+            [_kernel(scatter, *each, spread) for each in zip(pair, averages, strict=True)]
+            for pair in zip(sides[0].edges, sides[1].edges, strict=True)
+        ]
+        # Cells that cover all averages and what scatters around them: for the area of the region.
+        reach = scatter.reach * spread
+        self._area_edges = [
+            np.linspace(
+                np.maximum(points.min(axis=1) - reach, 0.0),
+                np.minimum(points.max(axis=1) + reach, 1.0),
+                sides[0].edges.shape[1],
+                axis=1,
+            )
+            for points in averages
+        ]
+        self._area_means = [
+            _kernel(scatter, *each, spread) for each in zip(self._area_edges, averages, strict=True)
+        ]
+
+    def log_likelihood(self, epsilon: float, delta: float) -> FloatArray:
+        """Of all members, by (spread, theta, phi)."""
+        alpha, beta = self._area_edges
+        points, weights = _two_points(alpha)
+        limits = region.beta_limits(points, epsilon, delta)
+        share = _sandwich(self._area_means, _cut_masses(weights, beta, limits))
+        # Relative to the line: where the region is thin, all of it keeps little.
+        known = share > LEAST_KEPT * share.max(axis=-1, keepdims=True)
+        log_share = np.log(np.maximum(share, TINY))
+        x, y = self._sides
+        limits = region.beta_limits(x.points, epsilon, delta)
+        masses = _cut_masses(x.weights, y.below, [y.probability_below(edge) for edge in limits])
+        total = np.zeros(share.shape)
+        for means, cells, largest, times in zip(
+            self._means, masses, self._log_largest, self._times, strict=True
+        ):
+            # In place: fresh memory for every step costs as much as the steps.
+            logs = _sandwich(means, cells)
+            np.log(np.maximum(logs, TINY, out=logs), out=logs)
+            logs -= log_share
+            # An average of a likelihood is nowhere more than its largest value.  Quotients of two sums
+            # may be, where the region leaves next to nothing of a scatter that ends abruptly.
+            np.minimum(logs, largest, out=logs)
+            logs *= times
+            total += logs
+        return _continued(total, known)
+
+    def without_spread(self, averages: Sequence[FloatArray]) -> FloatArray:
+        """The same if every member is its average."""
+        sides = (
+            side.log_density(points[:, None, :])
+            for side, points in zip(self._sides, averages, strict=True)
+        )
+        logs = np.maximum(_outer_sum(*sides), -1e4)
+        return np.asarray(np.einsum("m,smab->sab", self._times, logs))
+
+
+def _kernel(
+    scatter: Scatter, edges: FloatArray, points: FloatArray, spread: FloatArray
+) -> FloatArray:
+    """Means of the scatter over cells: (spread, point, cell); edges (cell + 1) or a row a spread."""
+    edges = np.atleast_2d(edges)
+    z = (edges[:, None, :] - points[:, :, None]) / spread[:, None, None]
+    return np.diff(scatter.distribution(z), axis=2) / np.diff(edges, axis=1)[:, None, :]
 
 
 def _sandwich(means: Sequence[FloatArray], cells: FloatArray) -> FloatArray:
@@ -340,121 +337,115 @@ def _sandwich(means: Sequence[FloatArray], cells: FloatArray) -> FloatArray:
     return np.asarray(means[0] @ cells @ means[1].transpose(0, 2, 1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Axis:
-    """One rate of one member: cells where its count leaves it, and two Gauss points in each.
+def _cut_masses(weights: FloatArray, below: FloatArray, limits: Sequence[FloatArray]) -> FloatArray:
+    """Mass of each cell as far as it lies in a region: (..., alpha cell, beta cell).
 
+    ``weights`` are those of the two points in alpha (point, ..., cell), at which the masses below the
+    lower and the upper edge of the region are the ``limits``; ``below`` are those below the edges of
+    cells in beta.
+    """
+    total = np.zeros((*weights.shape[1:], below.shape[-1]))
+    for weight, low, high in zip(weights, *limits, strict=True):
+        cut = np.clip(below[..., None, :], low[..., None], high[..., None])
+        cut *= weight[..., None]
+        total += cut
+    return np.diff(total, axis=-1)
+
+
+def _windows(
+    scatter: Scatter, rates: _Rates, spread: FloatArray, times: FloatArray, reach: float
+) -> FloatArray:
+    """Angles (spread, 2) outside of which no average of this rate has any likelihood.
+
+    ``spread`` is (member, spread): no member has one below its smallest.
+    """
+    far = scatter.reach * spread.max(axis=0)
+    low = np.arcsin(np.sqrt(np.maximum(rates.edges.min() - far, 0.0)))
+    high = np.arcsin(np.sqrt(np.minimum(rates.edges.max() + far, 1.0)))
+    angle = np.linspace(low, high, SEARCH_POINTS, axis=1)
+    points = np.sin(angle) ** 2
+    logs = np.zeros(points.shape)
+    for edges, masses, wide, number in zip(
+        rates.edges, np.diff(rates.below), spread, times, strict=True
+    ):
+        one = _kernel(scatter, edges, points, wide) @ masses
+        logs += number * np.log(np.maximum(one, TINY))
+    logs -= logs.max(axis=1, keepdims=True)
+    least = -0.5 * reach**2 - MOST_GAIN * float(times.sum())
+    first = _first_above(angle, logs, least)
+    last = _first_above(angle[:, ::-1], logs[:, ::-1], least)
+    return np.stack([first, last], axis=1)
+
+
+def _first_above(x: FloatArray, values: FloatArray, least: float) -> FloatArray:
+    """Where the values of each row first rise above the least, on straight lines between them."""
+    row, after = np.arange(len(x)), np.argmax(values > least, axis=1)
+    before = np.maximum(after - 1, 0)
+    rise = np.where(after > 0, values[row, after] - values[row, before], 1.0)
+    part = np.where(after > 0, (least - values[row, before]) / rise, 0.0)
+    return np.asarray(x[row, before] + part * (x[row, after] - x[row, before]))
+
+
+class _Rates:
+    """One rate of some members: cells where a count leaves it, and two Gauss points in each.
+
+    Arrays have a row a member; ``points`` and ``weights`` are (point of a cell, member, cell).
     ``below`` is the posterior probability of the rate below each edge, under a uniform prior.
     """
 
-    count: int
-    trials: int
-    edges: FloatArray
-    below: FloatArray
-    points: FloatArray
-    weights: FloatArray
-
-    @classmethod
-    def of(cls, count: int, trials: int, accuracy: GroupAccuracy) -> _Axis:
-        from scipy.special import betainc
-
-        window = _normal_windows(count / trials, trials, np.zeros(1), accuracy.reach)[0]
-        angle = np.linspace(window[0], window[1], accuracy.cells + 1)
-        edges = np.sin(angle) ** 2
-        points, weights = _two_points(edges)
-        density = np.exp(_log_beta_density(count, trials, points))
-        return cls(
-            count=count,
-            trials=trials,
-            edges=edges,
-            below=np.asarray(betainc(count + 1, trials - count + 1, edges)),
-            points=points,
-            weights=weights * density,
-        )
-
-    @property
-    def log_largest(self) -> float:
-        """Log density at the observed rate."""
-        rate = np.array(self.count / self.trials)
-        return float(_log_beta_density(self.count, self.trials, rate))
-
-    @property
-    def masses(self) -> FloatArray:
-        """Probability of each cell."""
-        return np.diff(self.below)
-
-    @property
-    def typical_cell(self) -> float:
-        return float(np.median(np.diff(self.edges)))
+    def __init__(self, counts: FloatArray, accuracy: GroupAccuracy) -> None:
+        count, trials = counts[:, :1], counts[:, 1:]
+        self._count, self._rest = count, trials - count
+        low, high = _normal_windows(count[:, 0] / trials[:, 0], trials[:, 0], 0.0, accuracy.reach).T
+        self.edges = np.sin(np.linspace(low, high, accuracy.cells + 1, axis=1)) ** 2
+        self.below = self.probability_below(self.edges)
+        self.points, half = _two_points(self.edges)
+        self.weights = half * np.exp(self.log_density(self.points))
+        self.log_largest = self.log_density(count / trials)[:, 0]
 
     def probability_below(self, rate: FloatArray) -> FloatArray:
         from scipy.special import betainc
 
-        return np.asarray(betainc(self.count + 1, self.trials - self.count + 1, rate))
+        return np.asarray(betainc(self._count + 1, self._rest + 1, rate))
+
+    def log_density(self, rate: FloatArray) -> FloatArray:
+        """Log posterior density under a uniform prior, (..., member, rate)."""
+        from scipy.special import betaln, xlog1py, xlogy
+
+        count, rest = self._count, self._rest
+        return np.asarray(xlogy(count, rate) + xlog1py(rest, -rate) - betaln(count + 1, rest + 1))
 
 
 def _two_points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two Gauss points in each cell, and their weights, along the last axis."""
+    """Two Gauss points in each cell along the last axis, and their weights: (point, ..., cell)."""
     half = 0.5 * np.diff(edges, axis=-1)
     middle = edges[..., :-1] + half
     shift = half / np.sqrt(3.0)
-    points = np.stack([middle - shift, middle + shift], axis=-1)
-    return points.reshape(*half.shape[:-1], -1), np.repeat(half, 2, axis=-1)
+    return np.stack([middle - shift, middle + shift]), np.stack([half, half])
 
 
-def _log_beta_density(count: int, trials: int, rate: FloatArray) -> FloatArray:
-    from scipy.special import betaln, xlog1py, xlogy
-
-    rest = trials - count
-    return np.asarray(xlogy(count, rate) + xlog1py(rest, -rate) - betaln(count + 1, rest + 1))
-
-
-def _cut_masses(x: _Axis, y: _Axis, epsilon: float, delta: float) -> FloatArray:
-    """Probability of each cell of a member's grid, as far as it lies in R(epsilon, delta)."""
-    low, high = region.beta_limits(x.points, epsilon, delta)
-    cut = np.clip(y.below, y.probability_below(low)[:, None], y.probability_below(high)[:, None])
-    rows = x.weights[:, None] * np.diff(cut, axis=1)
-    return np.asarray(rows[::2] + rows[1::2])
-
-
-def _cut_areas(
-    alpha_edges: FloatArray, beta_edges: FloatArray, epsilon: float, delta: float
+def _normal_windows(
+    rate: FloatArray | float, trials: FloatArray | float, extra: FloatArray | float, reach: float
 ) -> FloatArray:
-    """Area of each cell, as far as it lies in R(epsilon, delta); the first axis is the spread."""
-    points, weights = _two_points(alpha_edges)
-    low, high = region.beta_limits(points, epsilon, delta)
-    cut = np.clip(beta_edges[:, None, :], low[:, :, None], high[:, :, None])
-    rows = weights[:, :, None] * np.diff(cut, axis=2)
-    return np.asarray(rows[:, ::2] + rows[:, 1::2])
-
-
-def _area_cells(points: FloatArray, reach: FloatArray, count: int) -> FloatArray:
-    """Edges (spread, cell + 1) of cells that cover all averages and what scatters around them."""
-    low = np.maximum(points.min(axis=1) - reach, 0.0)
-    high = np.minimum(points.max(axis=1) + reach, 1.0)
-    return np.asarray(low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, count + 1))
-
-
-def _normal_windows(rate: float, trials: float, extra: FloatArray, reach: float) -> FloatArray:
-    """Angles (spread, 2) between which a rate is within ``reach`` standard deviations.
+    """Angles (..., 2) between which a rate is within ``reach`` standard deviations.
 
     The variance of the observed rate is p (1 - p) / trials + extra, so the ends solve a quadratic
     equation, Wilson's with something on top.
     """
     square = reach * reach
-    centre = (rate + 0.5 * square / trials) / (1 + square / trials)
-    radius = np.sqrt(
-        np.maximum(centre**2 - (rate**2 - square * extra) / (1 + square / trials), 0.0)
-    )
-    low, high = np.clip(centre - radius, 0.0, 1.0), np.clip(centre + radius, 0.0, 1.0)
-    low, high = np.where(low < 1e-14, 0.0, low), np.where(high > 1 - 1e-14, 1.0, high)
-    return np.stack([np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high))], axis=1)
+    more = 1 + square / trials
+    centre = (rate + 0.5 * square / trials) / more
+    radius = np.sqrt(np.maximum(centre**2 - (rate**2 - square * extra) / more, 0.0))
+    ends = np.stack([centre - radius, centre + radius], axis=-1)
+    # Roundings at the very ends would cut off half a cell.
+    ends = np.where(ends < 1e-14, 0.0, np.where(ends > 1 - 1e-14, 1.0, ends))
+    return np.asarray(np.arcsin(np.sqrt(ends)))
 
 
-def _distinct(counts: AttackCounts) -> tuple[IntArray, FloatArray]:
+def _distinct(counts: AttackCounts) -> tuple[FloatArray, FloatArray]:
     """The members of a group that differ, and how often each occurs."""
     table = np.stack(
         [counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1], axis=1
     )
     rows, times = np.unique(table, axis=0, return_counts=True)
-    return rows, times.astype(float)
+    return rows.astype(float), times.astype(float)

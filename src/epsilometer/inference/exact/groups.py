@@ -39,6 +39,16 @@ def _nodes(level: int) -> int:
     return Resolution.number(level, planar=True).nuisance[0] - 2
 
 
+def _several(counts: AttackCounts) -> list[IndexArray]:
+    """Rows of each group with more than one member."""
+    return [np.asarray(rows) for rows in counts.members if len(rows) > 1]
+
+
+def _single(counts: AttackCounts) -> IndexArray:
+    """Rows that are groups of their own."""
+    return np.array([int(rows[0]) for rows in counts.members if len(rows) == 1], np.intp)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupSurface:
     """log p(counts | epsilon, strength, spread), all groups together.
@@ -55,6 +65,12 @@ class GroupSurface:
     alone: AttackSurface | None
     guess: Guess
     known: dict[tuple[float, float], list[Density]] = field(default_factory=dict)
+
+    method = "groups"
+    planar = True
+    smallest_epsilon = 0.0
+    depth = float("inf")  # sums over cells know no depth
+    common_error = 0.0  # levels share nothing
 
     @classmethod
     def of(
@@ -80,16 +96,15 @@ class GroupSurface:
             points=2 * points // 3,
             reach=planar.reach,
         )
-        groups: list[Group] = []
-        for rows in counts.members:
-            if len(rows) == 1:
-                continue
-            group, scatter = counts.take(rows), model.dependence.scatter
+        several, single = _several(counts), _single(counts)
+        scatter = model.dependence.scatter
+
+        def group(rows: IndexArray) -> Group:
+            members = counts.take(rows)
             if scatter is None:
-                groups.append(PooledGroup(group, grid.spread, accuracy))
-            else:
-                groups.append(ScatteredGroup(group, scatter, grid.spread, accuracy))
-        single = np.array([int(rows[0]) for rows in counts.members if len(rows) == 1], np.intp)
+                return PooledGroup(members, grid.spread, accuracy)
+            return ScatteredGroup(members, scatter, grid.spread, accuracy)
+
         alone = None
         if len(single):
             alone = AttackSurface.of(
@@ -102,35 +117,10 @@ class GroupSurface:
             model=model,
             deltas=tuple(deltas),
             nuisance=grid,
-            groups=tuple(groups),
+            groups=tuple(thread_pool().map(group, several)),
             alone=alone,
             guess=pooled.guess,
         )
-
-    @property
-    def method(self) -> str:
-        """How it comes by its answers, in a word."""
-        return "groups"
-
-    @property
-    def planar(self) -> bool:
-        """Masses are sums over cells of the plane of both rates."""
-        return True
-
-    @property
-    def smallest_epsilon(self) -> float:
-        """Every epsilon from 0 will do."""
-        return 0.0
-
-    @property
-    def depth(self) -> float:
-        """Sums over cells know no depth."""
-        return float("inf")
-
-    @property
-    def common_error(self) -> float:
-        """Levels share nothing."""
-        return 0.0
 
     def finer(self, level: int, solution: Solution) -> GroupSurface:
         """The same groups at a higher level, with the spread refined where it was found."""
@@ -167,11 +157,10 @@ class GroupSurface:
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
         """Each group by itself: its rows of the counts, and its log likelihood (point, spread)."""
         strength = np.minimum(strength, STRONGEST)
-        several = (np.asarray(rows) for rows in self.counts.members if len(rows) > 1)
         found = self._by_group(epsilon, strength, delta)
-        yield from zip(several, found, strict=True)
+        yield from zip(_several(self.counts), found, strict=True)
         if self.alone is not None:
-            single = np.array([int(r[0]) for r in self.counts.members if len(r) == 1], np.intp)
+            single = _single(self.counts)
             for rows, logs in self.alone.each(epsilon, strength, delta):
                 yield single[rows], np.broadcast_to(logs, found.shape[1:])
 
@@ -192,14 +181,11 @@ class GroupSurface:
         def fill(value: float) -> None:
             mine = np.flatnonzero(epsilon == value)
             area = region.log_ring_area(value, delta, strength[mine])[:, None]
-            for number, density in enumerate(self._densities(value, delta)):
+            key = value, delta
+            if key not in self.known:
+                self.known[key] = [group.density(value, delta) for group in self.groups]
+            for number, density in enumerate(self.known[key]):
                 found[number, mine] = density.log_ring(value, delta, strength[mine]) - area
 
         list(thread_pool().map(fill, np.unique(epsilon).tolist()))
         return found
-
-    def _densities(self, epsilon: float, delta: float) -> list[Density]:
-        key = epsilon, delta
-        if key not in self.known:
-            self.known[key] = [group.density(epsilon, delta) for group in self.groups]
-        return self.known[key]
