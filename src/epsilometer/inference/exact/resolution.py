@@ -44,7 +44,7 @@ class Resolution:
             planar=PlanarAccuracy(points=36 + 12 * index, reach=6.3 + 0.5 * index, nodes=7 + index),
             nuisance=(5 + index, 4 + index),
             more_delta_nodes=deeper,
-            nodes=5 + index if planar else 6 + 2 * index,
+            nodes=5 + index if planar else (6, 7, 10, 12, 14, 16)[index],
             tolerance=1.5e-2 * 0.3**index if planar else 1e-3 * 0.1**index,
             negligible=(1e-5 if planar else 1e-6) * 0.1**index,
             # The second level looks at the panels of the first with more nodes.
