@@ -10,24 +10,8 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from tests.cli.small_audit import AUDIT
 
-AUDIT = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 3
-replicates = 20
-dataset_size = 49
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.02, records = 50 }
-[attack]
-target_alpha = 0.1
-[estimate]
-likelihood = "binomial"
-delta = 0.1
-"""
 ALGORITHM = em.ClippedMean(noise=0.02, records=50)
 
 

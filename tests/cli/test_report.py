@@ -13,28 +13,12 @@ import pytest
 import epsilometer as em
 from epsilometer.cli.main import run
 from epsilometer.report.evidence import CHART_NAMES
+from tests.cli.small_audit import AUDIT
 
 COUNTS = (
     "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
     "one,100,1000,120,1000\ntwo,60,1000,150,1000\n"
 )
-AUDIT = """
-[population]
-source = "directions"
-[audit]
-challenge_bases = 3
-replicates = 20
-dataset_size = 49
-seed = 1
-[algorithm]
-object = "clipped-mean"
-options = { noise = 0.02, records = 50 }
-[attack]
-target_alpha = 0.1
-[estimate]
-likelihood = "binomial"
-delta = 0.1
-"""
 FAIL, INCONCLUSIVE, PASS = "1", "2.9", "6"
 """Claims that the counts above refute, leave open, and leave standing."""
 

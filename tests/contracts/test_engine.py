@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import epsilometer as em
+from tests.golden.path_cases import counts
 from tests.inference.oracles import ring_area
 
 FloatArray = NDArray[np.float64]
@@ -45,18 +46,6 @@ class Case:
     model: em.AuditModel
     parameters: tuple[str, ...]
     fixed: Mapping[str, float]
-
-
-def counts(
-    x: list[int], n0: int | list[int], y: list[int], n1: int | list[int], groups: str = ""
-) -> em.AttackCounts:
-    return em.AttackCounts(
-        false_positives=x,
-        trials_h0=n0,
-        false_negatives=y,
-        trials_h1=n1,
-        groups=list(groups) or None,
-    )
 
 
 TWO = counts([3, 6], [12, 15], [4, 2], [15, 10])

@@ -9,6 +9,7 @@ were refined.  They are kept as polynomials of their logarithms.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,10 +35,10 @@ LEAST_LOG = -1e6  # in place of the logarithm of a flux that underflows
 # How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the
 # rest of the mass is known in closed form then, to e^-8 of itself.
 BEYOND_END = 8.0
-MOST_ROUNDS = 60
+MOST_ROUNDS = 60  # a panel halved so often is no longer than rounding
 
 
-class Masses:
+class Masses(ABC):
     """Logarithms of masses in and out of R(t, d) for a batch of attacks.
 
     ``delta_nodes`` are the values of d, from 0 to the largest.
@@ -45,9 +46,9 @@ class Masses:
 
     delta_nodes: FloatArray
 
+    @abstractmethod
     def at(self, t: FloatArray, part: slice) -> tuple[FloatArray, FloatArray]:
         """Log masses inside and outside, (d node, t, attack, nuisance node), of some attacks."""
-        raise NotImplementedError
 
     def coarse(self) -> Masses:
         """A less accurate look at the same table, where there is one."""
