@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.optimize.elementwise import find_root
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from epsilometer import _validate
@@ -83,18 +82,30 @@ def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:
     if delta == 0:
         return np.where(mu > 0, np.inf, 0.0)
 
-    def excess(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
-        lost = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-        return np.asarray(ndtr(mu / 2 - epsilon / mu) - lost - delta)
-
     result = np.where(mu > _FAR, np.inf, 0.0)
     leaks = (2 * ndtr(mu / 2) - 1 > delta) & (mu <= _FAR)
     some = mu[leaks]
     if some.size:
-        # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
-        high = some * (some / 2 - ndtri(delta))
-        root = find_root(
-            excess, (np.zeros(some.shape), high), args=(some,), tolerances={"xatol": 1e-11}
-        )
-        result[leaks] = root.x
+        result[leaks] = _newton(some, delta)
     return result
+
+
+def _newton(mu: FloatArray, delta: float) -> FloatArray:
+    """Newton's method on log delta(epsilon), which is concave, from above: it never overshoots."""
+    # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
+    epsilon = np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0)
+    for _ in range(100):
+        log_top, log_lost = (
+            log_ndtr(mu / 2 - epsilon / mu),
+            epsilon + log_ndtr(-mu / 2 - epsilon / mu),
+        )
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            log_delta = log_top + np.log1p(-np.exp(np.minimum(log_lost - log_top, 0.0)))
+            # The derivative of delta is minus what is lost.
+            step = (log_delta - np.log(delta)) * np.exp(log_delta - log_lost)
+        new = np.clip(np.where(np.isfinite(step), epsilon + step, epsilon), 0.0, epsilon)
+        done = epsilon - new <= 1e-13 * np.maximum(new, 1.0)
+        epsilon = new
+        if done.all():
+            break
+    return epsilon

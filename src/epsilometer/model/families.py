@@ -1,0 +1,474 @@
+"""Families of trade-off functions: pairs of distributions of a score, without and with the point.
+
+A member of a family is told by its leak, a number >= 0; 0 is no leak at all (an atom apart).  A pair
+fixes the trade-off function, how well anybody can tell the two hypotheses apart, and with it epsilon at
+every delta.  Scores order outcomes: higher looks more like a member.
+
+Around any pair there is a mixture, in which the point matters with probability ``rate`` only: P0 and
+(1 - rate) P0 + rate P1.  `mixtures.py` has its epsilon; here pairs answer for rate = 1.
+
+Prior weights favour families with the smaller epsilon for the same ROC curve: where few scores cannot
+tell families apart, the interval then lies wholly above the truth no more often than it says
+(docs/calibration.md).  An algorithm that is known to sample its records is most often DP-SGD, whose
+noise is normal: there the Gaussian family has most of the prior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer.errors import InputError
+from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+LARGEST_EPSILON = 600.0
+"""Beyond this e^epsilon is hardly a number any more."""
+
+
+class Family(Protocol):
+    """What estimating needs of a family; arrays of leaks broadcast against the other argument."""
+
+    @property
+    def name(self) -> str:
+        """What options and tables call it."""
+
+    @property
+    def prior_weight(self) -> float:
+        """How likely it is before the data, beside the others of a model."""
+
+    @property
+    def sampled_weight(self) -> float:
+        """The same for an algorithm that is known to sample its records."""
+
+    @property
+    def pieces(self) -> bool:
+        """Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie."""
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
+        """Hockey-stick divergences at e^epsilon: with the point from without it, and the reverse."""
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        """Least epsilon at which the pair is (epsilon, delta)-DP; infinite if there is none."""
+
+    def leak_of(self, epsilon: float, delta: float) -> float:
+        """The leak whose epsilon at this delta is the one given, or the largest one below it."""
+
+    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
+        """Score above which a ``share`` of (1 - part) P0 + part P1 lies.
+
+        ``share`` has shape (points,), ``leak`` (leaks,); the answer (points, leaks).
+        """
+
+    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
+        """Log likelihood ratio of the pair, with the point over without it."""
+
+    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
+        """Probability of a higher score: without the point and with it."""
+
+    def masses(self, leak: float) -> FloatPair:
+        """Families of ``pieces``: probabilities of each value, highest first, without and with."""
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """What families of continuous scores share."""
+
+    pieces: ClassVar[bool] = False
+
+    def masses(self, leak: float) -> FloatPair:
+        raise NotImplementedError("a continuous score has no finite list of values.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Normal(_Scored):
+    """N(0, 1) without the point, N(leak, width^2) with it."""
+
+    def _width(self, leak: FloatArray) -> FloatArray:
+        return np.ones_like(leak)
+
+    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
+        """By Newton's method between the quantiles of both parts, kept inside by halving."""
+        quantile = -ndtri(share)[:, None]
+        ends = np.broadcast_arrays(quantile, leak + self._width(leak) * quantile)
+        found: FloatArray = np.minimum(*ends)
+        high = np.maximum(*ends)
+        inside = np.isfinite(found) & (high > found)
+        shares, leaks = np.broadcast_arrays(share[:, None], leak)
+        found[inside] = self._solved(
+            shares[inside], leaks[inside], found[inside], high[inside], part
+        )
+        return found
+
+    def _solved(
+        self, share: FloatArray, leak: FloatArray, low: FloatArray, high: FloatArray, part: float
+    ) -> FloatArray:
+        width = self._width(leak)
+        x = (1 - part) * low + part * high
+        for _ in range(60):
+            z = (x - leak) / width
+            excess = (1 - part) * ndtr(-x) + part * ndtr(-z) - share
+            slope = (1 - part) * np.exp(-x * x / 2) + part / width * np.exp(-z * z / 2)
+            low, high = np.where(excess > 0, x, low), np.where(excess > 0, high, x)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = x + math.sqrt(2 * math.pi) * excess / slope
+            new = np.where((step >= low) & (step <= high), step, (low + high) / 2)
+            moved = np.abs(new - x)
+            x = new
+            if not len(x) or moved.max() < 1e-9:
+                break
+        return x
+
+    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
+        width = self._width(leak)
+        with np.errstate(invalid="ignore"):
+            z = (score - leak) / width
+            # (x^2 - z^2) / 2 as a product, which does not cancel.
+            found = (score - z) * (score + z) / 2 - np.log(width)
+        equal = (leak == 0) & (width == 1)
+        return np.asarray(np.where(equal, 0.0, np.where(np.isnan(found), np.inf, found)))
+
+    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
+        return ndtr(-score), ndtr((leak - score) / self._width(leak))
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        noise = rng.standard_normal(member.shape)
+        leaks = np.asarray(leak, dtype=float)
+        return np.where(member, leaks + self._width(leaks) * noise, noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianCurves(_Normal):
+    """N(0, 1) and N(leak, 1): the Gaussian mechanism, and what many small steps come to.
+
+    Examples
+    --------
+    >>> round(float(GaussianCurves().epsilon(1.0, 1e-5)), 4)
+    4.3772
+    """
+
+    name: ClassVar[str] = "gaussian"
+    prior_weight: ClassVar[float] = 5.0
+    sampled_weight: ClassVar[float] = 16.0
+
+    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.where(leak == 0, 0.0, leak * (score - leak / 2)))
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
+        mu, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
+            found = np.maximum(ndtr(mu / 2 - eps / mu) - lost, 0.0)
+        found = np.where(mu > 0, found, 0.0)
+        return found, found
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        return epsilon_of_gaussian(leak, delta)
+
+    def leak_of(self, epsilon: float, delta: float) -> float:
+        return _leak_of(self, epsilon, delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoVarianceCurves(_Normal):
+    """N(0, 1) and N(leak, (1 + spread leak)^2): scores of members are spread differently.
+
+    Scores then do not order outcomes as the likelihood ratio does, so attacks that go by a threshold
+    leave something on the table, which epsilon counts.
+
+    Parameters
+    ----------
+    spread
+        How much wider members' scores get for each unit of leak, at least 0.
+    """
+
+    spread: float = 0.25
+    prior_weight: ClassVar[float] = 5.0
+    sampled_weight: ClassVar[float] = 16.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spread", _validate.non_negative("spread", self.spread))
+
+    @property
+    def name(self) -> str:
+        return f"two-variance {self.spread:g}"
+
+    def _width(self, leak: FloatArray) -> FloatArray:
+        return np.asarray(1 + self.spread * leak)
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
+        """The log ratio is a parabola: it is above e^epsilon outside of two roots, below inside."""
+        mu, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
+        if self.spread == 0:
+            return GaussianCurves().delta(mu, eps)
+        width = self._width(mu)
+
+        def roots(level: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = level
+            a = np.where(mu > 0, (1 - width**-2) / 2, 1.0)
+            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - level
+            inside = b * b - 4 * a * c
+            root = np.sqrt(np.maximum(inside, 0.0))
+            return (-b - root) / (2 * a), (-b + root) / (2 * a), inside > 0
+
+        def outside(low: FloatArray, high: FloatArray) -> FloatPair:
+            without = ndtr(low) + ndtr(-high)
+            with_point = ndtr((low - mu) / width) + ndtr((mu - high) / width)
+            return without, with_point
+
+        low, high, real = roots(eps)
+        without, with_point = outside(low, high)
+        forward = np.where(real, with_point - np.exp(eps) * without, 1 - np.exp(eps))
+        low, high, real = roots(-eps)
+        without, with_point = outside(low, high)
+        backward = np.where(real, (1 - without) - np.exp(eps) * (1 - with_point), 0.0)
+        leaks = mu > 0
+        return (
+            np.where(leaks, np.maximum(forward, 0.0), 0.0),
+            np.where(leaks, np.maximum(backward, 0.0), 0.0),
+        )
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        return _epsilon_by_halving(self, np.asarray(leak, dtype=float), delta)
+
+    def leak_of(self, epsilon: float, delta: float) -> float:
+        return _leak_of(self, epsilon, delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceCurves(_Scored):
+    """Laplace(0, 1) and Laplace(leak, 1): the Laplace mechanism.
+
+    Examples
+    --------
+    >>> round(float(LaplaceCurves().epsilon(1.0, 1e-5)), 5)
+    0.99998
+    """
+
+    name: ClassVar[str] = "laplace"
+    prior_weight: ClassVar[float] = 7.0
+    sampled_weight: ClassVar[float] = 2.0
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
+        """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
+        found = np.maximum(-np.expm1((np.asarray(epsilon, float) - np.asarray(leak, float)) / 2), 0)
+        return found, found
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        shift = 2 * math.log1p(-_validate.delta(delta))
+        return np.maximum(np.asarray(leak, dtype=float) + shift, 0.0)
+
+    def leak_of(self, epsilon: float, delta: float) -> float:
+        return epsilon - 2 * math.log1p(-delta)
+
+    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
+        """In closed form: above the leak, below 0, and between them a quadratic in e^score."""
+        t, w1 = share[:, None], part
+        w0 = 1 - w1
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            top = leak + np.log((w0 * np.exp(-leak) + w1) / (2 * t))
+            bottom = np.log(2 * (1 - t) / (w0 + w1 * np.exp(-leak)))
+            half = w1 - t
+            root = np.sqrt(half * half + w0 * w1 * np.exp(-leak))
+            # Whichever form of the root does not cancel.
+            middle = np.where(
+                half > 0, leak + np.log((half + root) / w1), np.log(w0 / (root - half))
+            )
+        return np.where(top >= leak, top, np.where(bottom <= 0, bottom, np.clip(middle, 0, leak)))
+
+    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
+        return np.clip(2 * score - leak, -leak, leak)
+
+    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
+        return _laplace_tail(score), _laplace_tail(score - leak)
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        return rng.laplace(size=member.shape) + np.where(member, leak, 0.0)
+
+
+def _laplace_tail(x: FloatArray) -> FloatArray:
+    half = np.exp(-np.abs(x)) / 2
+    return np.where(x >= 0, half, 1 - half)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseCurves:
+    """Randomised response: the edge of R(leak, atom), with nothing between its corners.
+
+    Parameters
+    ----------
+    atom
+        The delta of the region: with that probability the point gives itself away.  With the delta of
+        the model it is the edge of the paper's own region.
+
+    Examples
+    --------
+    >>> round(float(ResponseCurves().epsilon(1.0, 0.1)), 4)
+    0.8529
+    """
+
+    atom: float = 0.0
+    pieces: ClassVar[bool] = True
+    prior_weight: ClassVar[float] = 8.0
+    sampled_weight: ClassVar[float] = 2.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "atom", _validate.delta(self.atom))
+
+    @property
+    def name(self) -> str:
+        return "response" if self.atom == 0 else f"response, atom {self.atom:g}"
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
+        """The atom, and what is left of the rest: (e^leak - e^epsilon) / (1 + e^leak)."""
+        pure, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
+        rest = np.maximum(-np.expm1(eps - pure), 0.0) / (1 + np.exp(-pure))
+        found = self.atom + (1 - self.atom) * rest
+        return found, found
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        pure = np.asarray(leak, dtype=float)
+        left = (_validate.delta(delta) - self.atom) / (1 - self.atom)
+        if left < 0:
+            return np.full(pure.shape, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # log(e^leak - left (1 + e^leak)), without large numbers.
+            found = pure + np.log(np.maximum(1 - left * (1 + np.exp(-pure)), 0.0))
+        return np.asarray(np.maximum(found, 0.0))
+
+    def leak_of(self, epsilon: float, delta: float) -> float:
+        left = (delta - self.atom) / (1 - self.atom)
+        return (
+            epsilon + math.log((1 + left * math.exp(-epsilon)) / (1 - left)) if left >= 0 else 0.0
+        )
+
+    def masses(self, leak: float) -> FloatPair:
+        # A lie stays possible, however rare: 1 minus the truth would be 0 from a leak of 37 on.
+        small = math.exp(-leak)
+        rest = (1 - self.atom) * np.array([small, 1.0]) / (1 + small)
+        if self.atom == 0:
+            return rest, rest[::-1].copy()
+        return np.array([0.0, *rest, self.atom]), np.array([self.atom, *rest[::-1], 0.0])
+
+    def _values(self) -> FloatArray:
+        """Scores of the pieces, highest first."""
+        return np.array([1.0, 0.0] if self.atom == 0 else [2.0, 1.0, 0.0, -1.0])
+
+    def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
+        found = np.empty((len(share), len(leak)))
+        for column, value in enumerate(leak.tolist()):
+            without, with_point = self.masses(value)
+            ends = np.cumsum((1 - part) * without + part * with_point)
+            found[:, column] = self._values()[np.searchsorted(ends[:-1], share)]
+        return found
+
+    def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
+        ratio = (2 * score - 1) * leak
+        with np.errstate(invalid="ignore"):
+            return np.where(score == 2, np.inf, np.where(score == -1, -np.inf, ratio))
+
+    def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
+        """Ties are broken at random: half of a piece lies above its own score."""
+        both = np.zeros((2, *np.broadcast_shapes(np.shape(score), np.shape(leak))))
+        scores, leaks = np.broadcast_arrays(score, leak)
+        truth = 1 / (1 + np.exp(-leaks))
+        rest = 1 - self.atom
+        for value in self._values().tolist():
+            share = np.where(scores < value, 1.0, np.where(scores == value, 0.5, 0.0))
+            lie, tell = rest * (1 - truth), rest * truth
+            pair = {
+                2.0: (0.0, self.atom),
+                -1.0: (self.atom, 0.0),
+                1.0: (lie, tell),
+                0.0: (tell, lie),
+            }
+            for which in (0, 1):
+                both[which] += share * pair[value][which]
+        return both[0], both[1]
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        lie = rng.random(member.shape) * (1 + np.exp(np.asarray(leak, dtype=float))) < 1
+        scores = (member ^ lie).astype(float)
+        seen = rng.random(member.shape) < self.atom
+        return np.where(seen, np.where(member, 2.0, -1.0), scores)
+
+
+def _epsilon_by_halving(family: Family, leak: FloatArray, delta: float) -> FloatArray:
+    """Where the larger divergence falls to delta, to 1e-10."""
+    delta = _validate.delta(delta)
+    if delta == 0:
+        return np.where(leak > 0, np.inf, 0.0)
+
+    def left(epsilon: FloatArray) -> BoolArray:
+        return np.asarray(np.maximum(*family.delta(leak, epsilon)) > delta)
+
+    high = np.ones(leak.shape)
+    while np.any(grows := left(high) & (high < LARGEST_EPSILON)):
+        high = np.where(grows, 2 * high, high)
+    low = np.zeros(leak.shape)
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = left(middle)
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.where(left(np.zeros(leak.shape)), high, 0.0)
+
+
+def _leak_of(family: Family, epsilon: float, delta: float) -> float:
+    """The leak whose larger divergence at e^epsilon is delta, by halving, to 1e-12 relative."""
+    if delta == 0:
+        return 0.0
+
+    def reaches(leak: float) -> bool:
+        return max(float(each) for each in family.delta(leak, epsilon)) >= delta
+
+    low, high = 0.0, 1.0
+    while not reaches(high) and high < LARGEST_EPSILON:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (GaussianCurves(), LaplaceCurves(), ResponseCurves())
+}
+"""Those that the answer is averaged over unless somebody chooses, by the names that options have."""
+
+AVERAGE = "average"
+
+
+def families_of(name: str) -> tuple[Family, ...]:
+    """One family by its name, or all of :data:`FAMILIES`."""
+    chosen = _validate.one_of("family", name, (AVERAGE, *FAMILIES))
+    return tuple(FAMILIES.values()) if chosen == AVERAGE else (FAMILIES[chosen],)
+
+
+FAMILY_KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (GaussianCurves, TwoVarianceCurves, LaplaceCurves, ResponseCurves)
+}
+"""Every family by the name that files know it by; a new one is registered here."""
+
+
+def check_families(families: object) -> tuple[Family, ...]:
+    """One family or several, each once."""
+    given = families if isinstance(families, tuple | list) else (families,)
+    found = tuple(given)
+    if not found or not all(hasattr(each, "scores_at") for each in found):
+        raise InputError(f"expected one family of curves or several, got {families!r}.")
+    if len({each.name for each in found}) < len(found):
+        raise InputError("expected each family once, got one twice.")
+    return found

@@ -1,0 +1,258 @@
+"""Curves with a mixture around them: the point matters with probability ``rate`` only.
+
+P0 and (1 - rate) P0 + rate P1 have two readings that no scores can tell apart.  Either the mechanism
+uses the point that often, as under subsampling, and epsilon is that of the mixture; or the attack sees
+it that often, and epsilon is that of the whole pair.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer.errors import InputError
+from epsilometer.model.families import Family
+
+
+class Reading(StrEnum):
+    """Whose mixture it is."""
+
+    MECHANISM = "mechanism"
+    ATTACK = "attack"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """A family with a mixture around it, and what that mixture means; rate 1 is the family alone.
+
+    Examples
+    --------
+    >>> from epsilometer.model.families import GaussianCurves
+    >>> sampled = Curves(family=GaussianCurves(), rate=0.2, reading=Reading.MECHANISM)
+    >>> round(float(sampled.epsilon(2.0, 1e-5)), 3)
+    7.62
+    """
+
+    family: Family
+    rate: float = 1.0
+    reading: Reading = Reading.MECHANISM
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there is a mixture at all."""
+        return self.rate < 1
+
+    @property
+    def subsampled(self) -> bool:
+        """Whether the mixture is the mechanism's."""
+        return self.mixed and self.reading is Reading.MECHANISM
+
+    def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
+        """Least epsilon of what the mechanism does; infinite if there is none."""
+        if not self.subsampled:
+            return self.family.epsilon(leak, delta)
+        q, leaks = self.rate, np.asarray(leak, dtype=float)
+        found = np.zeros(leaks.shape)
+        if delta < q:
+            # q H(1 + (e^epsilon - 1) / q) = delta: the point makes an outcome likelier.
+            whole = self.family.epsilon(leaks, delta / q)
+            small = np.log1p(q * np.expm1(np.minimum(whole, 500.0)))
+            found = np.where(whole > 500, whole + math.log(q), small)
+        reverse = self._reverse(leaks, found) > delta
+        if np.any(reverse):
+            found = np.where(reverse, self._reverse_epsilon(leaks, found, delta), found)
+        return found
+
+    def _reverse(self, leak: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """Divergence of P0 from the mixture at e^epsilon: 0 from epsilon = -log(1 - rate) on."""
+        left = -np.expm1(np.minimum(epsilon + math.log1p(-self.rate), 500.0))
+        some = left > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = epsilon + math.log(self.rate) - np.log(np.where(some, left, 1.0))
+        # The hockey stick of the pair at a factor below 1, where outcomes are likelier by 1 - factor.
+        factor = np.exp(np.minimum(inner, 500.0))
+        backward = self.family.delta(leak, np.maximum(inner, 0.0))[1]
+        forward = self.family.delta(leak, np.maximum(-inner, 0.0))[0]
+        value = np.where(inner >= 0, backward, 1 - factor + factor * forward)
+        return np.where(some, left * value, 0.0)
+
+    def _reverse_epsilon(self, leak: FloatArray, least: FloatArray, delta: float) -> FloatArray:
+        low = np.array(np.broadcast_to(least, leak.shape), dtype=float)
+        high = np.full(leak.shape, -math.log1p(-self.rate))
+        for _ in range(60):
+            middle = (low + high) / 2
+            more = self._reverse(leak, middle) > delta
+            low, high = np.where(more, middle, low), np.where(more, high, middle)
+        return high
+
+    def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatArray:
+        """Least delta at which what the mechanism does is (epsilon, delta)-DP."""
+        if not self.subsampled:
+            return np.maximum(*self.family.delta(leak, epsilon))
+        q = self.rate
+        leaks, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
+        inner = np.log1p(np.expm1(np.minimum(eps, 500.0)) / q)
+        forward = q * self.family.delta(leaks, inner)[0]
+        return np.maximum(forward, self._reverse(leaks, eps))
+
+    def largest_leak(self, epsilon: float, delta: float) -> float:
+        """The leak whose epsilon at this delta is the one given; 0 if no leak has one."""
+        if not self.subsampled:
+            return self.family.leak_of(epsilon, delta)
+        if delta >= self.rate:
+            return 0.0
+        whole = math.log1p(math.expm1(min(epsilon, 500.0)) / self.rate)
+        return self.family.leak_of(whole, delta / self.rate)
+
+    def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> FloatPair:
+        """Density of the hypothesis without the point over the pooled share t, and its integral.
+
+        t pools both hypotheses, a part ``members`` of it with the point.  What the attacks see,
+        whatever the reading; with the point the density is what makes the pool even: 2 minus this one
+        at one half.
+        Shapes (points, leaks).
+        """
+        score = self.family.scores_at(share, leak, members * self.rate)
+        with np.errstate(over="ignore"):
+            ratio = 1 - self.rate + self.rate * np.exp(self.family.log_ratio(score, leak))
+        return 1 / (1 - members + members * ratio), self.family.above(score, leak)[0]
+
+    def seen_true_positives(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
+        """True-positive rates that the attacks see, shape (rates, leaks): 1 - f at these rates."""
+        if self.family.pieces:  # straight between corners: thresholds are mixed within a piece
+            return self._seen_of_pieces(false_positives, leak)
+        # The score at a false-positive rate is where a mixture without the point has that share.
+        score = self.family.scores_at(false_positives, leak, 0.0)
+        return self._seen(score, leak, false_positives[:, None])
+
+    def _seen(self, score: FloatArray, leak: FloatArray, without: FloatArray) -> FloatArray:
+        return (1 - self.rate) * without + self.rate * self.family.above(score, leak)[1]
+
+    def _seen_of_pieces(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
+        found = np.empty((len(false_positives), len(leak)))
+        for column, each in enumerate(leak.tolist()):
+            without, with_point = self.family.masses(each)
+            # A piece that only members have is there at a false-positive rate of 0 already.
+            corner = np.append(without[1:] > 0, True)
+            x, y = np.cumsum(without)[corner], np.cumsum(with_point)[corner]
+            if without[0] > 0:
+                x, y = np.append(0.0, x), np.append(0.0, y)
+            found[:, column] = np.interp(false_positives, x, y)
+        return (1 - self.rate) * false_positives[:, None] + self.rate * found
+
+    def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
+        """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.
+
+        At smaller deltas epsilon is decided by smaller rates, of which data may say nothing.
+        """
+        if self.family.pieces:  # decided by the corners, wherever these are
+            return np.zeros(leak.shape)
+        score = self.family.scores_at(np.array([false_positive_rate]), leak, 0.0)
+        slope = self.family.log_ratio(score, leak)[0]
+        if self.subsampled:
+            with np.errstate(over="ignore"):
+                slope = np.log1p(self.rate * np.expm1(slope))
+        return self.delta(leak, np.maximum(slope, 0.0))
+
+    def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
+        """Scores as the attacks see them."""
+        seen = member & (rng.random(member.shape) < self.rate) if self.mixed else member
+        return self.family.sample(leak, seen, rng=rng)
+
+
+# --- what is assumed of mixtures --------------------------------------------------------------
+
+RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
+"""Rates that stand for any: each is about twice the one before."""
+
+MIXED_SHARE = 0.2
+"""Prior probability that there is a mixture."""
+
+READING_SHARES = {Reading.MECHANISM: 0.6, Reading.ATTACK: 0.4}
+"""Whose mixture it is, if there is one: the reading with the smaller epsilon has more of the prior."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeMixing:
+    """There may be a mixture, of any rate and either reading."""
+
+    name: ClassVar[str] = "free"
+    words: ClassVar[str] = (
+        "Scores may be a mixture, as if the point mattered only now and then: because the algorithm "
+        "samples its records, or because the attacks see it only sometimes. Data cannot tell these "
+        "two apart; both are kept."
+    )
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The curves around a family, each with its prior weight."""
+        own = family.prior_weight
+        found = [(Curves(family=family), own * (1 - MIXED_SHARE))]
+        mixed = own * MIXED_SHARE / len(RATES)
+        found += [
+            (Curves(family=family, rate=rate, reading=reading), mixed * share)
+            for rate in RATES
+            for reading, share in READING_SHARES.items()
+        ]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoMixing:
+    """The point matters always."""
+
+    name: ClassVar[str] = "none"
+    words: ClassVar[str] = "The point is taken to matter in every training, and in every attack."
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The family alone."""
+        return [(Curves(family=family), family.prior_weight)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownMixing:
+    """The mechanism uses a record with a known probability, its sampling rate."""
+
+    rate: float
+    name: ClassVar[str] = "known"
+
+    def __post_init__(self) -> None:
+        rate = _validate.positive("mixing", self.rate)
+        if rate > 1:
+            raise InputError(f"expected 0 < mixing <= 1, got mixing={rate}.")
+        object.__setattr__(self, "rate", rate)
+
+    @property
+    def words(self) -> str:
+        return f"The algorithm is taken to use each record with probability {self.rate:g}, as told."
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The family under that sampling."""
+        weight = family.sampled_weight if self.rate < 1 else family.prior_weight
+        return [(Curves(family=family, rate=self.rate), weight)]
+
+
+Mixing = FreeMixing | NoMixing | KnownMixing
+MIXINGS: dict[str, type] = {kind.__name__: kind for kind in (FreeMixing, NoMixing, KnownMixing)}
+"""Every kind of mixing by the name that files know it by."""
+
+
+def mixing_of(text: str | float) -> Mixing:
+    """What an option or a configuration says: free, none, or a sampling rate in (0, 1]."""
+    refusal = f"expected mixing to be free, none or a rate in (0, 1], got mixing={text!r}."
+    for kind in (FreeMixing(), NoMixing()):
+        if text == kind.name:
+            return kind
+    try:
+        rate = float(text)
+    except ValueError:
+        raise InputError(refusal) from None
+    if not 0 < rate <= 1:
+        raise InputError(refusal)
+    return KnownMixing(rate=rate)

@@ -1,0 +1,101 @@
+"""Columns of scores out of CSV and Parquet.
+
+Files are untrusted: every row is checked and a wrong one named.  Either ``challenge_base, hypothesis,
+score`` with a row for each model, or ``score, member`` with a row for each canary of one base.  A column
+``replicate`` may number the models.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.errors import InputError
+
+BASE, HYPOTHESIS, REPLICATE, SCORE, MEMBER = (
+    "challenge_base",
+    "hypothesis",
+    "replicate",
+    "score",
+    "member",
+)
+COLUMNS = (BASE, HYPOTHESIS, REPLICATE, SCORE)
+CANARIES = "canaries"
+"""What the one base of a file of canaries is called."""
+
+LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
+"""Words for whether the point was trained on."""
+
+Rows = tuple[list[str], IntArray, FloatArray]
+"""Base, hypothesis and score of each row."""
+
+
+def header_of(text: str) -> list[str]:
+    """The names of the columns of CSV text."""
+    return [cell.strip().strip('"') for cell in text.lstrip("\ufeff").split("\n", 1)[0].split(",")]
+
+
+def read(path: Path) -> Rows:
+    """Rows of a file; Parquet if its name ends so."""
+    if path.suffix.lower() == ".parquet":
+        return _of_arrow(_files.read_parquet(path), path.name)
+    return parse_csv(_files.load(path), name=path.name)
+
+
+def parse_csv(text: str, *, name: str) -> Rows:
+    """Rows of CSV text; ``name`` stands for the file in error messages."""
+    canaries = MEMBER in header_of(text)
+    required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
+    truth = MEMBER if canaries else HYPOTHESIS
+    labels, hypotheses, scores = [], [], []
+    optional = (REPLICATE, BASE) if canaries else (REPLICATE,)
+    for row, place in _files.records(text, required, optional, name=name):
+        given = row[truth].strip()
+        member, score = LABELS.get(given.lower()), _files.number(row[SCORE])
+        if member is None:
+            raise InputError(f"{place}: expected {truth} to be 0 or 1, got {_files.shown(given)}.")
+        if score is None or np.isnan(score):
+            raise InputError(
+                f"{place}: expected score to be a number, got {_files.shown(row[SCORE])}."
+            )
+        labels.append(_files.label(row.get(BASE, CANARIES), BASE, place))
+        hypotheses.append(member)
+        scores.append(score)
+    if not scores:
+        raise InputError(f"{name}: expected at least one row, got none.")
+    return labels, np.array(hypotheses, dtype=np.int64), np.array(scores)
+
+
+def _of_arrow(table: Any, name: str) -> Rows:
+    columns = list(table.column_names)
+    canaries = MEMBER in columns
+    required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
+    _files.check_columns(columns, required, (REPLICATE, BASE), where=name)
+    truth = MEMBER if canaries else HYPOTHESIS
+    for column in required:
+        if table.column(column).null_count:
+            raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
+    try:
+        scores = np.asarray(table.column(SCORE).to_numpy(), dtype=float)
+        hypotheses = np.asarray(table.column(truth).to_numpy(), dtype=float)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name}: expected numbers in {SCORE} and {truth} ({error}).") from None
+    wrong = np.flatnonzero((hypotheses != 0) & (hypotheses != 1))
+    if len(wrong):
+        raise InputError(
+            f"{name} row {wrong[0] + 1}: expected {truth} to be 0 or 1, got {hypotheses[wrong[0]]:g}."
+        )
+    if np.isnan(scores).any():
+        row = int(np.flatnonzero(np.isnan(scores))[0])
+        raise InputError(f"{name} row {row + 1}: expected score to be a number, got nan.")
+    labels = [CANARIES] * len(scores)
+    if BASE in columns:
+        labels = [
+            _files.label(label, BASE, f"{name} row {row + 1}")
+            for row, label in enumerate(table.column(BASE).to_pylist())
+        ]
+    return labels, hypotheses.astype(np.int64), scores

@@ -1,0 +1,346 @@
+"""Scores of attacks, by challenge base: what the posterior of the whole trade-off curve is made from.
+
+Only the order of scores matters, so a base is kept as its distinct scores, highest first, with how many
+models without and with the point have each.  Counts at one threshold are such scores too, two of them.
+How files are parsed is in `score_tables.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _files
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.errors import InputError
+from epsilometer.model import score_tables
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.score_tables import BASE, COLUMNS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseScores:
+    """One challenge base: distinct scores, highest first, and how many models have each.
+
+    ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` says that models in
+    one place need not have the same score: only which side of a threshold they are on is known.
+    """
+
+    value: FloatArray
+    zeros: IntArray
+    ones: IntArray
+    grouped: bool = False
+
+    @classmethod
+    def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
+        """From the scores themselves."""
+        value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
+        ones = np.bincount(which[len(without) :], minlength=len(value))
+        zeros = np.bincount(which[: len(without)], minlength=len(value))
+        found = cls(
+            # Minus zero is zero.
+            value=0.0 - value,
+            zeros=zeros.astype(np.int64),
+            ones=ones.astype(np.int64),
+        )
+        for column in (found.value, found.zeros, found.ones):
+            column.flags.writeable = False
+        return found
+
+    @property
+    def tied(self) -> bool:
+        """Whether models without and with the point share a score."""
+        return bool(((self.zeros > 0) & (self.ones > 0)).any())
+
+    def orders(self, count: int) -> list[IntArray]:
+        """Labels (1 with the point) from the highest score down, ties broken at random.
+
+        Equal scores are equal outcomes of the attack, which tell nothing of each other: a random order
+        has exactly the trade-off curve that the scores have.  The random numbers come from the scores
+        alone, so that neither the order of rows nor names matter.  One order if there are no ties.
+        """
+        sizes = self.zeros + self.ones
+        labels = np.repeat(
+            np.tile([0, 1], len(sizes)), np.stack([self.zeros, self.ones], 1).ravel()
+        )
+        if not self.tied:
+            return [labels]
+        block = np.repeat(np.arange(len(sizes)), sizes)
+        digest = sha256(self.zeros.tobytes() + self.ones.tobytes()).digest()
+        rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
+        return [labels[np.lexsort((rng.random(len(labels)), block))] for _ in range(count)]
+
+    @property
+    def trials_h0(self) -> int:
+        """N0: how many models were trained without the point."""
+        return int(self.zeros.sum())
+
+    @property
+    def trials_h1(self) -> int:
+        """N1: how many models were trained with the point."""
+        return int(self.ones.sum())
+
+    @property
+    def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point, highest first."""
+        return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
+
+    def roc(self) -> tuple[FloatArray, FloatArray]:
+        """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
+        false = np.append(0, np.cumsum(self.zeros)) / self.trials_h0
+        true = np.append(0, np.cumsum(self.ones)) / self.trials_h1
+        return false, true
+
+    def auc(self) -> float:
+        """Area under the ROC curve: ties count half."""
+        false, true = self.roc()
+        return float(np.trapezoid(true, false))
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> FloatArray:
+        """True-positive rate at false-positive rates; thresholds are mixed between two."""
+        false, true = self.roc()
+        # Of thresholds with the same false positives the lowest has most true ones.
+        last = np.append(np.diff(false) > 0, True)
+        wanted = np.asarray(false_positive_rate, dtype=float)
+        return np.asarray(np.interp(wanted, false[last], true[last]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of models without and with the challenge point, for each challenge base.
+
+    Higher looks more like a member.  Models of a base are taken to be independent.
+
+    Parameters
+    ----------
+    without, with_point
+        For each base, the scores of its models without the point, and with it.  Not NaN; infinite
+        scores are the highest or lowest there are.
+    names
+        A label for each base, each once; its number, from 0, unless given.
+
+    Examples
+    --------
+    >>> scores = Scores(without=[[0.1, 0.4, -0.3]], with_point=[[1.2, 0.3]])
+    >>> len(scores), scores.trials_h0.tolist(), round(scores.bases[0].auc(), 4)
+    (1, [3], 0.8333)
+    """
+
+    bases: tuple[BaseScores, ...]
+    names: tuple[str, ...]
+
+    def __init__(
+        self,
+        *,
+        without: Sequence[ArrayLike],
+        with_point: Sequence[ArrayLike],
+        names: Sequence[object] | None = None,
+    ) -> None:
+        if len(without) != len(with_point):
+            raise InputError(
+                "expected scores without and with the point for equally many bases, got "
+                f"{len(without)} and {len(with_point)}."
+            )
+        labels = _labels(names, len(without))
+        object.__setattr__(self, "names", labels)
+        object.__setattr__(
+            self,
+            "bases",
+            tuple(
+                BaseScores.of(_checked(zeros, 0, label), _checked(ones, 1, label))
+                for zeros, ones, label in zip(without, with_point, labels, strict=True)
+            ),
+        )
+
+    @classmethod
+    def of_bases(cls, bases: Iterable[BaseScores], names: Sequence[object]) -> Scores:
+        """Out of bases that are sound, with their names."""
+        found = object.__new__(cls)
+        kept = tuple(bases)
+        object.__setattr__(found, "bases", kept)
+        object.__setattr__(found, "names", _labels(names, len(kept)))
+        return found
+
+    @classmethod
+    def of_canaries(cls, members: ArrayLike, others: ArrayLike) -> Scores:
+        """One base of canaries: scores of those that were in the training data, and of the others."""
+        return cls(without=[others], with_point=[members], names=["canaries"])
+
+    @classmethod
+    def of_counts(cls, counts: AttackCounts) -> Scores:
+        """Error counts as scores of two values: called a member, or not.
+
+        Examples
+        --------
+        >>> counts = AttackCounts(
+        ...     false_positives=[1], trials_h0=10, false_negatives=[4], trials_h1=10
+        ... )
+        >>> Scores.of_counts(counts).bases[0].ones.tolist()
+        [6, 4]
+        """
+        if counts.dependent:
+            raise InputError(
+                "expected independent counts for the whole-curve model, got groups; use the published "
+                "model, or one row a base."
+            )
+        bases = []
+        columns = (counts.false_positives, counts.trials_h0, counts.false_negatives)
+        for x, n0, y, n1 in zip(*(c.tolist() for c in (*columns, counts.trials_h1)), strict=True):
+            zeros, ones = np.array([x, n0 - x]), np.array([n1 - y, y])
+            some = zeros + ones > 0
+            value = np.array([1.0, 0.0])[some]
+            bases.append(BaseScores(value=value, zeros=zeros[some], ones=ones[some], grouped=True))
+        return cls.of_bases(bases, counts.names)
+
+    @classmethod
+    def of_rows(
+        cls, challenge_base: Sequence[object], hypothesis: ArrayLike, score: ArrayLike
+    ) -> Scores:
+        """From a row for each model: its base, 0 or 1 (trained with the point), its score."""
+        labels = [_files.label(each, BASE, "scores") for each in challenge_base]
+        names = tuple(dict.fromkeys(labels))
+        number = {name: index for index, name in enumerate(names)}
+        base = np.array([number[label] for label in labels], dtype=np.int64)
+        with_point, values = np.asarray(hypothesis), _numbers(score)
+        if not len(base) == len(with_point) == len(values):
+            raise InputError("expected equally many bases, hypotheses and scores.")
+        wrong = with_point[(with_point != 0) & (with_point != 1)]
+        if len(wrong):
+            raise InputError(f"expected hypothesis to be 0 or 1, got hypothesis={wrong[0]}.")
+        order = np.argsort(2 * base + with_point, kind="stable")
+        sizes = np.bincount(2 * base + with_point.astype(np.int64), minlength=2 * len(names))
+        parts = np.split(values[order], np.cumsum(sizes)[:-1])
+        return cls(without=parts[0::2], with_point=parts[1::2], names=names)
+
+    @classmethod
+    def read(cls, source: str | PathLike[str]) -> Scores:
+        """Read CSV, or Parquet if the name ends in .parquet; see `score_tables.py` for the columns."""
+        return cls.of_rows(*score_tables.read(Path(source)))
+
+    @classmethod
+    def parse_csv(cls, text: str, *, name: str) -> Scores:
+        """Read CSV text; ``name`` stands for the file in error messages."""
+        try:
+            return cls.of_rows(*score_tables.parse_csv(text, name=name))
+        except InputError as error:
+            raise InputError(_named(str(error), name)) from None
+
+    def __len__(self) -> int:
+        """The number of challenge bases."""
+        return len(self.bases)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scores):
+            return NotImplemented
+        return self.names == other.names and all(
+            np.array_equal(getattr(mine, column), getattr(theirs, column))
+            for mine, theirs in zip(self.bases, other.bases, strict=True)
+            for column in ("value", "zeros", "ones", "grouped")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def trials_h0(self) -> IntArray:
+        """N0 of each base."""
+        return np.array([base.trials_h0 for base in self.bases], dtype=np.int64)
+
+    @property
+    def trials_h1(self) -> IntArray:
+        """N1 of each base."""
+        return np.array([base.trials_h1 for base in self.bases], dtype=np.int64)
+
+    def check(self) -> None:
+        """Refuse scores that say nothing: all of them tied, in every base."""
+        if all(len(base.value) == 1 for base in self.bases):
+            raise InputError(
+                "expected scores that differ, got only ties: such scores say nothing of any attack."
+            )
+
+    def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
+        """Other scores under the same names."""
+        return Scores.of_bases(bases, self.names)
+
+    def take(self, rows: Iterable[int]) -> Scores:
+        """The scores of some bases, in the given order."""
+        index = list(rows)
+        return Scores.of_bases((self.bases[i] for i in index), [self.names[i] for i in index])
+
+    def joined(self, *others: Scores) -> Scores:
+        """These scores and others; bases of one name are one base with more models."""
+        parts: dict[str, list[BaseScores]] = {}
+        for scores in (self, *others):
+            for name, base in zip(scores.names, scores.bases, strict=True):
+                parts.setdefault(name, []).append(base)
+        for name, each in parts.items():
+            if len(each) > 1 and any(base.grouped for base in each):
+                raise InputError(f"challenge base {_files.shown(name)}: counts cannot be added to.")
+        merged = [
+            each[0]
+            if len(each) == 1
+            else BaseScores.of(
+                *(np.concatenate([base.by_hypothesis[which] for base in each]) for which in (0, 1))
+            )
+            for each in parts.values()
+        ]
+        return Scores.of_bases(merged, list(parts))
+
+    def rows(self) -> Iterable[tuple[str, int, int, float]]:
+        """Base, hypothesis, number within them and score of each model, as plain values."""
+        for name, base in zip(self.names, self.bases, strict=True):
+            for hypothesis, values in enumerate(base.by_hypothesis):
+                for number, value in enumerate(values.tolist()):
+                    yield name, hypothesis, number, value
+
+    def to_csv(self) -> str:
+        """CSV text that :meth:`parse_csv` reads back."""
+        return _files.csv_text(COLUMNS, self.rows())
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write CSV; replaces a file of that name."""
+        _files.write_text(Path(target), self.to_csv())
+
+
+def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
+    if size == 0:
+        raise InputError("expected at least one challenge base, got none.")
+    labels = tuple(str(i) for i in range(size)) if names is None else tuple(map(str, names))
+    if len(labels) != size:
+        raise InputError(f"expected {size} names, got {len(labels)}.")
+    if len(set(labels)) < size:
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"expected each challenge base once, got {_files.shown(twice)} twice.")
+    return labels
+
+
+def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:
+    which = ("without", "with")[hypothesis]
+    where = f"challenge base {_files.shown(label)}: "
+    array = _numbers(scores, where)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"{where}expected scores of models {which} the point (hypothesis {hypothesis}), got "
+            f"{'none' if array.size == 0 else f'shape {array.shape}'}."
+        )
+    if np.isnan(array).any():
+        raise InputError(f"{where}expected numbers as scores, got nan {which} the point.")
+    return array
+
+
+def _numbers(scores: ArrayLike, where: str = "") -> FloatArray:
+    try:
+        return np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{where}expected numbers as scores, got {_files.shown(scores)}."
+        ) from None
+
+
+def _named(text: str, name: str) -> str:
+    return text if text.startswith(name) else f"{name}: {text}"

@@ -1,0 +1,143 @@
+"""How much of the algorithm's leak the attacks on each base found: base i leaks s_i times it.
+
+Most of the prior says that all s_i are 1, as every other tool assumes.  Without that, bases that are
+all alike would always be read as equally weak.  The rest lets them differ: s_i ~ Beta(m c, (1 - m) c), m
+uniform, c log-uniform on 1 to 128.  Bases that differ refute the first part at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray
+from epsilometer.errors import InputError
+
+
+class Laws(NamedTuple):
+    """Laws of strengths with prior probabilities that sum to one.
+
+    ``means`` and ``concentrations`` are those of Beta laws; a law whose concentration is infinite has
+    all its strengths at the mean.
+    """
+
+    means: FloatArray
+    concentrations: FloatArray
+    weights: FloatArray
+
+
+MOST_ALIKE = 128.0
+"""The largest concentration: strengths then differ by a few hundredths."""
+
+
+class Region(NamedTuple):
+    """A part of all Beta laws: places from 0 to 1 of their means and of log concentrations.
+
+    Places of means lie closer where all strengths are nearly 0 or nearly 1, which data see best.
+    """
+
+    first_mean: float = 0.0
+    last_mean: float = 1.0
+    first_concentration: float = 0.0
+    last_concentration: float = 1.0
+
+
+EVERYWHERE = Region()
+
+
+def mean_at(place: FloatArray) -> FloatArray:
+    """The mean at a place of a :class:`Region`."""
+    return np.asarray(place * place * (3 - 2 * place))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeStrengths:
+    """Any strengths, alike or not.
+
+    Parameters
+    ----------
+    alike
+        Prior probability that every attack was the best possible, in [0, 1).
+    """
+
+    alike: float = 0.7
+    fixed_value: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        value = _validate.unit_interval("alike", self.alike)
+        if value == 1:
+            raise InputError("expected alike < 1; for strengths that are all 1 give FixedStrength.")
+        object.__setattr__(self, "alike", value)
+
+    @property
+    def words(self) -> str:
+        return (
+            "Attacks on different bases may differ in strength, and all may be weak; with prior "
+            f"probability {self.alike:g} every one was the best possible."
+        )
+
+    def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
+        """So many means and concentrations, and the law that all strengths are 1, which comes first.
+
+        With a ``region`` the Beta laws are those inside of it, and weights sum to its probability.
+        """
+        x, w = np.polynomial.legendre.leggauss(means)
+        u = region.first_mean + (region.last_mean - region.first_mean) * (x + 1) / 2
+        m = mean_at(u)
+        w = 6 * u * (1 - u) * w * (region.last_mean - region.first_mean)
+        y, v = np.polynomial.legendre.leggauss(concentrations)
+        span = region.last_concentration - region.first_concentration
+        c = MOST_ALIKE ** (region.first_concentration + span * (y + 1) / 2)
+        weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.alike)
+        return Laws(
+            np.append(1.0, np.repeat(m, concentrations)),
+            np.append(np.inf, np.tile(c, means)),
+            np.append(self.alike, weights),
+        )
+
+    def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
+        """Strengths of some bases of one audit."""
+        if rng.random() < self.alike:
+            return np.ones(bases)
+        mean, concentration = rng.random(), MOST_ALIKE ** rng.random()
+        a, b = mean * concentration, (1 - mean) * concentration
+        return rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedStrength:
+    """Every attack has the same strength, which is told: 1 is what other tools assume."""
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        value = _validate.unit_interval("strength", self.value)
+        if value == 0:
+            raise InputError("expected strength > 0: attacks of strength 0 say nothing of epsilon.")
+        object.__setattr__(self, "value", value)
+
+    @property
+    def fixed_value(self) -> float:
+        return self.value
+
+    @property
+    def words(self) -> str:
+        if self.value == 1:
+            return "Every attack is taken to be the best possible, on the worst base there is."
+        return f"Every attack is taken to have strength {self.value:g}."
+
+    def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
+        """The one law."""
+        return Laws(np.array([self.value]), np.array([np.inf]), np.array([1.0]))
+
+    def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
+        """The same for all."""
+        return np.full(bases, self.value)
+
+
+Strengths = FreeStrengths | FixedStrength
+STRENGTHS: dict[str, type] = {kind.__name__: kind for kind in (FreeStrengths, FixedStrength)}
+"""Every kind of strengths by the name that files know it by."""

@@ -1,0 +1,377 @@
+"""Families of trade-off functions, against integrals, forms written elsewhere and the paper's region."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import kstwo
+
+import epsilometer as em
+from epsilometer.calibration import mechanisms
+from epsilometer.errors import InputError
+from epsilometer.model.families import (
+    AVERAGE,
+    FAMILIES,
+    Family,
+    GaussianCurves,
+    LaplaceCurves,
+    ResponseCurves,
+    TwoVarianceCurves,
+    check_families,
+    families_of,
+)
+from epsilometer.model.mixtures import Curves
+from epsilometer.model.region import beta_limits
+from tests.inference.profile.oracles import Pair, gaussian, hockey_sticks, laplace
+
+CONTINUOUS: list[Family] = [GaussianCurves(), LaplaceCurves(), TwoVarianceCurves(spread=0.3)]
+ALL: list[Family] = [*CONTINUOUS, ResponseCurves(), ResponseCurves(atom=0.05)]
+LEAKS = np.array([0.05, 0.5, 1.0, 3.0])
+
+
+def named(family: Family) -> str:
+    return family.name
+
+
+def pair_of(family: Family, leak: float) -> Pair:
+    """The same pair out of SciPy."""
+    if isinstance(family, LaplaceCurves):
+        return laplace(leak)
+    width = 1 + family.spread * leak if isinstance(family, TwoVarianceCurves) else 1.0
+    return gaussian(leak, width)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", CONTINUOUS, ids=named)
+@pytest.mark.parametrize("leak", LEAKS)
+def test_tails_and_ratios_are_those_of_the_pair(family: Family, leak: float) -> None:
+    pair, x = pair_of(family, leak), np.linspace(-4.0, 7.0, 45)
+    without, with_point = family.above(x, np.array(leak))
+    # Both sides are good to a few units in the last place.
+    np.testing.assert_allclose(without, pair.s0(x), rtol=1e-12)
+    np.testing.assert_allclose(with_point, pair.s1(x), rtol=1e-12)
+    expected = np.log(pair.p1(x) / pair.p0(x))
+    np.testing.assert_allclose(family.log_ratio(x, np.array(leak)), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("family", CONTINUOUS, ids=named)
+@pytest.mark.parametrize("part", [0.0, 0.02, 0.1, 0.5, 0.97])
+def test_scores_at_have_the_share_above_them(family: Family, part: float) -> None:
+    share = np.concatenate([[1e-9, 1e-4], np.linspace(0.01, 0.99, 31), [1 - 1e-6]])
+    leaks = np.append(0.0, np.append(LEAKS, 20.0))
+    score = family.scores_at(share, leaks, part)
+    assert score.shape == (len(share), len(leaks))
+    without, with_point = family.above(score, leaks)
+    found = (1 - part) * without + part * with_point
+    # Newton stops at steps of 1e-9 of a score whose density is below 1.
+    np.testing.assert_allclose(found, np.broadcast_to(share[:, None], found.shape), atol=2e-9)
+    ends = family.scores_at(np.array([0.0, 1.0]), leaks, part)
+    assert np.all(ends[0] == np.inf)
+    assert np.all(ends[1] == -np.inf)
+
+
+@pytest.mark.parametrize("family", CONTINUOUS, ids=named)
+def test_densities_over_the_share_integrate_to_one(family: Family) -> None:
+    """By Simpson in the angle, whose halves are closed forms of nothing in the source."""
+    angle = np.linspace(0.0, np.pi, 20_001)
+    share = np.sin(angle / 2) ** 2
+    share[-1] = 1.0
+    for members in (0.1, 0.5, 0.8):
+        density, below = Curves(family=family).densities(share, LEAKS, members)
+        other = (1 - (1 - members) * density) / members
+        assert np.all(density >= 0)
+        assert np.all(other >= -1e-12)  # a difference of numbers of order 1 / members
+        weight = np.sin(angle)[:, None] / 2
+        total = np.trapezoid(density * weight, angle, axis=0)
+        # Jumps (Laplace has none, but kinks) cost the square of the step, 2e-4.
+        np.testing.assert_allclose(total, 1.0, atol=1e-6)
+        np.testing.assert_allclose(np.trapezoid(other * weight, angle, axis=0), 1.0, atol=1e-6)
+        cells = (
+            (density[1:] * weight[1:] + density[:-1] * weight[:-1]) / 2 * np.diff(angle)[:, None]
+        )
+        running = np.append(np.zeros((1, len(LEAKS))), np.cumsum(cells, axis=0), axis=0)
+        np.testing.assert_allclose(below, running, atol=1e-6)
+    even, _ = Curves(family=family).densities(share, LEAKS)
+    first, _ = Curves(family=family).densities(share, LEAKS, 0.5)
+    np.testing.assert_array_equal(even, first)
+
+
+def test_no_leak_has_even_densities() -> None:
+    share = np.linspace(0.0, 1.0, 11)
+    for family in CONTINUOUS:
+        density, below = Curves(family=family).densities(share, np.zeros(1))
+        np.testing.assert_allclose(density[:, 0], 1.0, rtol=1e-12)
+        np.testing.assert_allclose(below[:, 0], share, atol=1e-12)
+
+
+# --- divergences ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", CONTINUOUS, ids=named)
+@pytest.mark.parametrize("leak", LEAKS)
+def test_divergences_are_the_integrals(family: Family, leak: float) -> None:
+    for epsilon in (0.0, 0.02, 0.3, 1.0, 2.5):
+        expected = hockey_sticks(pair_of(family, leak), epsilon)
+        found = family.delta(leak, epsilon)
+        # The oracle's trapezoids: spacing 2e-4 at most, squared.
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 6.0])
+def test_two_variances_against_many_digits(spread: float, epsilon: float) -> None:
+    leak, family = 1.5, TwoVarianceCurves(spread=spread)
+    width = mpmath.mpf(1 + spread * leak)
+    with mpmath.workdps(40):
+
+        def excess(x: mpmath.mpf, first: bool) -> mpmath.mpf:
+            p0, p1 = mpmath.npdf(x), mpmath.npdf(x, leak, width)
+            a, b = (p1, p0) if first else (p0, p1)
+            return a - mpmath.e**epsilon * b
+
+        for which in (0, 1):
+            grid = [mpmath.mpf(i) / 20 for i in range(-400, 700)]
+            values = [excess(x, which == 0) for x in grid]
+            roots = [
+                mpmath.findroot(lambda x, w=which: excess(x, w == 0), (a, b), solver="anderson")
+                for a, b, u, v in zip(grid, grid[1:], values, values[1:], strict=False)
+                if u * v < 0
+            ]
+            cuts = [grid[0], *roots, grid[-1]]
+            total = mpmath.mpf(0)
+            for a, b in pairwise(cuts):
+                if excess((a + b) / 2, which == 0) > 0:
+                    total += mpmath.quad(lambda x, w=which: excess(x, w == 0), [a, b])
+            found = float(family.delta(leak, epsilon)[which])
+            # Differences of tails near 1 lose at most a few units of 1e-16 times e^epsilon.
+            assert found == pytest.approx(float(total), rel=1e-9, abs=1e-12)
+
+
+def test_known_values() -> None:
+    """The Gaussian's from Balle and Wang's formula (docs of dp_accounting agree), the others by hand."""
+    assert float(GaussianCurves().epsilon(1.0, 1e-5)) == pytest.approx(4.377178, abs=1e-6)
+    assert float(LaplaceCurves().epsilon(3.0, 0.1)) == pytest.approx(3 + 2 * math.log(0.9))
+    assert float(ResponseCurves().epsilon(1.0, 0.0)) == 1.0
+    # With delta = atom what is left is the pure part.
+    assert float(ResponseCurves(atom=0.1).epsilon(1.3, 0.1)) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("delta", [1e-7, 1e-3, 0.2])
+def test_epsilon_agrees_with_the_mechanisms(delta: float) -> None:
+    """`calibration.mechanisms` was written apart from the families."""
+    pairs: list[tuple[Family, mechanisms.Mechanism, float]] = [
+        (GaussianCurves(), mechanisms.Gaussian(1.3), 1.3),
+        (LaplaceCurves(), mechanisms.Laplace(0.9), 0.9),
+        (ResponseCurves(), mechanisms.RandomisedResponse(2.0), 2.0),
+    ]
+    for family, mechanism, leak in pairs:
+        found = float(family.epsilon(leak, delta))
+        assert found == pytest.approx(mechanism.epsilon(delta), rel=1e-9, abs=1e-12)
+        rates = np.linspace(0.0, 1.0, 21)
+        seen = 1 - Curves(family=family).seen_true_positives(rates, np.array([leak]))[:, 0]
+        np.testing.assert_allclose(seen, mechanism.least_beta(rates), atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ALL, ids=named)
+@settings(derandomize=True, max_examples=40, deadline=None)
+@given(leak=st.floats(1e-3, 8.0), log_delta=st.floats(-14.0, -0.8))
+def test_epsilon_and_delta_are_inverse(family: Family, leak: float, log_delta: float) -> None:
+    delta = math.exp(log_delta)
+    epsilon = float(family.epsilon(leak, delta))
+    if math.isinf(epsilon):
+        assert isinstance(family, ResponseCurves)
+        assert delta < family.atom
+        return
+    reached = max(float(each) for each in family.delta(leak, epsilon))
+    if epsilon > 0:
+        # Found to 1e-10 in epsilon, and no divergence changes faster than by 1 for each unit of it.
+        assert reached == pytest.approx(delta, abs=2e-10)
+        # The leak at which epsilon is that one: where delta says enough about leaks to be inverted.
+        assert family.leak_of(epsilon, delta) == pytest.approx(leak, rel=1e-5)
+    else:
+        assert reached <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("family", ALL, ids=named)
+def test_divergence_falls_with_epsilon_and_rises_with_the_leak(family: Family) -> None:
+    epsilon, leaks = np.linspace(0.0, 6.0, 61), np.linspace(0.0, 6.0, 31)
+    for found in family.delta(leaks[:, None], epsilon[None, :]):
+        # Rounding of differences of probabilities.
+        assert np.all(np.diff(found, axis=1) <= 1e-13)
+        assert np.all(np.diff(found, axis=0) >= -1e-13)
+        assert np.all((found >= 0) & (found <= 1))
+
+
+@pytest.mark.parametrize("family", ALL, ids=named)
+def test_no_leak_is_perfect_privacy(family: Family) -> None:
+    atom = family.atom if isinstance(family, ResponseCurves) else 0.0
+    for each in family.delta(0.0, np.array([0.0, 1.0])):
+        np.testing.assert_array_equal(each, [atom, atom])
+    assert float(family.epsilon(0.0, max(atom, 1e-3))) == 0.0
+    if not family.pieces:
+        at_nothing = float(family.epsilon(1.0, 0.0))
+        assert at_nothing == (1.0 if isinstance(family, LaplaceCurves) else np.inf)
+        assert float(family.epsilon(0.0, 0.0)) == 0.0
+
+
+def test_epsilon_is_zero_once_delta_is_the_total_variation() -> None:
+    for family in (*CONTINUOUS, ResponseCurves()):
+        variation = max(float(each) for each in family.delta(1.0, 0.0))
+        # On both sides of it.
+        assert float(family.epsilon(1.0, variation * 1.001)) == 0.0
+        assert 0 < float(family.epsilon(1.0, variation * 0.999)) < 0.01
+
+
+# --- randomised response and the region -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("atom", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("leak", [0.0, 0.3, 2.0, 9.0])
+def test_response_is_the_edge_of_the_papers_region(atom: float, leak: float) -> None:
+    rates = np.linspace(0.0, 1.0, 101)
+    curves = Curves(family=ResponseCurves(atom=atom))
+    found = 1 - curves.seen_true_positives(rates, np.array([leak]))[:, 0]
+    # Closed forms on both sides.
+    np.testing.assert_allclose(found, beta_limits(rates, leak, atom)[0], atol=1e-14)
+
+
+@pytest.mark.parametrize("atom", [0.0, 0.2])
+def test_response_masses_are_probabilities_with_the_right_ratios(atom: float) -> None:
+    without, with_point = ResponseCurves(atom=atom).masses(1.7)
+    assert without.sum() == pytest.approx(1.0, rel=1e-14)
+    assert with_point.sum() == pytest.approx(1.0, rel=1e-14)
+    inner = slice(None) if atom == 0 else slice(1, 3)
+    np.testing.assert_allclose(np.log(with_point[inner] / without[inner]), [1.7, -1.7])
+    # Exchanging the hypotheses turns the curve round.
+    np.testing.assert_allclose(without[::-1], with_point)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES.values(), ResponseCurves(atom=0.1)], ids=named)
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_trade_off_functions_are_convex_and_better_than_guessing(
+    family: Family, rate: float
+) -> None:
+    rates = np.linspace(0.0, 1.0, 401)
+    missed = 1 - Curves(family=family, rate=rate).seen_true_positives(rates, LEAKS)
+    # Newton's error of 1e-9, twice.
+    assert np.all(np.diff(missed, n=2, axis=0) >= -4e-9)
+    assert np.all(missed <= 1 - rates[:, None] + 2e-9)
+    assert np.all(np.diff(missed, axis=1) <= 2e-9)  # more leak, fewer missed
+    assert np.all(missed >= -2e-9)
+
+
+def test_two_variances_leave_something_on_the_table() -> None:
+    """Thresholds on the score are not the best attack: the ROC curve is not concave everywhere."""
+    rates = np.linspace(0.0, 1.0, 401)
+    family = TwoVarianceCurves(spread=0.5)
+    missed = 1 - Curves(family=family).seen_true_positives(rates, np.array([0.4]))[:, 0]
+    assert np.diff(missed, n=2).min() < -1e-6
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+FALSE_ALARM = 1e-6
+"""Of one comparison of a sample with its distribution function; seeds are fixed, about 30 are made."""
+
+
+def gap(sample: NDArray[np.float64], above: NDArray[np.float64]) -> float:
+    """Kolmogorov-Smirnov's p-value, from probabilities of a higher score at the sorted sample."""
+    size = len(sample)
+    below = 1 - above
+    steps = np.arange(size)
+    distance = max((below - steps / size).max(), ((steps + 1) / size - below).max())
+    return float(kstwo.sf(distance, size))
+
+
+@pytest.mark.parametrize("family", CONTINUOUS, ids=named)
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_samples_have_the_tails(family: Family, rate: float) -> None:
+    rng = np.random.default_rng(20)
+    curves = Curves(family=family, rate=rate)
+    member = np.arange(40_000) < 20_000
+    drawn = curves.sample(1.2, member, rng=rng)
+    for which in (0, 1):
+        sample = np.sort(drawn[member == bool(which)])
+        pair = pair_of(family, 1.2)
+        tail = (
+            pair.s0(sample) if which == 0 else (1 - rate) * pair.s0(sample) + rate * pair.s1(sample)
+        )
+        assert gap(sample, tail) > FALSE_ALARM
+        # The other hypothesis must be told apart.
+        wrong = pair.s1(sample) if which == 0 else pair.s0(sample)
+        assert gap(sample, wrong) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("atom", [0.0, 0.1])
+@pytest.mark.parametrize("rate", [1.0, 0.4])
+def test_samples_of_pieces_have_the_masses(atom: float, rate: float) -> None:
+    family, size = ResponseCurves(atom=atom), 40_000
+    rng = np.random.default_rng(21)
+    member = np.arange(2 * size) < size
+    drawn = Curves(family=family, rate=rate).sample(1.2, member, rng=rng)
+    without, with_point = family.masses(1.2)
+    expected = without, (1 - rate) * without + rate * with_point
+    values = sorted(set(drawn.tolist()), reverse=True)
+    for which, chance in enumerate(expected):
+        seen = np.array([(drawn[member == bool(which)] == value).sum() for value in values])
+        error = np.sqrt(size * chance * (1 - chance)) + 1e-9
+        # Five standard errors: a false alarm of 6e-7 for each of about 20 numbers.
+        assert np.all(np.abs(seen - size * chance) < 5 * error)
+
+
+def test_above_of_pieces_counts_ties_half() -> None:
+    without, with_point = ResponseCurves().above(np.array([1.0, 0.0, 0.5, 2.0]), np.array(2.0))
+    truth = 1 / (1 + math.exp(-2.0))
+    np.testing.assert_allclose(without, [(1 - truth) / 2, 1 - truth / 2, 1 - truth, 0.0])
+    np.testing.assert_allclose(with_point, [truth / 2, 1 - (1 - truth) / 2, truth, 0.0])
+    area = quad(lambda a: float(beta_limits(a, 2.0, 0.0)[0]), 0, 1, points=[1 - truth])[0]
+    # Half of ties: the area under the ROC curve.
+    masses = ResponseCurves().masses(2.0)
+    auc = float(masses[1] @ ResponseCurves().above(np.array([1.0, 0.0]), np.array(2.0))[0])
+    assert 1 - auc == pytest.approx(1 - area, abs=1e-12)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_families_by_name() -> None:
+    assert families_of(AVERAGE) == tuple(FAMILIES.values())
+    assert families_of("laplace") == (LaplaceCurves(),)
+    with pytest.raises(
+        InputError, match=r"^expected family to be one of average, gaussian"
+    ) as caught:
+        families_of("cauchy")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ResponseCurves(atom=1.0), "expected 0 <= delta < 1"),
+        (lambda: TwoVarianceCurves(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
+        (lambda: LaplaceCurves().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
+        (lambda: check_families([]), "expected one family of curves or several"),
+        (lambda: check_families("gaussian"), "expected one family of curves or several"),
+        (lambda: check_families([GaussianCurves(), GaussianCurves()]), "expected each family once"),
+    ],
+)
+def test_refusals(make: object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()  # type: ignore[operator]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_continuous_families_have_no_list_of_values() -> None:
+    with pytest.raises(NotImplementedError, match="no finite list"):
+        em.GaussianCurves().masses(1.0)

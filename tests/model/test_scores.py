@@ -1,0 +1,249 @@
+"""Scores by base: ranks, ties, ROC curves, joining, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.model.scores import BaseScores, Scores
+
+values = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
+
+
+def base_of(without: list[float], with_point: list[float]) -> BaseScores:
+    return Scores(without=[without], with_point=[with_point]).bases[0]
+
+
+def test_a_base_is_its_distinct_scores_from_the_top() -> None:
+    base = base_of([0.0, 2.0, -1.0, 2.0], [2.0, 5.0, -0.0])
+    assert base.value.tolist() == [5.0, 2.0, 0.0, -1.0]
+    assert base.zeros.tolist() == [0, 2, 1, 1]
+    assert base.ones.tolist() == [1, 1, 1, 0]
+    assert (base.trials_h0, base.trials_h1, base.tied, base.grouped) == (4, 3, True, False)
+    assert not np.signbit(base.value).any() or base.value.min() < 0
+    without, with_point = base.by_hypothesis
+    assert without.tolist() == [2.0, 2.0, 0.0, -1.0]
+    assert with_point.tolist() == [5.0, 2.0, 0.0]
+    with pytest.raises(ValueError, match="read-only"):
+        base.zeros[0] = 3
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(without=values, with_point=values)
+def test_area_is_the_share_of_pairs_in_order(without: list[float], with_point: list[float]) -> None:
+    base = base_of(without, with_point)
+    pairs = [(b > a) + (b == a) / 2 for a in without for b in with_point]
+    assert base.auc() == pytest.approx(np.mean(pairs), abs=1e-12)
+    false, true = base.roc()
+    assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)
+    assert np.all(np.diff(false) >= 0)
+    assert np.all(np.diff(true) >= 0)
+    # At the rates of thresholds the best true-positive rate is that of the lowest such threshold.
+    for rate in false.tolist():
+        assert base.true_positive_rate(rate) == pytest.approx(true[false == rate].max())
+    assert base.true_positive_rate(1.0) == 1.0
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(without=values, with_point=values)
+def test_orders_keep_what_is_ordered_and_shuffle_ties(
+    without: list[float], with_point: list[float]
+) -> None:
+    base = base_of(without, with_point)
+    orders = base.orders(5)
+    assert len(orders) == (5 if base.tied else 1)
+    ends = np.cumsum(base.zeros + base.ones)
+    for labels in orders:
+        np.testing.assert_array_equal(np.cumsum(labels)[ends - 1], np.cumsum(base.ones))
+        assert len(labels) == len(without) + len(with_point)
+
+
+def test_orders_of_ties_are_even() -> None:
+    """All 20 orders of three and three, equally often: chi-square with a false alarm of 1e-6."""
+    base = base_of([1.0] * 3, [1.0] * 3)
+    found = base.orders(20_000)
+    _, seen = np.unique(np.stack(found), axis=0, return_counts=True)
+    assert len(seen) == 20
+    statistic = ((seen - 1000) ** 2 / 1000).sum()
+    assert statistic < 62.0  # chi-square of 19: its upper 1e-6 quantile is 61.9
+
+
+def test_orders_depend_on_ranks_alone() -> None:
+    rng = np.random.default_rng(3)
+    without, with_point = rng.integers(0, 4, 30), rng.integers(1, 5, 20)
+    first = base_of(without.tolist(), with_point.tolist()).orders(3)
+    # Another order of rows, another scale, another name.
+    again = Scores(
+        without=[np.exp(rng.permutation(without))],
+        with_point=[np.exp(rng.permutation(with_point))],
+        names=["other"],
+    ).bases[0].orders(3)  # fmt: skip
+    for one, two in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_infinite_scores_are_the_ends() -> None:
+    base = base_of([-np.inf, 0.0], [np.inf, 0.5])
+    assert base.value.tolist() == [np.inf, 0.5, 0.0, -np.inf]
+    assert base.auc() == 1.0
+
+
+def test_counts_are_two_blocks() -> None:
+    counts = em.AttackCounts(
+        false_positives=[1, 0, 10],
+        trials_h0=10,
+        false_negatives=[4, 8, 0],
+        trials_h1=8,
+        names=["a", "b", "c"],
+    )
+    scores = Scores.of_counts(counts)
+    assert scores.names == ("a", "b", "c")
+    assert [base.zeros.tolist() for base in scores.bases] == [[1, 9], [10], [10]]
+    assert [base.ones.tolist() for base in scores.bases] == [[4, 4], [8], [8]]
+    assert all(base.grouped for base in scores.bases)
+    assert scores.trials_h0.tolist() == [10, 10, 10]
+    assert scores.trials_h1.tolist() == [8, 8, 8]
+
+
+def test_canaries_are_one_base() -> None:
+    scores = Scores.of_canaries(members=[2.0, 3.0], others=[1.0])
+    assert scores.names == ("canaries",)
+    assert scores.bases[0].auc() == 1.0
+    assert len(scores) == 1
+
+
+def test_rows_in_any_order_are_the_same_scores() -> None:
+    base = ["b", "a", "b", "a", "b", "a"]
+    label, score = [0, 1, 1, 0, 0, 1], [0.1, 0.9, 0.7, 0.2, 0.3, 0.4]
+    found = Scores.of_rows(base, label, score)
+    assert found.names == ("b", "a")
+    assert found.take([1, 0]) == Scores(
+        without=[[0.2], [0.1, 0.3]], with_point=[[0.9, 0.4], [0.7]], names=["a", "b"]
+    )
+    order = [3, 0, 2, 1, 5, 4]
+    again = Scores.of_rows(*([each[i] for i in order] for each in (base, label, score)))
+    assert again.take([again.names.index(name) for name in found.names]) == found
+    # Booleans are labels too.
+    assert Scores.of_rows(base, [bool(each) for each in label], score) == found
+
+
+def test_joining_adds_models_to_bases_of_one_name() -> None:
+    first = Scores(without=[[1.0], [2.0]], with_point=[[3.0], [4.0]], names=["a", "b"])
+    second = Scores(without=[[5.0], [6.0]], with_point=[[7.0], [8.0]], names=["b", "c"])
+    both = first.joined(second)
+    assert both.names == ("a", "b", "c")
+    assert both == Scores(
+        without=[[1.0], [2.0, 5.0], [6.0]],
+        with_point=[[3.0], [4.0, 7.0], [8.0]],
+        names=["a", "b", "c"],
+    )
+    assert first != both
+    assert first.joined() == first
+
+
+def test_text_and_back(tmp_path: Path) -> None:
+    scores = Scores(
+        without=[[0.1, 1e-300, -np.inf], [0.25]],
+        with_point=[[np.pi], [1 / 3, 0.25]],
+        names=['a "quoted", name', "b"],
+    )
+    assert Scores.parse_csv(scores.to_csv(), name="x") == scores
+    scores.write(tmp_path / "scores.csv")
+    assert Scores.read(tmp_path / "scores.csv") == scores
+
+
+def test_equality_is_about_all_of_it() -> None:
+    one = Scores(without=[[1.0]], with_point=[[2.0]])
+    assert one == Scores(without=[[1.0]], with_point=[[2.0]])
+    assert one != Scores(without=[[1.5]], with_point=[[2.0]])
+    assert one != Scores(without=[[1.0]], with_point=[[2.0]], names=["x"])
+    assert one != "scores"
+    grouped = BaseScores(
+        value=one.bases[0].value, zeros=one.bases[0].zeros, ones=one.bases[0].ones, grouped=True
+    )
+    assert one != one.with_bases([grouped])
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+GROUPS = em.AttackCounts(
+    false_positives=[1, 2],
+    trials_h0=10,
+    false_negatives=[1, 2],
+    trials_h1=10,
+    groups=["g", "g"],
+)
+ONE = Scores(without=[[1.0]], with_point=[[2.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Scores(without=[], with_point=[]), "expected at least one challenge base"),
+        (lambda: Scores(without=[[1.0]], with_point=[]), "equally many bases, got 1 and 0"),
+        (
+            lambda: Scores(without=[[]], with_point=[[1.0]]),
+            "challenge base '0': expected scores of models without the point (hypothesis 0), got none",
+        ),
+        (
+            lambda: Scores(without=[[1.0]], with_point=[[]], names=["x"]),
+            "challenge base 'x': expected scores of models with the point (hypothesis 1), got none",
+        ),
+        (lambda: Scores(without=[[[1.0]]], with_point=[[1.0]]), "got shape (1, 1)"),
+        (lambda: Scores(without=[[np.nan]], with_point=[[1.0]]), "expected numbers as scores, got nan"),
+        (
+            lambda: Scores(without=[[1.0]], with_point=[[1.0, np.nan]]),
+            "expected numbers as scores, got nan with the point",
+        ),
+        (lambda: Scores(without=[[1.0]], with_point=[[1.0]], names=["a", "b"]), "expected 1 names"),
+        (
+            lambda: Scores(without=[[1.0]] * 2, with_point=[[1.0]] * 2, names=["a", "a"]),
+            "expected each challenge base once, got 'a' twice",
+        ),
+        (lambda: Scores.of_rows(["a", "a"], [0, 2], [1, 2]), "to be 0 or 1, got hypothesis=2"),
+        (lambda: Scores.of_rows(["a", "a"], [0, 0.5], [1, 2]), "got hypothesis=0.5"),
+        (lambda: Scores.of_rows(["a"], [0, 1], [1, 2]), "expected equally many bases"),
+        (lambda: Scores.of_rows(["a", "a"], [0, 0], [1, 2]), "(hypothesis 1), got none"),
+        (lambda: Scores.of_rows([None, "a"], [0, 1], [1, 2]), "expected challenge_base to be text"),
+        (lambda: Scores.of_counts(GROUPS), "expected independent counts"),
+        (lambda: Scores(without=[[1.0, 1.0]], with_point=[[1.0]]).check(), "got only ties"),
+        (
+            lambda: Scores.of_counts(
+                em.AttackCounts(
+                    false_positives=[0], trials_h0=5, false_negatives=[5], trials_h1=5, names=["0"]
+                )
+            ).joined(ONE),
+            "challenge base '0': counts cannot be added to",
+        ),
+    ],
+)  # fmt: skip
+def test_refusals(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [["in", "out"], [None, 1], [np.nan, 1.0]])
+def test_labels_that_are_no_numbers(labels: list[object]) -> None:
+    with pytest.raises(InputError, match="hypothesis"):
+        Scores.of_rows(["a", "a"], labels, [1.0, 2.0])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scores", [["high", "low"], [None, 1.0]])
+def test_scores_that_are_no_numbers(scores: list[object]) -> None:
+    given: Any = scores
+    with pytest.raises(InputError, match="expected numbers as scores") as caught:
+        Scores(without=[given], with_point=[[1.0]])
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="expected numbers as scores") as caught:
+        Scores.of_rows(["a", "a"], [0, 1], given)
+    assert "\n" not in str(caught.value)

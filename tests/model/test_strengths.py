@@ -1,0 +1,88 @@
+"""Laws of strengths: their quadrature against the uniform and log-uniform priors that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta, kstest
+
+from epsilometer.errors import InputError
+from epsilometer.model.strengths import MOST_ALIKE, FixedStrength, FreeStrengths
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.9])
+def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
+    laws = FreeStrengths(alike=alike).laws(16, 6)
+    assert laws.weights.sum() == pytest.approx(1.0, rel=1e-13)
+    assert (laws.means[0], laws.concentrations[0]) == (1.0, np.inf)
+    assert laws.weights[0] == alike
+    rest, total = slice(1, None), 1 - alike
+    means, sizes, weights = laws.means[rest], laws.concentrations[rest], laws.weights[rest] / total
+    # Gauss rules of 16 and 6 points are exact for these moments, up to rounding.
+    for power in range(1, 5):
+        assert weights @ means**power == pytest.approx(1 / (power + 1), rel=1e-12)
+        moments = np.log(sizes) / np.log(MOST_ALIKE)
+        assert weights @ moments**power == pytest.approx(1 / (power + 1), rel=1e-12)
+    assert np.all((means > 0) & (means < 1))
+    assert np.all((sizes > 1) & (sizes < MOST_ALIKE))
+
+
+def test_prior_of_one_strength_by_quadrature_and_by_draws() -> None:
+    """The marginal law of s_1, three ways: draws, laws of the quadrature, and its first moments."""
+    strengths, rng = FreeStrengths(alike=0.4), np.random.default_rng(5)
+    drawn = np.array([strengths.sample(3, rng=rng) for _ in range(20_000)])
+    assert drawn.shape == (20_000, 3)
+    alike = (drawn == 1).all(axis=1)
+    # 5 standard errors of a share: a false alarm of 6e-7.
+    assert abs(alike.mean() - 0.4) < 5 * np.sqrt(0.4 * 0.6 / len(drawn))
+    free = drawn[~alike]
+    laws = strengths.laws(24, 10)
+    weights = laws.weights[1:] / 0.6
+    cuts = np.array([0.05, 0.3, 0.5, 0.8, 0.97])
+    a, b = laws.means[1:] * laws.concentrations[1:], (1 - laws.means[1:]) * laws.concentrations[1:]
+    expected = weights @ beta.cdf(cuts[None, :], a[:, None], b[:, None])
+    seen = (free[:, :1] < cuts).mean(axis=0)
+    assert np.all(np.abs(seen - expected) < 5 * np.sqrt(expected * (1 - expected) / len(free)))
+    # Within an audit strengths share their law: the mean of a pair is correlated.
+    assert np.corrcoef(free[:, 0], free[:, 1])[0, 1] > 0.5
+
+
+def test_draws_of_a_given_law() -> None:
+    """Replaying the generator gives the law that was drawn: s is Beta(m c, (1 - m) c)."""
+    # A seed whose law is not all at one end, where strengths are 1 up to rounding.
+    rng, again = np.random.default_rng(9), np.random.default_rng(9)
+    drawn = FreeStrengths(alike=0.0).sample(20_000, rng=rng)
+    again.random()
+    mean, concentration = again.random(), MOST_ALIKE ** again.random()
+    assert 0.1 < mean < 0.9
+    law = beta(mean * concentration, (1 - mean) * concentration)
+    assert kstest(drawn, law.cdf).pvalue > 1e-6
+    assert kstest(drawn, beta(concentration, 1.0).cdf).pvalue < 1e-6
+
+
+def test_fixed_strength() -> None:
+    laws = FixedStrength(value=0.6).laws(16, 6)
+    assert [each.tolist() for each in laws] == [[0.6], [np.inf], [1.0]]
+    assert FixedStrength().value == 1.0
+    rng = np.random.default_rng(1)
+    assert FixedStrength(value=0.6).sample(3, rng=rng).tolist() == [0.6, 0.6, 0.6]
+    assert FreeStrengths().fixed_value is None
+    assert FixedStrength(value=0.6).fixed_value == 0.6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FixedStrength(value=0.0), "expected strength > 0"),
+        (lambda: FixedStrength(value=1.2), "expected 0 <= strength <= 1, got strength=1.2"),
+        (lambda: FixedStrength(value=-0.1), "expected 0 <= strength <= 1"),
+        (lambda: FixedStrength(value=float("nan")), "expected a finite strength"),
+        (lambda: FreeStrengths(alike=1.0), "expected alike < 1"),
+        (lambda: FreeStrengths(alike=-0.5), "expected 0 <= alike <= 1"),
+    ],
+)
+def test_refusals(make: object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()  # type: ignore[operator]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
