@@ -192,7 +192,7 @@ def judge_curve(
         verdict_of(
             probability,
             claim=value,
-            prior=curve.model.epsilon,
+            before=curve.model.epsilon.probability_above(value),
             thresholds=thresholds,
             trusted=bool(met or accept_untrusted),
         )

@@ -1,20 +1,33 @@
-"""The one call that users make: counts and a model in, a posterior out."""
+"""The one call that users make: counts or scores and a model in, a posterior out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from epsilometer._arrays import Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.profile.engine import ProfileSettings
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
 
 if TYPE_CHECKING:
     from epsilometer.inference.mcmc.driver import McmcSettings
     from epsilometer.inference.sample_posterior import SamplePosterior
+
+ENGINES: dict[type, Any] = {AuditModel: ExactSettings, ProfileModel: ProfileSettings}
+"""The engine of each model unless somebody chooses."""
+
+READS: dict[type, tuple[type, ...]] = {
+    AuditModel: (AttackCounts,),
+    ProfileModel: (Scores, AttackCounts),
+}
+"""What each model is estimated from."""
 
 
 @overload
@@ -39,24 +52,37 @@ def estimate(
 ) -> SamplePosterior: ...
 
 
+@overload
 def estimate(
-    counts: AttackCounts,
-    model: AuditModel,
-    engine: ExactSettings | McmcSettings | None = None,
+    counts: Scores | AttackCounts,
+    model: ProfileModel,
+    engine: ProfileSettings | None = None,
     *,
     report: Say | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> GridPosterior | SamplePosterior:
-    """Estimate epsilon, the strength of the attacks and, where modelled, the correlations.
+) -> ProfilePosterior: ...
+
+
+def estimate(
+    counts: AttackCounts | Scores,
+    model: AuditModel | ProfileModel,
+    engine: ExactSettings | McmcSettings | ProfileSettings | None = None,
+    *,
+    report: Say | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> GridPosterior | SamplePosterior | ProfilePosterior:
+    """Estimate epsilon, the strength of the attacks and what else the model has.
 
     Parameters
     ----------
     counts
-        Error counts, one entry a challenge base.
+        Error counts, one entry a challenge base, or :class:`Scores` of all models for a
+        :class:`ProfileModel`, which reads counts too, as one threshold of each base.
     model
-        What is assumed: delta, priors, likelihood.
+        What is assumed: an :class:`AuditModel`, or a :class:`ProfileModel` of the whole curve.
     engine
-        ``ExactSettings(...)``, the default, or ``McmcSettings(...)``.
+        ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
+        a profile model; the model's exact engine unless given.
     report
         Called with a line of text now and then, for a progress display.
     progress
@@ -76,7 +102,17 @@ def estimate(
     >>> posterior.trustworthy
     True
     """
-    engine = ExactSettings() if engine is None else engine
-    if not hasattr(engine, "estimate"):
-        raise InputError(f"expected ExactSettings or McmcSettings, got engine={engine!r}.")
-    return engine.estimate(counts, model, report=report, progress=progress)
+    default = ENGINES.get(type(model))
+    if default is None:
+        raise InputError(f"expected AuditModel or ProfileModel, got model={model!r}.")
+    if not isinstance(counts, READS[type(model)]):
+        raise InputError(
+            f"expected {' or '.join(each.__name__ for each in READS[type(model)])} for "
+            f"{type(model).__name__}, got {type(counts).__name__}."
+        )
+    chosen: Any = default() if engine is None else engine
+    if not hasattr(chosen, "estimate"):
+        raise InputError(f"expected settings of an engine, got engine={engine!r}.")
+    if isinstance(chosen, ProfileSettings) != (default is ProfileSettings):
+        raise InputError(f"{type(chosen).__name__} is no engine for {type(model).__name__}.")
+    return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]

@@ -1,6 +1,8 @@
-"""The distribution of one parameter: a point, draws, or a density on panels (`exact/panels.py`).
+"""The distribution of one parameter.
 
-All of them answer quantile, probability_above, mean, standard_deviation and density.
+A point, draws, a density on panels (`exact/panels.py`), or a distribution function
+(`profile/tabulated.py`).  All of them answer quantile, probability_above, mean, standard_deviation and
+density.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.panels import PanelDensity
+from epsilometer.inference.profile.tabulated import Tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,7 @@ class Draws:
         return np.where((flat >= self.low) & (flat <= self.high), result, 0.0).reshape(points.shape)
 
 
-Marginal = Point | Draws | PanelDensity
+Marginal = Point | Draws | PanelDensity | Tabulated
 
 
 def check_probability(probability: ArrayLike) -> FloatArray:

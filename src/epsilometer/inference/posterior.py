@@ -10,13 +10,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from epsilometer import _validate
 from epsilometer._arrays import FloatArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
-from epsilometer.inference.marginals import Marginal, Point, check_probability
+from epsilometer.inference.answers import Answers
+from epsilometer.inference.marginals import Marginal, Point
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
@@ -46,7 +45,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior(ABC):
+class Posterior(Answers, ABC):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
@@ -108,6 +107,10 @@ class Posterior(ABC):
     def to_datatree(self) -> xarray.DataTree:
         """The posterior as ArviZ and xarray know it: groups posterior, observed_data and more."""
 
+    def prior_probability_above(self, epsilon: float) -> float:
+        """P(epsilon > value) before any data."""
+        return self.model.epsilon.probability_above(epsilon)
+
     def marginal(self, parameter: str) -> Marginal:
         """The distribution of one parameter; a point for one that the model holds fixed."""
         if parameter in self.parameters:
@@ -117,36 +120,6 @@ class Posterior(ABC):
             return Point(value=fixed[parameter])
         known = ", ".join(self.parameters)
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
-
-    def quantile(self, parameter: str, probability: ArrayLike) -> FloatArray:
-        """The value below which the posterior puts the given probability."""
-        return self.marginal(parameter).quantile(check_probability(probability))
-
-    def probability_above(self, parameter: str, value: float) -> float:
-        """The posterior probability that the parameter exceeds ``value``."""
-        return self.marginal(parameter).probability_above(value)
-
-    def mean(self, parameter: str) -> float:
-        """The posterior mean."""
-        return self.marginal(parameter).mean()
-
-    def standard_deviation(self, parameter: str) -> float:
-        """The posterior standard deviation."""
-        return self.marginal(parameter).standard_deviation()
-
-    def density(self, parameter: str, value: ArrayLike) -> FloatArray:
-        """The marginal posterior density; estimated from draws where there is nothing better."""
-        return self.marginal(parameter).density(value)
-
-    def median(self, parameter: str) -> float:
-        """The 50 % quantile."""
-        return float(self.quantile(parameter, 0.5))
-
-    def credible_interval(self, parameter: str, level: float = 0.9) -> tuple[float, float]:
-        """The central interval: as much probability below it as above it."""
-        level = _validate.level(level)
-        low, high = self.quantile(parameter, [0.5 - level / 2, 0.5 + level / 2])
-        return float(low), float(high)
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:

@@ -28,6 +28,8 @@ from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.exact.spread_grid import SpreadGrid
 from epsilometer.inference.grid_posterior import Accuracy, GridPosterior
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile import files
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.count_tables import COLUMNS
@@ -49,8 +51,10 @@ LARGEST_ARRAY = 2**31
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
 
 
-def load(path: str | PathLike[str]) -> Posterior:
+def load(path: str | PathLike[str]) -> Any:
     """Restore a posterior from a file written by ``posterior.save``; it answers as it did before.
+
+    A :class:`~epsilometer.Posterior` or a :class:`~epsilometer.ProfilePosterior`, as the file has it.
 
     Raises
     ------
@@ -161,7 +165,9 @@ def _is_bare_dimension(item: Any) -> bool:
     return isinstance(label, bytes) and label.startswith(b"This is a netCDF dimension but not")
 
 
-def _restore(reader: _Reader) -> Posterior:
+def _restore(reader: _Reader) -> Posterior | ProfilePosterior:
+    if reader.text("tables"):
+        return files.restore(reader)
     columns = {column: reader.get(f"observed_data/{column}", ndim=1) for column in COLUMNS}
     counts = AttackCounts(
         **columns,

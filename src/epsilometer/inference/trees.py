@@ -39,7 +39,7 @@ STORED_DRAWS_SEED = 20170604
 """A posterior by quadrature stores draws for ArviZ, always the same ones."""
 
 TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
-LATER_TEXTS = ("batches",)
+LATER_TEXTS = ("batches", "tables")
 """Texts that the first files did not have: in the digest only where they are."""
 
 STORED_NAME = {"_r": "cross_correlation_fraction"}
@@ -95,13 +95,11 @@ def _tree(
 ) -> xarray.DataTree:
     import xarray
 
-    library = {"inference_library": "epsilometer"}
-    library["inference_library_version"] = versions()["epsilometer"]
     shape = next(iter(samples.values())).shape if samples else (1, STORED_DRAWS)
     draws = xarray.Dataset(
         {name: (("chain", "draw"), values) for name, values in samples.items()},
         coords={"chain": np.arange(shape[0]), "draw": np.arange(shape[1])},
-        attrs=library | draw_attributes,
+        attrs=library() | draw_attributes,
     )
     counts = posterior.counts
     observed = xarray.Dataset(
@@ -109,34 +107,49 @@ def _tree(
     )
     for column, labels in (("challenge_base", counts.names), ("group", counts.groups)):
         if labels:
-            names, escaped = _stored_names(labels)
+            names, escaped = stored_names(labels)
             observed[column] = ("challenge_base", names, {"names_are_json": int(escaped)})
     groups = {"posterior": draws, "observed_data": observed}
     if grid is not None:
         groups["grid"] = xarray.Dataset(dict(grid))
-    root = xarray.Dataset(
-        attrs={
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+    return assembled(
+        groups,
+        {
             "model": json.dumps(values_of(posterior.model)),
             "provenance": posterior.provenance.to_json(),
             "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
             **texts,
-            **library,
-        }
+        },
+    )
+
+
+def library() -> dict[str, str]:
+    """What ArviZ asks for: who made it."""
+    return {
+        "inference_library": "epsilometer",
+        "inference_library_version": versions()["epsilometer"],
+    }
+
+
+def assembled(groups: Mapping[str, xarray.Dataset], texts: Mapping[str, str]) -> xarray.DataTree:
+    """Groups and texts as one tree, with the digest of all of it."""
+    import xarray
+
+    root = xarray.Dataset(
+        attrs={"format": FORMAT, "format_version": FORMAT_VERSION, **texts, **library()}
     )
     tree = xarray.DataTree.from_dict({"/": root, **{f"/{k}": v for k, v in groups.items()}})
     arrays = {
         f"{group}/{name}": np.asarray(variable.values)
         for group, data in groups.items()
-        for name, variable in data.data_vars.items()
+        for name, variable in data.variables.items()
+        if str(name) in data.data_vars or str(name) == "challenge_base"
     }
-    arrays["observed_data/challenge_base"] = _stored_names(counts.names)[0]
     tree.attrs["digest"] = digest(arrays, {str(key): value for key, value in tree.attrs.items()})
     return tree
 
 
-def _stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
+def stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
     """Names as they may stand in a file; all as JSON if one holds what HDF5 text cannot."""
     text = "".join(names)
     escaped = "\0" in text or text.encode(errors="ignore").decode() != text

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from epsilometer.model.joint import AuditModel
 
 if TYPE_CHECKING:
     from epsilometer.inference.posterior import Posterior
+    from epsilometer.inference.profile.posterior import ProfilePosterior
 
 
 LogDensity = Callable[[FloatArray], FloatArray]
@@ -124,6 +126,38 @@ def batch_between(before: Posterior | None, after: Posterior, *, rows: int, labe
         shift=median - started,
         information=_information(before, after),
         log_predictive=_log_predictive(before, after),
+    )
+
+
+def profile_batch(
+    before: ProfilePosterior | None, after: ProfilePosterior, *, rows: int, label: str
+) -> Batch:
+    """The same for posteriors of the whole curve, whose distributions are on points."""
+    median = after.median("epsilon")
+    started = float(after.model.epsilon.quantile(0.5))
+    if before is not None:
+        started = before.median("epsilon")
+    # Cells that are equally likely after the batch, and how likely they were before.
+    edges = np.unique(after.quantile("epsilon", np.linspace(0.0, 1.0, KERNEL_POINTS + 1)))
+    gain = after.log_evidence - (0.0 if before is None else before.log_evidence)
+    known: Callable[[float], float] = after.prior_probability_above
+    if before is not None:
+        known = partial(before.probability_above, "epsilon")
+    above = [(after.probability_above("epsilon", edge), known(edge)) for edge in edges.tolist()]
+    later, earlier = (-np.diff([1.0, *column, 0.0]) for column in zip(*above, strict=True))
+    some = later > 0
+    least = NEGLIGIBLE * float(earlier.max())
+    information = float(
+        np.sum(later[some] * np.log(later[some] / np.maximum(earlier[some], least)))
+    )
+    return Batch(
+        rows=rows,
+        label=label,
+        median=median,
+        interval=after.credible_interval("epsilon", LEVEL),
+        shift=median - started,
+        information=max(0.0, information),
+        log_predictive=float(gain),
     )
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
-from epsilometer.model.priors import Prior
+from epsilometer.inference.profile.posterior import ProfilePosterior
 
 
 class Outcome(StrEnum):
@@ -97,7 +97,7 @@ class Verdict:
 
 
 def judge(
-    posterior: Posterior,
+    posterior: Posterior | ProfilePosterior,
     *,
     claim: float,
     thresholds: Thresholds | None = None,
@@ -128,21 +128,21 @@ def judge(
     return verdict_of(
         posterior.probability_above("epsilon", claim),
         claim=claim,
-        prior=posterior.model.epsilon,
+        before=posterior.prior_probability_above(claim),
         thresholds=thresholds or Thresholds(),
         trusted=bool(posterior.trustworthy or accept_untrusted),
     )
 
 
 def verdict_of(
-    above: float, *, claim: float, prior: Prior, thresholds: Thresholds, trusted: bool
+    above: float, *, claim: float, before: float, thresholds: Thresholds, trusted: bool
 ) -> Verdict:
-    """The verdict on a claim that epsilon exceeds with probability ``above``."""
+    """The verdict on a claim; epsilon exceeds it with probability ``above``, ``before`` the data."""
     return Verdict(
         outcome=thresholds.outcome(above) if trusted else Outcome.INCONCLUSIVE,
         claim=claim,
         probability_above=above,
-        prior_probability_above=prior.probability_above(claim),
+        prior_probability_above=before,
         thresholds=thresholds,
         trustworthy=trusted,
     )

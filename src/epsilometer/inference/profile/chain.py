@@ -1,0 +1,371 @@
+"""Probability of an order of labels, relative to chance: the chain of ranks, compiled.
+
+With t_1 < ... < t_M the ordered shares of M independent uniform scores, the likelihood ratio is
+Lambda = E[prod h_{c_m}(t_m)], h the densities of both hypotheses over t.  Let g_m(t) be what the first m
+factors come to when the m-th share is t.  Then
+
+    g_{m+1}(t) = h_{c_{m+1}}(t) E[g_m(u)],   u = t U^(1/m),   Lambda = E[g_M(U^(1/M))],
+
+and g is smooth on the scale 1 / sqrt(M), so that cubics between the points of a `ShareGrid` carry it
+from rank to rank.  Scores whose order is not known are averaged over: for a block of n = a + b, a
+without and b with the point,
+
+    g_{r+n}(t) = E[g_r(u) A^a B^b ((a/n) h_0(t) / A + (b/n) h_1(t) / B)],   u = t Beta(r, n),
+
+A and B the mean densities between u and t.  This is exact, as is a block that only says how many of each
+kind lie between two ranks; counts of one threshold are two such blocks.
+
+t pools both hypotheses as they are among the scores, N1 of M with the point.  So shares of rank m are
+near m / M, and each step looks at a window of ten standard deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.inference.profile.share_grid import ShareGrid
+
+FARTHEST = 10.0
+"""Standard deviations of a rank's share within which it is followed: 50 nats."""
+
+RESCALE = 8
+"""Steps between rescalings: each multiplies by at most 2, and by less than any double only if nothing
+is left."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _place(theta: FloatArray, angle: float) -> int:
+    """How many points lie below an angle."""
+    low, high = 0, len(theta)
+    while low < high:
+        middle = (low + high) // 2
+        if theta[middle] < angle:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(nogil=True, cache=True)
+def _window(theta: FloatArray, rank: int, total: int) -> tuple[int, int]:
+    """The points near the share of a rank, ends included."""
+    centre = 2 * math.asin(math.sqrt(rank / (total + 1)))
+    reach = FARTHEST / math.sqrt(total)
+    low = _place(theta, centre - reach)
+    high = _place(theta, centre + reach)
+    return max(low - 3, 0), min(high + 3, len(theta) - 1)
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _averages(
+    m: int,
+    low: int,
+    high: int,
+    share: FloatArray,
+    first: IntArray,
+    node_share: FloatArray,
+    node_weight: FloatArray,
+    basis: FloatArray,
+    powers: FloatArray,
+    known: IntArray,
+    weights: FloatArray,
+) -> None:
+    """Weights of E[g(t U^(1/m))] at points low + 1 to high: of the point before, and of four others.
+
+    ``powers`` holds (u / t)^(m - 1) of cells that the step before asked for, as ``known`` says.
+    """
+    nodes = node_share.shape[1]
+    for cell in range(low, high):
+        end = share[cell + 1]
+        warm = known[0] == m - 1 and known[1] <= cell < known[2]
+        total = 0.0
+        for k in range(4):
+            weights[cell, k] = 0.0
+        for p in range(nodes):
+            ratio = node_share[cell, p] / end
+            if warm:
+                powers[cell, p] *= ratio
+            else:
+                powers[cell, p] = ratio ** (m - 1)
+            part = powers[cell, p] * node_weight[cell, p]
+            total += part
+            for k in range(4):
+                weights[cell, k] += part * basis[cell, p, k]
+        kept = (share[cell] / end) ** m if share[cell] > 0 else 0.0
+        # Weights sum to one, as averages must, however steep the powers are.
+        scale = (1 - kept) / total if total > 0 else 0.0
+        for k in range(4):
+            weights[cell, k] *= scale
+        weights[cell, 4] = kept
+        if total == 0:
+            weights[cell, cell + 1 - first[cell]] = 1 - kept
+    known[0], known[1], known[2] = m, low, high
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _step(
+    low: int, high: int, first: IntArray, weights: FloatArray, g: FloatArray, out: FloatArray
+) -> None:
+    """Averages of g at the points from low to high, for all columns."""
+    columns = g.shape[1]
+    for c in range(columns):
+        out[low, c] = g[low, c]
+    for cell in range(low, high):
+        start = first[cell]
+        w0, w1, w2 = weights[cell, 0], weights[cell, 1], weights[cell, 2]
+        w3, kept = weights[cell, 3], weights[cell, 4]
+        for c in range(columns):
+            out[cell + 1, c] = (
+                kept * out[cell, c]
+                + w0 * g[start, c]
+                + w1 * g[start + 1, c]
+                + w2 * g[start + 2, c]
+                + w3 * g[start + 3, c]
+            )
+
+
+@numba.njit(nogil=True, cache=True)
+def _rescale(low: int, high: int, g: FloatArray, logs: FloatArray) -> None:
+    """Divide each column by its largest value, and remember its logarithm."""
+    for c in range(g.shape[1]):
+        top = 0.0
+        for j in range(low, high + 1):
+            top = max(top, g[j, c])
+        if top > 0 and top < math.inf:
+            logs[c] += math.log(top)
+            for j in range(low, high + 1):
+                g[j, c] /= top
+        else:
+            logs[c] = -math.inf
+            for j in range(low, high + 1):
+                g[j, c] = 0.0
+
+
+@numba.njit(nogil=True, cache=True)
+def _spread(low: int, high: int, new_low: int, new_high: int, g: FloatArray) -> None:
+    """Extend g as a constant to the points of the next window and its cubics."""
+    last = min(new_high + 3, g.shape[0] - 1)
+    for j in range(high + 1, last + 1):
+        for c in range(g.shape[1]):
+            g[j, c] = g[high, c]
+    for j in range(max(new_low - 3, 0), low):
+        for c in range(g.shape[1]):
+            g[j, c] = g[low, c]
+
+
+@numba.njit(nogil=True, cache=True)
+def _block(
+    zeros: int,
+    ones: int,
+    rank: int,
+    window: tuple[int, int],
+    new: tuple[int, int],
+    theta: FloatArray,
+    share: FloatArray,
+    beta_share: FloatArray,
+    beta_weight: FloatArray,
+    density: FloatArray,
+    below: FloatArray,
+    members: float,
+    g: FloatArray,
+    column: int,
+    curve: int,
+    out: FloatArray,
+) -> float:
+    """One column of g after a block of ties; returns what was divided out, as a logarithm."""
+    n = zeros + ones
+    last = len(share) - 1
+    nodes = len(beta_share) if rank > 0 else 1
+    logs = np.empty((new[1] - new[0] + 1, nodes))
+    top = -np.inf
+    for j in range(new[0], new[1] + 1):
+        t = share[j]
+        for p in range(nodes):
+            start, value, under = 0.0, 1.0, 0.0
+            if rank > 0:
+                start = t * beta_share[p]
+                angle = 2 * math.asin(math.sqrt(start))
+                cell = min(max(_place(theta, angle) - 1, window[0]), window[1] - 1)
+                corner = min(max(cell - 1, 0), last - 3)
+                value, under = 0.0, 0.0
+                for own in range(4):
+                    weight = 1.0
+                    for other in range(4):
+                        if other != own:
+                            gap = theta[corner + own] - theta[corner + other]
+                            weight *= (angle - theta[corner + other]) / gap
+                    value += weight * g[corner + own, column]
+                    under += weight * below[corner + own, curve]
+            width = t - start
+            if width > 1e-14:
+                mean0 = min(max((below[j, curve] - under) / width, 1e-300), 1 / (1 - members))
+            else:
+                mean0 = max(density[j, curve], 1e-300)
+            mean1 = max((1 - (1 - members) * mean0) / members, 1e-300)
+            other = (1 - (1 - members) * density[j, curve]) / members
+            edge = zeros / n * density[j, curve] / mean0 + ones / n * other / mean1
+            value *= edge
+            logs[j - new[0], p] = -np.inf
+            if value > 0:
+                size = math.log(value) + zeros * math.log(mean0) + ones * math.log(mean1)
+                if rank > 0:
+                    size += math.log(beta_weight[p])
+                logs[j - new[0], p] = size
+                top = max(top, size)
+    for j in range(new[0], new[1] + 1):
+        total = 0.0
+        for p in range(nodes):
+            total += math.exp(logs[j - new[0], p] - top) if top > -np.inf else 0.0
+        out[j, column] = total
+    return top
+
+
+@numba.njit(nogil=True, cache=True)
+def _singles(  # noqa: PLR0912 (one loop, for the compiler)
+    labels: IntArray,
+    rank: int,
+    total: int,
+    low: int,
+    high: int,
+    density: FloatArray,
+    members: float,
+    theta: FloatArray,
+    share: FloatArray,
+    first: IntArray,
+    node_share: FloatArray,
+    node_weight: FloatArray,
+    basis: FloatArray,
+    g: FloatArray,
+    out: FloatArray,
+    logs: FloatArray,
+) -> tuple[int, int]:
+    """Carry g over scores without ties, labels of shape (bases, scores); the window it ends in.
+
+    A label beyond the last rank stands for no score: only the average is taken, over all points.
+    """
+    bases, steps = labels.shape
+    points, curves = density.shape
+    weights = np.zeros((points, 5))
+    powers = np.zeros((points, node_share.shape[1]))
+    known = np.array([-1, 0, 0])
+    most, slope = 1 / members, (1 - members) / members
+    for k in range(steps):
+        new_low, new_high = low, points - 1
+        if rank < total:
+            new_low, new_high = _window(theta, rank + 1, total)
+        begin, end = min(low, new_low), max(high, new_high)
+        if rank == 0:
+            for j in range(begin, end + 1):
+                for c in range(g.shape[1]):
+                    out[j, c] = 1.0
+        else:
+            # Points that are new to the window play no part yet.
+            _spread(low, high, begin, end, g)
+            _averages(
+                rank, begin, end, share, first, node_share, node_weight, basis, powers, known,
+                weights,
+            )  # fmt: skip
+            _step(begin, end, first, weights, g, out)
+        for j in range(new_low, new_high + 1):
+            for b in range(bases):
+                start = b * curves
+                if labels[b, k] == 1:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c] * (most - slope * density[j, c])
+                elif labels[b, k] == 0:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c] * density[j, c]
+                else:
+                    for c in range(curves):
+                        g[j, start + c] = out[j, start + c]
+        low, high = new_low, new_high
+        rank += 1
+        if k % RESCALE == 0:
+            _rescale(low, high, g, logs)
+    return low, high
+
+
+class Curved(NamedTuple):
+    """Curves on a grid: density h_0 over the share and its integral, shape (points, curves).
+
+    ``members`` is the part of the pool that has the point, in (0, 1).
+    """
+
+    grid: ShareGrid
+    density: FloatArray
+    below: FloatArray
+    members: float
+
+
+def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> FloatArray:
+    """Log Lambda of several bases with equal block sizes, under several curves: (bases, curves).
+
+    ``zeros`` and ``ones`` say how many scores without and with the point each block of ties has, highest
+    first, shape (bases, blocks).
+    """
+    grid, density, below, members = curved
+    sizes = zeros[0] + ones[0]
+    total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
+    points, curves = density.shape
+    g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
+    logs = np.zeros(bases * curves)
+    rank, window = 0, (0, points - 1)
+
+    def carry(labels: IntArray) -> tuple[int, int]:
+        return _singles(
+            labels, rank, total, *window, density, members, grid.theta, grid.share, grid.first,
+            grid.node_share, grid.node_weight, grid.basis, g, out, logs,
+        )  # fmt: skip
+
+    k = 0
+    while k < blocks:
+        n = int(sizes[k])
+        if n == 1:
+            after = k
+            while after < blocks and sizes[after] == 1:
+                after += 1
+            window = carry(np.ascontiguousarray(ones[:, k:after]))
+            rank, k = rank + after - k, after
+            continue
+        new = _window(grid.theta, rank + n, total)
+        rule = beta_rule(rank, n) if rank else (np.ones(1), np.ones(1))
+        _spread(*window, *window, g)
+        for column in range(bases * curves):
+            base, curve = divmod(column, curves)
+            logs[column] += _block(
+                int(zeros[base, k]), int(ones[base, k]), rank, window, new, grid.theta, grid.share,
+                *rule, density, below, members, g, column, curve, out,
+            )  # fmt: skip
+        g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
+        rank, window, k = rank + n, new, k + 1
+        _rescale(*window, g, logs)
+    # One average more, over the last share, reaches t = 1.
+    carry(np.full((bases, 1), 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = logs + np.log(g[-1])
+    return np.where(np.isnan(found), -np.inf, found).reshape(bases, curves)
+
+
+FEW, MANY = 10, 36
+"""Points of a rule for blocks that are small, and for any."""
+
+
+def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss points and weights for x ~ Beta(rank, size), by the eigenvalues of Jacobi's matrix."""
+    from scipy.linalg import eigh_tridiagonal
+
+    a, b = size - 1.0, rank - 1.0
+    k = np.arange(1.0, FEW if size <= FEW else MANY)
+    s = 2 * k + a + b
+    diagonal = np.append((b - a) / (a + b + 2), (b * b - a * a) / (s * (s + 2)))
+    beside = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
+    # At k = 1 a factor of numerator and denominator cancels, and may be 0.
+    beside[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
+    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(beside))
+    weights = vectors[0] ** 2
+    return np.clip((values + 1) / 2, 0.0, 1.0), np.maximum(weights, 1e-300)

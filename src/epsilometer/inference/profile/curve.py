@@ -1,0 +1,171 @@
+"""Epsilon over delta as one random curve: bands that hold for all deltas at once, and claimed curves.
+
+All deltas are read off the same trade-off functions, so quantiles fall with delta by construction, and
+the probability that a claimed curve is exceeded anywhere is one number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer.errors import InputError
+from epsilometer.inference.claimed_curve import Claim, claimed_at
+from epsilometer.inference.delta_curve import checked_deltas
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.verdict import Outcome, Thresholds
+
+EXTRAPOLATION = (
+    "Epsilon at delta is decided where the trade-off function is as steep as e^epsilon. Below a delta "
+    "of {below:.3g} that is at false-positive rates under 1 / N, N = {models:,} models of the largest "
+    "base: no score is there, and the family of curves alone says how it goes on."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileCurve:
+    """The posterior of epsilon over delta, and what it says of a claim.
+
+    Parameters
+    ----------
+    posterior
+        Of the whole trade-off curve.
+    deltas
+        Distinct, each in [0, 1); sorted on construction.
+    level
+        Probability of intervals and of the joint band.
+    claim
+        One epsilon for all deltas, or a function from delta to what is claimed there; None for no claim.
+    thresholds
+        Where the verdict takes sides.
+    """
+
+    posterior: ProfilePosterior
+    deltas: ArrayLike
+    level: float = 0.9
+    claim: Claim | None = None
+    thresholds: Thresholds | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deltas", checked_deltas(np.ravel(self.deltas)))
+        object.__setattr__(self, "level", _validate.level(self.level))
+        if self.claim is not None and not np.isfinite(self.claims).any():
+            raise InputError("expected a claim at one of the curve's deltas or more, got none.")
+
+    @cached_property
+    def grid(self) -> FloatArray:
+        """The deltas as an array."""
+        return np.asarray(self.deltas, dtype=float)
+
+    @cached_property
+    def claims(self) -> FloatArray:
+        """What is claimed at each delta; infinite where nothing is."""
+        if self.claim is None:
+            return np.full(len(self.grid), np.inf)
+        return claimed_at(self.claim, self.grid)
+
+    @cached_property
+    def _cells(self) -> tuple[FloatArray, FloatArray]:
+        """Epsilon of every curve at every delta, shape (cells, deltas), and probabilities."""
+        pairs, weight = self.posterior.cells()
+        rows = [
+            np.stack([curves.epsilon(leaks, delta) for delta in self.grid.tolist()], axis=1)
+            for curves, leaks in pairs
+        ]
+        return np.concatenate([*rows, np.zeros((1, len(self.grid)))]), weight
+
+    @cached_property
+    def quantiles(self) -> FloatArray:
+        """Lower end, median and upper end at each delta taken alone, shape (3, deltas)."""
+        tails = [0.5 - self.level / 2, 0.5, 0.5 + self.level / 2]
+        columns = [self.posterior.epsilon_at(delta).quantile(tails) for delta in self.grid.tolist()]
+        return np.stack(columns, axis=1)
+
+    @cached_property
+    def joint_band(self) -> FloatPair:
+        """Ends between which the whole curve lies with the probability of the level.
+
+        Of all curves those are left out that come nearest to either end of the distribution at some
+        delta, until the level is what remains.
+        """
+        values, weight = self._cells
+        depth = np.full(len(weight), 1.0)
+        for column in values.T:
+            order = np.argsort(column, kind="stable")
+            below = np.empty(len(weight))
+            # Curves that agree at a delta are equally deep there.
+            _, which = np.unique(column[order], return_inverse=True)
+            mass = np.bincount(which, weight[order])
+            middle = np.cumsum(mass) - mass / 2
+            below[order] = middle[which]
+            depth = np.minimum(depth, np.minimum(below, 1 - below))
+        order = np.argsort(-depth, kind="stable")
+        inside = order[: int(np.searchsorted(np.cumsum(weight[order]), self.level)) + 1]
+        # Cells have a width: never inside of the intervals at single deltas.
+        low, high = values[inside].min(axis=0), values[inside].max(axis=0)
+        return np.minimum(low, self.quantiles[0]), np.maximum(high, self.quantiles[2])
+
+    @property
+    def extrapolated(self) -> BoolArray:
+        """Which deltas lie beyond the data; see :attr:`ProfilePosterior.extrapolated_below_delta`."""
+        return np.asarray(self.grid < self.posterior.extrapolated_below_delta)
+
+    @cached_property
+    def probability_above(self) -> FloatArray:
+        """P(epsilon > claim) at each delta; 0 where nothing is claimed."""
+        pairs = zip(self.grid.tolist(), self.claims.tolist(), strict=True)
+        return np.array(
+            [
+                self.posterior.epsilon_at(delta).probability_above(claim)
+                if np.isfinite(claim)
+                else 0.0
+                for delta, claim in pairs
+            ]
+        )
+
+    @cached_property
+    def probability_anywhere(self) -> float:
+        """P(epsilon > claim at one delta or more): the claimed curve judged as one."""
+        values, weight = self._cells
+        anywhere = float(weight[(values > self.claims).any(axis=1)].sum())
+        # Cells have a width: never less than at a single delta.
+        return max(anywhere, float(self.probability_above.max()))
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The verdict on the claimed curve as a whole; None without a claim."""
+        if self.claim is None:
+            return None
+        if not self.posterior.trustworthy:
+            return Outcome.INCONCLUSIVE
+        return (self.thresholds or Thresholds()).outcome(self.probability_anywhere)
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached its accuracy."""
+        return self.posterior.trustworthy
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of it, one sentence or more each."""
+        found = [
+            f"One curve is estimated, not one epsilon for each delta: the joint band holds all of it "
+            f"with probability {self.level:g}. Epsilon's prior is at delta = "
+            f"{self.posterior.model.delta:g}."
+        ]
+        posterior = self.posterior
+        if self.extrapolated.any():
+            models = round(1 / posterior.finest_rate)
+            below = posterior.extrapolated_below_delta
+            found.append(EXTRAPOLATION.format(below=below, models=models))
+        if self.outcome is not None:
+            found.append(
+                f"{self.outcome}: the claimed curve is exceeded at one delta or more with probability "
+                f"{self.probability_anywhere:.4g}, all deltas judged at once."
+            )
+        return found

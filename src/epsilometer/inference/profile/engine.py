@@ -1,0 +1,190 @@
+"""The engine of the whole curve: finer and finer sums, until two levels agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import Say
+from epsilometer.inference.profile.posterior import ProfileAccuracy, ProfilePosterior
+from epsilometer.inference.profile.solve import Resolution, Solution, region_of, solve
+from epsilometer.inference.profile.tables import Accuracy, Table, finer, make_tables
+from epsilometer.inference.provenance import Provenance
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.families import LARGEST_EPSILON
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import EVERYWHERE, Region
+
+PROBED = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
+"""Quantiles of epsilon by which two levels are compared."""
+
+TAIL = 1e-11
+"""Prior probability of an epsilon beyond the first axis; it is made longer where data ask for it."""
+
+AT_THE_END = 1e-6
+"""Posterior probability at the end of the axis that asks for a longer one."""
+
+LONGER = 1.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSettings:
+    """Settings of the engine of the whole curve.
+
+    Parameters
+    ----------
+    tolerance
+        Of quantiles of epsilon, relative where above 1, or twice that of the probability below them.
+    most_levels
+        At most so many levels, each half as coarse again as the one before; at least 2.
+    """
+
+    tolerance: float = 0.01
+    most_levels: int = 4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tolerance", _validate.positive("tolerance", self.tolerance))
+        _validate.whole_number("most_levels", self.most_levels, least=2)
+
+    def resolution(self, level: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
+        """How finely a level sums, over a region of laws of strengths; levels count from 1."""
+        means, concentrations = 12 + 4 * level, 4 + level
+        if level > 2:
+            # The more bases, the narrower the ridge of laws that fit them, where it did not do yet.
+            means, concentrations = (
+                means + int(2 * np.sqrt(bases)),
+                concentrations + int(np.sqrt(bases) / 2),
+            )
+        return Resolution(0.4 / 1.3 ** (level - 1), means, concentrations, region)
+
+    def accuracy(self, level: int, bases: int) -> Accuracy:
+        """How finely a level works out likelihoods."""
+        # A chain that is coarser than the first one is not quicker: splines would follow its errors.
+        step = 1.0 / 1.5 ** max(level - 1, 0)
+        # Errors of many bases add up, and not all with the same sign.
+        return Accuracy(step, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (level - 1)))
+
+    def supports(self, scores: Scores | AttackCounts, model: ProfileModel) -> str | None:
+        """Why scores cannot be estimated from; None if they can."""
+        return None
+
+    def estimate(
+        self,
+        scores: Scores | AttackCounts,
+        model: ProfileModel,
+        *,
+        report: Say | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ProfilePosterior:
+        """The posterior with these settings; counts are read as one threshold of each base."""
+        ranked = Scores.of_counts(scores) if isinstance(scores, AttackCounts) else scores
+        ranked.check()
+        start = time.perf_counter()
+        found, farthest = self._first(ranked, model, report)
+        tables = found.tables
+        for level in range(2, self.most_levels + 1):
+            if report is not None:
+                report(f"level {level}")
+            tables = self._next(ranked, model, tables, level, farthest)
+            # Only laws of strengths that the level before left.
+            region = region_of(found.solution, found.resolution)
+            solution = solve(model, tables, self.resolution(level, len(ranked), region))
+            after = self._posterior(ranked, model, tables, solution, level, np.inf, region)
+            error = _difference(found, after)
+            found = self._posterior(ranked, model, tables, solution, level, error, region)
+            if error <= self.tolerance:
+                break
+        seconds = time.perf_counter() - start
+        return _timed(found, seconds)
+
+    def first_look(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
+        """One coarse level only, whose error is not known: for studies of thousands of audits."""
+        return self._first(scores, model, None, level=0)[0]
+
+    def _first(
+        self, scores: Scores, model: ProfileModel, report: Say | None, level: int = 1
+    ) -> tuple[ProfilePosterior, float]:
+        """The first level, on an axis that is long enough, and the largest epsilon on it."""
+        farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
+        while True:
+            accuracy = self.accuracy(level, len(scores))
+            tables = make_tables(scores, model, farthest, accuracy, report)
+            solution = solve(model, tables, self.resolution(level, len(scores)))
+            if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
+                return self._posterior(scores, model, tables, solution, level, np.inf), farthest
+            farthest = min(LONGER * farthest, LARGEST_EPSILON)
+
+    def _next(
+        self,
+        scores: Scores,
+        model: ProfileModel,
+        tables: tuple[Table, ...],
+        level: int,
+        farthest: float,
+    ) -> tuple[Table, ...]:
+        accuracy = self.accuracy(level, len(scores))
+        if level == 2:  # the same leaks: what is between them was checked when they were chosen
+            return finer(scores, tables, accuracy)
+        return make_tables(scores, model, farthest, accuracy)
+
+    def _posterior(
+        self,
+        scores: Scores,
+        model: ProfileModel,
+        tables: tuple[Table, ...],
+        solution: Solution,
+        level: int,
+        error: float,
+        region: Region = EVERYWHERE,
+    ) -> ProfilePosterior:
+        return ProfilePosterior(
+            scores=scores,
+            model=model,
+            provenance=Provenance(engine="profile", settings=asdict(self), seconds=0.0),
+            engine=self,
+            solution=solution,
+            tables=tables,
+            accuracy=ProfileAccuracy(
+                error=error, tolerance=self.tolerance, levels=level, region=region
+            ),
+        )
+
+
+def _timed(found: ProfilePosterior, seconds: float) -> ProfilePosterior:
+    known = found.provenance
+    object.__setattr__(
+        found,
+        "provenance",
+        Provenance(engine=known.engine, settings=known.settings, seconds=seconds),
+    )
+    return found
+
+
+def _difference(before: ProfilePosterior, after: ProfilePosterior) -> float:
+    """How far two levels are apart: quantiles, or the probabilities that they stand for.
+
+    Where there is next to no probability, as between two families, a quantile moves far for nothing;
+    then half a hundredth of probability counts as a hundredth.
+    """
+    old, new = (each.quantile("epsilon", PROBED) for each in (before, after))
+    apart = np.abs(old - new) / np.maximum(1.0, new)
+    reached = np.array([1 - after.probability_above("epsilon", value) for value in old.tolist()])
+    # What lies at 0 is reached at once.
+    missed = np.where(old > 0, np.abs(reached - PROBED), np.inf)
+    return float(np.max(np.minimum(apart, 2 * missed)))
+
+
+def _at_the_end(solution: Solution) -> float:
+    """Probability of the largest leaks of any component."""
+    return float(
+        sum(
+            table[:, : max(1, table.shape[1] // 100)].sum()
+            for number, table in enumerate(solution.probability)
+            if solution.strands[solution.strand_of[number]].rows.start == 0
+        )
+    )

@@ -1,0 +1,124 @@
+"""Posteriors of the whole curve back from NetCDF files; `tree.py` says what is in them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.errors import InputError
+from epsilometer.inference.profile.engine import ProfileSettings
+from epsilometer.inference.profile.posterior import ProfileAccuracy, ProfilePosterior
+from epsilometer.inference.profile.solve import solve
+from epsilometer.inference.profile.tables import Table
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.updating import Batch
+from epsilometer.model.families import FAMILY_KINDS
+from epsilometer.model.mixtures import MIXINGS
+from epsilometer.model.priors import PRIORS
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.model.strengths import STRENGTHS
+
+KINDS: dict[str, Any] = {
+    "epsilon": PRIORS,
+    "families": FAMILY_KINDS,
+    "mixing": MIXINGS,
+    "strength": STRENGTHS,
+}
+"""Classes that a field of the model may have in a file."""
+
+
+class Reader(Protocol):
+    """What is asked of an open file: plain numbers and text."""
+
+    arrays: dict[str, Any]
+
+    def text(self, name: str) -> str: ...
+    def json(self, name: str) -> Any: ...
+    def get(self, name: str, *, ndim: int) -> Any: ...
+    def floats(self, name: str, *, ndim: int) -> FloatArray: ...
+    def names(self, column: str) -> list[str]: ...
+
+
+def model_of_values(data: dict[str, Any]) -> ProfileModel:
+    """The inverse of ``tree.model_values``; what is not known is refused."""
+    given: dict[str, Any] = {}
+    for part in fields(ProfileModel):
+        value = data[part.name]
+        if part.name == "families":
+            given[part.name] = tuple(_made(part.name, each) for each in value)
+        else:
+            given[part.name] = _made(part.name, value) if part.name in KINDS else value
+    return ProfileModel(**given)
+
+
+def _made(field: str, data: dict[str, Any]) -> Any:
+    inner = dict(data)
+    name = inner.pop("name")
+    known = KINDS[field]
+    if name not in known:
+        raise InputError(f"expected one of {', '.join(known)}, got {name!r}.")
+    return known[name](**inner)
+
+
+def restore(reader: Reader) -> ProfilePosterior:
+    """The posterior of a file, which answers as it did before."""
+    model = model_of_values(reader.json("model"))
+    accuracy = ProfileAccuracy(**reader.json("accuracy"))
+    provenance = Provenance.from_json(reader.text("provenance"))
+    known: dict[str, Any] = dict(provenance.settings)
+    settings = ProfileSettings(tolerance=known["tolerance"], most_levels=known["most_levels"])
+    scores = _scores(reader)
+    tables = tuple(
+        _table(reader, number, described, len(scores))
+        for number, described in enumerate(reader.json("tables"))
+    )
+    if not tables or not 1 <= accuracy.levels <= settings.most_levels:
+        raise InputError("expected tables of likelihoods, and levels that the settings allow.")
+    return ProfilePosterior(
+        scores=scores,
+        model=model,
+        provenance=provenance,
+        engine=settings,
+        solution=solve(
+            model, tables, settings.resolution(accuracy.levels, len(scores), accuracy.region)
+        ),
+        tables=tables,
+        accuracy=accuracy,
+        history=tuple(Batch.from_dict(item) for item in reader.json("batches")),
+    )
+
+
+def _scores(reader: Reader) -> Scores:
+    value = reader.get("observed_data/score", ndim=1)
+    zeros, ones, size, grouped = (
+        reader.get(f"observed_data/{name}", ndim=1) for name in ("zeros", "ones", "size", "grouped")
+    )
+    names = reader.names("challenge_base")
+    sound = len(value) == len(zeros) == len(ones) == int(size.sum()) and (size > 0).all()
+    if not sound or len(size) != len(names) or (zeros + ones < 1).any() or (zeros < 0).any():
+        raise InputError("expected scores of every base in observed_data.")
+    ends = np.cumsum(size)[:-1]
+    bases = [
+        BaseScores(value=a, zeros=b, ones=c, grouped=bool(d))
+        for a, b, c, d in zip(
+            np.split(value, ends), np.split(zeros, ends), np.split(ones, ends), grouped, strict=True
+        )
+    ]
+    return Scores.of_bases(bases, names)
+
+
+def _table(reader: Reader, number: int, described: dict[str, Any], bases: int) -> Table:
+    leaks = reader.floats(f"grid/leaks_{number}", ndim=1)
+    logs = reader.floats(f"grid/logs_{number}", ndim=2)
+    if logs.shape != (bases, len(leaks)) or len(leaks) < 3 or np.any(np.diff(leaks) <= 0):
+        raise InputError(f"expected increasing leaks in leaks_{number}, and likelihoods at each.")
+    return Table(
+        family=_made("families", described["family"]),
+        rate=float(described["rate"]),
+        leaks=leaks,
+        logs=logs,
+    )

@@ -1,0 +1,477 @@
+"""The posterior of the whole trade-off curve, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer.errors import InputError
+from epsilometer.inference import trees
+from epsilometer.inference.answers import Answers
+from epsilometer.inference.marginals import Marginal, Point, check_probability
+from epsilometer.inference.profile import base_leaks, drawing, tree
+from epsilometer.inference.profile.base_leaks import Part
+from epsilometer.inference.profile.solve import Resolution, Solution, solve
+from epsilometer.inference.profile.tables import Table
+from epsilometer.inference.profile.tabulated import Tabulated, mixed, refined
+from epsilometer.inference.provenance import Provenance
+from epsilometer.inference.updating import Batch, profile_batch
+from epsilometer.model.mixtures import Curves
+from epsilometer.model.priors import Prior
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import EVERYWHERE, Region, mean_at
+
+if TYPE_CHECKING:
+    import xarray
+
+    from epsilometer.inference.profile.engine import ProfileSettings
+
+PARAMETERS = ("epsilon", "shown", "strength")
+
+FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
+"""Where reading single bases from the whole solution would take more multiplications than this, a
+coarser one serves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileAccuracy:
+    """What the engine says of its own error.
+
+    ``error`` is the largest change of any probed quantile between the last two levels, relative for
+    values above 1, or twice the change of the probability below it.  ``region`` holds the laws of
+    strengths that the last of them summed over.
+    """
+
+    error: float
+    tolerance: float
+    levels: int
+    region: Region = EVERYWHERE
+
+    def __post_init__(self) -> None:
+        ends = Region(*map(float, self.region))
+        if not (0 <= ends[0] < ends[1] <= 1 and 0 <= ends[2] < ends[3] <= 1):
+            raise InputError(f"expected a region of laws of strengths, got {self.region!r}.")
+        object.__setattr__(self, "region", ends)
+
+    @property
+    def met(self) -> bool:
+        """Whether the error estimate is within the tolerance."""
+        return self.error <= self.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyShare:
+    """One family with a mixture and its reading, and its probability."""
+
+    family: str
+    mixing: float
+    reading: str
+    probability: float
+    prior: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfilePosterior(Answers):
+    """The posterior of trade-off curves, leaks and strengths, from the order of all scores.
+
+    Parameters it answers for: ``epsilon`` (of the algorithm, with what attacks may have missed),
+    ``shown`` (of the base that leaks most) and ``strength`` (mean of the law of strengths; 1: every
+    attack was the best possible).
+
+    Attributes
+    ----------
+    scores, model
+        What was observed and what is assumed.
+    provenance, engine
+        How it was computed, and the settings, which know how to estimate again.
+    solution, tables
+        Probabilities on the axis of leaks, and the likelihoods they were made from.
+    accuracy
+        What the engine says of its error.
+    """
+
+    scores: Scores
+    model: ProfileModel
+    provenance: Provenance
+    engine: Any = None  # ProfileSettings, which know this class and not the other way round
+    solution: Solution
+    tables: tuple[Table, ...]
+    accuracy: ProfileAccuracy
+    history: tuple[Batch, ...] = ()
+
+    # --- what every posterior has -------------------------------------------------------------
+
+    @property
+    def log_evidence(self) -> float:
+        """Log probability of the order of scores, relative to labels in random order."""
+        return self.solution.log_evidence
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that were estimated."""
+        fixed = self.model.strength.fixed_value is not None
+        return PARAMETERS[:-1] if fixed else PARAMETERS
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached the accuracy it was asked for."""
+        return self.accuracy.met
+
+    @property
+    def resolution(self) -> Resolution:
+        """How finely its solution was summed."""
+        found: Resolution = self.engine.resolution(
+            self.accuracy.levels, len(self.scores), self.accuracy.region
+        )
+        return found
+
+    @property
+    def engine_words(self) -> str:
+        """Which engine, and how far its answer can be trusted."""
+        met = "met" if self.accuracy.met else "NOT MET"
+        return (
+            f"whole curve, exact sums; estimated error {self.accuracy.error:.1e}, tolerance "
+            f"{self.accuracy.tolerance:.0e} {met}"
+        )
+
+    @property
+    def quality(self) -> dict[str, object]:
+        """The figures behind ``trustworthy``, for JSON."""
+        accuracy = {**asdict(self.accuracy), "met": bool(self.accuracy.met)}
+        del accuracy["region"]
+        return {"accuracy": accuracy, "log_evidence": self.log_evidence}
+
+    def prior_probability_above(self, epsilon: float) -> float:
+        """P(epsilon > value) before any data."""
+        return self.model.prior_probability_above(epsilon)
+
+    def marginal(self, parameter: str) -> Marginal:
+        if parameter == "epsilon":
+            return self._epsilon
+        if parameter == "shown":
+            return self.shown
+        if parameter == "strength":
+            return self._strength
+        known = ", ".join(PARAMETERS)
+        raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
+
+    def draws(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+        """Joint draws of all estimated parameters."""
+        found = self.draw_bases(size, rng=rng)
+        return {name: found[name] for name in self.parameters}
+
+    def draw_bases(self, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
+        """Joint draws, with ``leak``, the epsilon of each base, of shape (draws, bases)."""
+        size = _validate.whole_number("size", size)
+        drawn = drawing.draw_leaks(self.solution, size, rng=rng)
+        epsilon = np.zeros(size)
+        leak = np.zeros(drawn.base_leak.shape)
+        for number in np.unique(drawn.component[drawn.component >= 0]).tolist():
+            rows = drawn.component == number
+            curves = self.solution.components[number].curves
+            epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
+            leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
+        strength = self.solution.laws.means[drawn.law]
+        return {
+            "epsilon": epsilon,
+            "shown": leak.max(axis=1),
+            "strength": strength,
+            "leak": leak,
+            "family": drawn.component.astype(float),
+        }
+
+    def to_datatree(self) -> xarray.DataTree:
+        """The posterior as ArviZ and xarray know it: groups posterior, observed_data and more."""
+        return tree.to_datatree(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
+        trees.write(self.to_datatree(), path)
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """What each batch of scores did, in order; one batch unless there were updates."""
+        return self.history or (profile_batch(None, self, rows=len(self.scores), label="batch 1"),)
+
+    def with_batches(self, batches: tuple[Batch, ...]) -> Self:
+        """The same posterior with another account of how its scores came in."""
+        return replace(self, history=tuple(batches))
+
+    def update(
+        self,
+        new_scores: Scores,
+        *,
+        label: str | None = None,
+        engine: ProfileSettings | None = None,
+        report: Say | None = None,
+    ) -> ProfilePosterior:
+        """The posterior given these scores and new ones: what estimating from all of them gives.
+
+        New scores of a base that is there already are more models of it.
+        """
+        if not isinstance(new_scores, Scores):
+            raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
+        settings = engine or self.engine
+        after: ProfilePosterior = settings.estimate(
+            self.scores.joined(new_scores), self.model, report=report
+        )
+        label = f"batch {len(self.batches) + 1}" if label is None else label
+        new = profile_batch(self, after, rows=len(new_scores), label=label)
+        return after.with_batches((*self.batches, new))
+
+    # --- families and strengths ---------------------------------------------------------------
+
+    @cached_property
+    def families(self) -> tuple[FamilyShare, ...]:
+        """Every family, mixture and reading with its probability, the likeliest first."""
+        found = {
+            (
+                component.curves.family.name,
+                component.curves.rate,
+                str(component.curves.reading),
+            ): 0.0
+            for component in self.model.components
+        }
+        for component, weight in zip(
+            self.solution.components, self.solution.weights.tolist(), strict=True
+        ):
+            curves = component.curves
+            found[curves.family.name, curves.rate, str(curves.reading)] = weight
+        nothing = float(self.model.no_leak or 0.0)
+        rows = [
+            FamilyShare(
+                family=component.curves.family.name,
+                mixing=component.curves.rate,
+                reading=str(component.curves.reading) if component.curves.mixed else "none",
+                probability=found[
+                    component.curves.family.name,
+                    component.curves.rate,
+                    str(component.curves.reading),
+                ],
+                prior=(1 - nothing) * component.probability,
+            )
+            for component in self.model.components
+        ]
+        if nothing:
+            rows.append(
+                FamilyShare(
+                    family="no leak",
+                    mixing=1.0,
+                    reading="none",
+                    probability=self.solution.no_leak,
+                    prior=nothing,
+                )
+            )
+        return tuple(sorted(rows, key=lambda row: -row.probability))
+
+    def family_probability(self, name: str) -> float:
+        """Probability of a family, whatever the mixture."""
+        return sum(row.probability for row in self.families if row.family == name)
+
+    @property
+    def alike(self) -> float:
+        """Probability that every attack was the best possible; where it is fixed, 1 or 0."""
+        if self.model.strength.fixed_value is not None:
+            return float(self.model.strength.fixed_value == 1)
+        return float(self.solution.law_weights[0])
+
+    @cached_property
+    def _strength(self) -> Tabulated | Point:
+        fixed = self.model.strength.fixed_value
+        if fixed is not None:
+            return Point(value=fixed)
+        laws, weights = self.solution.laws, self.solution.law_weights
+        beta = np.isfinite(laws.concentrations)
+        _, which = np.unique(laws.means[beta], return_inverse=True)
+        mass = np.bincount(which, weights[beta])
+        prior = np.bincount(which, laws.weights[beta])
+        # The mean is uniform beforehand, so its cells are as wide as they were likely.
+        low, high = mean_at(np.array(self.accuracy.region[:2]))
+        edges = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
+        edges[-1] = min(edges[-1], 1 - 1e-9)
+        cumulative = np.append(0.0, np.cumsum(mass)) / weights.sum()
+        return Tabulated(points=np.append(edges, 1.0), cumulative=np.append(cumulative, 1.0))
+
+    # --- epsilon --------------------------------------------------------------------------------
+
+    @cached_property
+    def _algorithm(self) -> list[tuple[Curves, FloatArray, FloatArray]]:
+        """Of each component: ends of fine cells of the leak, largest first, and probabilities."""
+        found = []
+        for number, component in enumerate(self.solution.components):
+            mass = self.solution.probability[number].sum(axis=0)
+            if mass.sum() > 1e-10:
+                edges, fine = refined(self.solution.rows_of(number), mass, self.solution.step)
+                found.append((component.curves, edges, fine))
+        return found
+
+    def _of_leaks(self, value: Callable[[Curves, FloatArray], FloatArray]) -> Tabulated:
+        """Distribution of a quantity that rises with the algorithm's leak."""
+        parts = [
+            (value(curves, edges)[::-1], mass[::-1]) for curves, edges, mass in self._algorithm
+        ]
+        return mixed(_whole(parts, self.solution.no_leak), self.solution.no_leak)
+
+    @cached_property
+    def _epsilon(self) -> Tabulated:
+        return self.epsilon_at(self.model.delta)
+
+    def epsilon_at(self, delta: float) -> Tabulated:
+        """The distribution of epsilon at another delta: the same curves, read elsewhere."""
+        delta = _validate.delta(delta)
+        return self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
+
+    def delta_at(self, epsilon: float) -> Tabulated:
+        """The distribution of the least delta at which the algorithm is (epsilon, delta)-DP."""
+        epsilon = _validate.non_negative("epsilon", epsilon)
+        return self._of_leaks(lambda curves, leaks: curves.delta(leaks, epsilon))
+
+    @cached_property
+    def leaks(self) -> tuple[Tabulated, ...]:
+        """The distribution of each base's own epsilon, in the order of the scores."""
+        parts = self._base_parts
+        return tuple(self._tabulated(parts, base) for base in range(len(self.scores)))
+
+    @cached_property
+    def _for_bases(self) -> Solution:
+        """What single bases are read from: fewer laws and steps where the whole would take long.
+
+        That is so where everything is possible still, as after null scores, and nothing is sharp.
+        """
+        return (
+            self.solution
+            if _work(self.solution) < MOST_WORK
+            else solve(self.model, self.tables, FOR_BASES._replace(region=self.accuracy.region))
+        )
+
+    @cached_property
+    def _base_parts(self) -> list[Part]:
+        return base_leaks.leaks_of_bases(self._for_bases)
+
+    @cached_property
+    def shown(self) -> Tabulated:
+        """The distribution of the worst base's epsilon: what these attacks have shown."""
+        return self._tabulated(base_leaks.leaks_of_worst(self._for_bases), 0)
+
+    def _tabulated(self, parts: list[Part], column: int) -> Tabulated:
+        found = []
+        for part in parts:
+            mass = part.mass[:, column]
+            if mass.sum() > 1e-10:
+                step = abs(float(np.log(part.leaks[0] / part.leaks[-1]))) / max(len(mass) - 1, 1)
+                edges, fine = refined(part.leaks, mass, step)
+                curves = self._for_bases.components[part.component].curves
+                found.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
+        return mixed(_whole(found, self._for_bases.no_leak), self._for_bases.no_leak)
+
+    # --- the curve ------------------------------------------------------------------------------
+
+    def trade_off(
+        self, false_positive_rate: ArrayLike, probability: ArrayLike, *, base: int | None = None
+    ) -> FloatArray:
+        """Quantiles of f, the least false-negative rate, at false-positive rates.
+
+        Of the algorithm's own curve, or of what attacks see of a base, by its number.  Shape
+        (probabilities, rates).
+        """
+        rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
+        wanted = np.atleast_1d(check_probability(probability))
+        values, masses = [np.tile(1 - rates[:, None], (1, 1))], [np.array([self.solution.no_leak])]
+        for curves, leaks, mass in self._seen(base):
+            kept = mass > 1e-8 * mass.max()
+            seen = curves if base is not None or curves.subsampled else Curves(family=curves.family)
+            values.append(1 - seen.seen_true_positives(rates, leaks[kept]))
+            masses.append(mass[kept])
+        table, weight = np.concatenate(values, axis=1), np.concatenate(masses)
+        return np.stack([_weighted_quantiles(row, weight, wanted) for row in table], axis=1)
+
+    def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
+        """Curves, leaks and probabilities of the algorithm, or of one base."""
+        if base is None:
+            return [
+                (component.curves, self.solution.rows_of(number), mass.sum(axis=0))
+                for number, (component, mass) in enumerate(
+                    zip(self.solution.components, self.solution.probability, strict=True)
+                )
+                if mass.sum() > 1e-6
+            ]
+        return [
+            (self._for_bases.components[part.component].curves, part.leaks, part.mass[:, base])
+            for part in self._base_parts
+            if part.mass[:, base].sum() > 1e-6
+        ]
+
+    @cached_property
+    def finest_rate(self) -> float:
+        """The smallest false-positive or false-negative rate that any base could show: 1 / N."""
+        return float(1 / max(self.scores.trials_h0.max(), self.scores.trials_h1.max()))
+
+    @cached_property
+    def extrapolated_below_delta(self) -> float:
+        """The delta below which epsilon is decided by rates smaller than any base could show.
+
+        Epsilon at delta is the slope of the trade-off function where a line touches it.  If that is at
+        a false-positive rate below 1 / N, N the models of the largest base, the family alone says how
+        the curve goes on there.  The median over all curves and leaks; 0 if nothing is extrapolated.
+        """
+        values, masses = [np.zeros(1)], [np.array([self.solution.no_leak])]
+        for curves, leaks, mass in self._seen(None):
+            values.append(curves.delta_at_rate(leaks, self.finest_rate))
+            masses.append(mass)
+        together = np.concatenate(values), np.concatenate(masses)
+        return float(_weighted_quantiles(*together, np.array([0.5]))[0])
+
+    def with_prior(self, prior: Prior) -> ProfilePosterior:
+        """The same likelihoods under another prior of epsilon, at the last level's resolution."""
+        model = replace(self.model, epsilon=prior)
+        return replace(
+            self, model=model, history=(), solution=solve(model, self.tables, self.resolution)
+        )
+
+    def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
+        """Curves with leaks, and all their probabilities one after the other; no leak comes last."""
+        kept = [part for part in self._algorithm if part[2].sum() > 1e-6]
+        curves = [(each, np.sqrt(edges[1:] * edges[:-1])) for each, edges, _ in kept]
+        weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
+        return curves, weight / weight.sum()
+
+
+def _work(solution: Solution) -> float:
+    """Multiplications that the leaks of single bases take."""
+    found = 0.0
+    for number, table in enumerate(solution.probability):
+        strand = solution.strands[solution.strand_of[number]]
+        laws = float((table.sum(axis=1) > base_leaks.NEGLIGIBLE).sum())
+        columns = strand.columns.stop - strand.columns.start
+        found += laws * table.shape[1] * columns * strand.likelihood.shape[1]
+    return found
+
+
+def _whole(
+    parts: list[tuple[FloatArray, FloatArray]], at_zero: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Parts whose probabilities sum to what is not at 0, also where negligible ones were left out."""
+    total = sum(float(mass.sum()) for _, mass in parts)
+    return [(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts] if total else parts
+
+
+def _weighted_quantiles(values: FloatArray, weight: FloatArray, wanted: FloatArray) -> FloatArray:
+    order = np.argsort(values)
+    running = np.cumsum(weight[order])
+    middle = (running - weight[order] / 2) / running[-1]
+    return np.interp(wanted, middle, values[order])
+
+
+def interval_of(distribution: Tabulated, level: float) -> FloatPair:
+    """Ends of the central interval."""
+    low, high = distribution.quantile([0.5 - level / 2, 0.5 + level / 2])
+    return low, high

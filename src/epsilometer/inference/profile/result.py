@@ -1,0 +1,188 @@
+"""One result of the whole-curve model: what was asked, what was found, how it was checked.
+
+Terminal, JSON, page and files are views of it and work nothing out themselves.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from epsilometer._arrays import Say
+from epsilometer.errors import ContradictionError
+from epsilometer.inference.checks.comparison import CHECK_SEED
+from epsilometer.inference.profile.checks import (
+    OtherProfilePrior,
+    RocCheck,
+    check_rocs,
+    other_priors,
+)
+from epsilometer.inference.profile.curve import ProfileCurve
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.result import Origin, Question, Result
+from epsilometer.inference.verdict import Verdict, judge
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+
+MOST_LISTED = 4
+"""Surprises that a warning names."""
+
+PART = 1.5
+"""Two medians differ where one is so many times the other and outside of the other's interval."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileResult:
+    """A posterior of the whole curve with everything a reader or a reviewer would ask about it.
+
+    Parameters
+    ----------
+    posterior, asked
+        What was found, with scores, model and provenance; and what was asked of it.
+    origin
+        How the scores came about.
+    over_delta
+        The same curve at several deltas, if somebody asked for it.
+    published
+        The published model's answer from counts of the same models, which stands beside it.
+    report
+        Called with a line of text whenever something that takes time is worked out.
+    """
+
+    posterior: ProfilePosterior
+    asked: Question = field(default_factory=Question)
+    origin: Origin = field(default_factory=Origin)
+    over_delta: ProfileCurve | None = None
+    published: Result | None = None
+    report: Say | None = None
+
+    @property
+    def scores(self) -> Scores:
+        """What was observed."""
+        return self.posterior.scores
+
+    @property
+    def model(self) -> ProfileModel:
+        """What was assumed."""
+        return self.posterior.model
+
+    @property
+    def level(self) -> float:
+        """Probability of the credible intervals."""
+        return self.asked.level
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the engine reached its accuracy."""
+        return self.posterior.trustworthy
+
+    @property
+    def claim_source(self) -> str | None:
+        """Who claims what is judged."""
+        return self.asked.claim_source or self.origin.claim_source
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the posterior says of the claim; None without one."""
+        if self.asked.claim is None:
+            return None
+        return judge(
+            self.posterior,
+            claim=self.asked.claim,
+            thresholds=self.asked.thresholds,
+            accept_untrusted=self.asked.accept_untrusted,
+        )
+
+    @cached_property
+    def predictive(self) -> RocCheck:
+        """Whether the model would make such ROC curves at all."""
+        self._tell("predictive check")
+        rng = np.random.default_rng(CHECK_SEED)
+        return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
+
+    @cached_property
+    def other_priors(self) -> tuple[OtherProfilePrior, ...]:
+        """Epsilon with the prior's scale halved and doubled."""
+        self._tell("other priors")
+        with suppress(ContradictionError):
+            return other_priors(self.posterior)
+        return ()
+
+    @cached_property
+    def misfits(self) -> dict[str, str]:
+        """Families that do not fit, by name, and why; a family with little probability included."""
+        found = {}
+        # Some have no epsilon at this delta and play no part.
+        used = {each.curves.family.name for each in self.model.components}
+        for family in (each for each in self.model.families if each.name in used):
+            self._tell(f"predictive check, {family.name}")
+            try:
+                check = check_rocs(
+                    self.posterior,
+                    rng=np.random.default_rng(CHECK_SEED),
+                    replications=200,
+                    family=family.name,
+                )
+            except ContradictionError:
+                found[family.name] = "refuted beyond doubt by the order of scores"
+                continue
+            if not check.fits:
+                found[family.name] = ", ".join(check.surprising[:2])
+        return found
+
+    @property
+    def parting(self) -> str | None:
+        """Where the published model's answer parts from this one; None where they agree."""
+        if self.published is None:
+            return None
+        theirs, ours = self.published.posterior, self.posterior
+        low, high = ours.credible_interval("epsilon", self.level)
+        their_low, their_high = theirs.credible_interval("epsilon", self.level)
+        if their_high < low:
+            where = "lies wholly below"
+        elif their_low > high:
+            where = "lies wholly above"
+        elif not low <= theirs.median("epsilon") <= high:
+            where = "has its median outside of"
+        else:
+            return None
+        return (
+            f"The published model's interval ({their_low:.2f} to {their_high:.2f}) {where} this one: it "
+            "reads one operating point of each attack and takes the error rates to be spread evenly "
+            "over a region, which attacks that all aim at one rate are not."
+        )
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before quoting the result, the gravest first."""
+        found = []
+        if not self.posterior.trustworthy:
+            found.append(f"Do not quote this result: {self.posterior.engine_words}.")
+        found += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
+        failed = self.origin.models.get("failed", 0)
+        if failed:
+            found.append(
+                f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if "
+                "failing depends on the challenge point, the estimate is biased."
+            )
+        odd = self.predictive.surprising
+        if odd:
+            listed = "; ".join(odd[:MOST_LISTED])
+            rest = f"; and {len(odd) - MOST_LISTED} more" if len(odd) > MOST_LISTED else ""
+            found.append(
+                f"The model would hardly make scores like these: {listed}{rest}. No family of curves "
+                "that was tried fits, so the interval may miss the true epsilon on either side."
+            )
+        return tuple(found)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is warned of without further work: nothing that the page does not say too."""
+        return ()
+
+    def _tell(self, line: str) -> None:
+        if self.report is not None:
+            self.report(line)

@@ -1,0 +1,73 @@
+"""Points of the pooled share t in [0, 1] at which the chain of ranks is followed.
+
+t is the share of both hypotheses, mixed as they are among the scores, with a higher score.  The rank of
+a score among M fixes t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) everywhere in the angle
+theta = 2 asin(sqrt(t)): points are even in theta, and closer at 0, at 1 and where a family may jump.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+
+CLUSTER = 0.85
+"""Of the cosine that draws points together at the ends of a stretch; at 1 they would coincide there."""
+STENCIL = 4
+"""Points that a cubic goes through."""
+
+
+class ShareGrid(NamedTuple):
+    """Points, and for each cell between two of them how a cubic through four points is integrated.
+
+    Attributes
+    ----------
+    theta, share
+        The points, as angles and as shares, increasing from 0.
+    first
+        The first of the four points of each cell.
+    node_share, node_weight
+        Gauss points of each cell, and their weights over t; shape (cells, nodes).
+    basis
+        The cubics' values at the Gauss points, shape (cells, nodes, 4).
+    """
+
+    theta: FloatArray
+    share: FloatArray
+    first: IntArray
+    node_share: FloatArray
+    node_weight: FloatArray
+    basis: FloatArray
+
+
+def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
+    """A grid with points about ``step`` apart in theta, ``jump`` among them."""
+    middle = 2 * np.arcsin(np.sqrt(jump))
+    parts = [_stretch(0.0, middle, step), _stretch(middle, np.pi, step)]
+    theta = np.concatenate([parts[0], parts[1][1:]])
+    share = np.sin(theta / 2) ** 2
+    share[-1] = 1.0
+    cells = len(theta) - 1
+    first = np.clip(np.arange(cells) - 1, 0, len(theta) - STENCIL)
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    width = np.diff(theta)[:, None]
+    at = theta[:-1, None] + width * (x + 1) / 2
+    weight = width * w / 2 * np.sin(at) / 2
+    points = theta[first[:, None] + np.arange(STENCIL)]
+    basis = np.ones((cells, nodes, STENCIL))
+    for own in range(STENCIL):
+        for other in range(STENCIL):
+            if other != own:
+                gap = (points[:, own] - points[:, other])[:, None]
+                basis[:, :, own] *= (at - points[:, other][:, None]) / gap
+    return ShareGrid(theta, share, first, np.sin(at / 2) ** 2, weight, basis)
+
+
+def _stretch(low: float, high: float, step: float) -> FloatArray:
+    count = max(int(np.ceil((high - low) / step)), 12)
+    even = np.linspace(0.0, 1.0, count + 1)
+    return np.asarray(
+        low + (high - low) * (even - CLUSTER * np.sin(2 * np.pi * even) / (2 * np.pi))
+    )

@@ -1,0 +1,330 @@
+"""From tables of likelihoods to probabilities: of families, laws of strengths and leaks, all sums.
+
+The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
+mixture and its reading) and every law of strengths, the likelihoods of all bases are averaged over their
+strengths and multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.errors import ContradictionError
+from epsilometer.inference.profile.strength_rows import averaging_rows, cell_means
+from epsilometer.inference.profile.tables import Table
+from epsilometer.model.priors import Prior
+from epsilometer.model.profile import Component, ProfileModel
+from epsilometer.model.strengths import EVERYWHERE, Laws, Region
+
+SMALLEST = 1e-4
+"""The smallest leak, in units of the largest: at smaller ones nothing is left to see."""
+
+NEGLIGIBLE = 30.0
+"""Nats below the best from which nothing is worked out."""
+
+WIDEST_STEP = 0.1
+"""Standard deviations count as this one where they are larger: axes are never coarse."""
+
+
+class Resolution(NamedTuple):
+    """Steps of log leak in standard deviations of what is sharpest, and laws of strengths.
+
+    The laws are Beta laws of so many means and so many concentrations each, in a region that holds all
+    that matter.
+    """
+
+    steps: float
+    means: int
+    concentrations: int
+    region: Region = EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Strand:
+    """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
+
+    ``rows`` are the leaks of the algorithm that may matter, ``columns`` those of a base.  ``alike`` is
+    the log likelihood of all bases where they have the same leak.
+    """
+
+    table: Table
+    leaks: FloatArray
+    alike: FloatArray
+    likelihood: FloatArray
+    log_top: float
+    rows: slice
+    columns: slice
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """Probabilities of everything on the axis.
+
+    Attributes
+    ----------
+    strands
+        One for each family and rate that is left.
+    components, strand_of
+        The components of the model that are left, and the strand of each.
+    laws
+        Laws of strengths.
+    probability
+        For each component: probability of (law, row of its strand).
+    no_leak
+        Probability that nothing leaks at all; with ``probability`` it sums to one.
+    log_evidence
+        Log probability of the order of scores, relative to labels in random order.
+    step
+        Of the logarithm of the leak.
+    """
+
+    model: ProfileModel
+    strands: tuple[Strand, ...]
+    components: tuple[Component, ...]
+    strand_of: tuple[int, ...]
+    laws: Laws
+    probability: tuple[FloatArray, ...]
+    no_leak: float
+    log_evidence: float
+    step: float
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Posterior probability of each component."""
+        return np.array([each.sum() for each in self.probability])
+
+    @cached_property
+    def law_weights(self) -> FloatArray:
+        """Posterior probability of each law of strengths; where nothing leaks, that before the data."""
+        found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
+        return np.asarray(found + self.no_leak * self.laws.weights)
+
+    def rows_of(self, component: int) -> FloatArray:
+        """Leaks of the algorithm at which a component has probability, largest first."""
+        strand = self.strands[self.strand_of[component]]
+        return strand.leaks[strand.rows]
+
+    def edges_of(self, component: int) -> FloatArray:
+        """Ends of the cells around these leaks, largest first; one more."""
+        leaks = self.rows_of(component)
+        half = np.exp(self.step / 2)
+        return np.append(leaks * half, leaks[-1] / half)
+
+    def averages(self, strand: Strand, law: int) -> FloatArray:
+        """Likelihood of each base at each row, averaged over its strength; shape (rows, bases)."""
+        return _averages(strand, self.laws, law, self.step)
+
+    def strength_rows(self, strand: Strand, law: int) -> FloatArray:
+        """Weights of a base's leaks (columns) at each leak of the algorithm (rows)."""
+        return _strength_rows(strand, self.laws, law, self.step)
+
+
+def solve(
+    model: ProfileModel,
+    tables: tuple[Table, ...],
+    resolution: Resolution,
+    prior: Prior | None = None,
+) -> Solution:
+    """Sum everything; ``prior`` is that of epsilon if it is not the model's."""
+    epsilon_prior = prior or model.epsilon
+    laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
+    fixed = model.strength.fixed_value or 1.0
+    step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
+    keys = [(table.family.name, table.rate) for table in tables]
+    left = [
+        (component, keys.index(key))
+        for component in model.components
+        if (key := (component.curves.family.name, component.curves.rate)) in keys
+    ]
+    priors = [
+        _log_prior(component, _axis(tables[number], step), step, model.delta, epsilon_prior)
+        for component, number in left
+    ]
+    strands = _strands(tables, [number for _, number in left], priors, step, fixed)
+    log_likelihood = _log_products(strands, laws, step)
+    with np.errstate(divide="ignore"):
+        log_laws = np.log(laws.weights)[:, None]
+    logs = [
+        log_likelihood[number] + log_laws + prior[strands[number].rows]
+        for (_, number), prior in zip(left, priors, strict=True)
+    ]
+    nothing = float(model.no_leak or 0.0)
+    leaking = float(logsumexp([logsumexp(each) for each in logs])) + float(np.log1p(-nothing))
+    total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
+    if not np.isfinite(total):
+        raise ContradictionError("no curve of the model can make scores in this order.")
+    return Solution(
+        model=model,
+        strands=strands,
+        components=tuple(component for component, _ in left),
+        strand_of=tuple(number for _, number in left),
+        laws=laws,
+        probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
+        no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
+        log_evidence=total,
+        step=step,
+    )
+
+
+def _axis(table: Table, step: float) -> FloatArray:
+    count = int(np.ceil(-np.log(SMALLEST) / step)) + 1
+    return np.asarray(table.leaks[-1] * np.exp(-step * np.arange(count)))
+
+
+def _sharpest(tables: tuple[Table, ...]) -> float:
+    """Smallest standard deviation of log leak, if all bases have the same leak, among what matters."""
+    found, best = 1.0, -np.inf
+    for table in tables:
+        axis = _axis(table, 0.004)
+        # Where the likelihood is sharper than this axis, a finer one around its best.
+        for _ in range(4):
+            logs = table.at(axis).sum(axis=0)
+            weights = np.exp(logs - logs.max())
+            weights /= weights.sum()
+            middle = float(weights @ np.log(axis))
+            width = float(np.sqrt(weights @ (np.log(axis) - middle) ** 2))
+            spacing = abs(float(np.log(axis[1] / axis[0])))
+            if width > 2 * spacing:
+                break
+            around = axis[int(np.argmax(logs))]
+            axis = around * np.exp(np.linspace(6, -6, 601) * max(spacing, width))
+            axis = axis[axis <= table.leaks[-1]]
+        if logs.max() > best - NEGLIGIBLE:
+            found = min(found, width) if logs.max() < best + NEGLIGIBLE else width
+        best = max(best, float(logs.max()))
+    return max(found, 1e-5)
+
+
+def _log_prior(
+    component: Component, leaks: FloatArray, step: float, delta: float, prior: Prior
+) -> FloatArray:
+    """Log prior probability of the cell around each leak, that of the component included."""
+    half = np.exp(step / 2)
+    curves = component.curves
+    edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
+    epsilon = curves.epsilon(leaks, delta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = prior.log_density(epsilon) + np.log(edges[:-1] - edges[1:])
+    found = np.where(np.isfinite(found), found, -np.inf)
+    return np.asarray(found + np.log(component.probability))
+
+
+def _strands(
+    tables: tuple[Table, ...],
+    numbers: list[int],
+    priors: list[FloatArray],
+    step: float,
+    fixed: float,
+) -> tuple[Strand, ...]:
+    """Likelihoods on the axis, and which leaks may matter under any law."""
+    drafts, best = [], -np.inf
+    for number, table in enumerate(tables):
+        leaks = _axis(table, step)
+        logs = table.at(fixed * leaks)
+        # No law makes the likelihood of a base larger than its best up to the algorithm's leak.
+        most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
+        prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
+        drafts.append((leaks, logs, most + prior))
+        best = max(best, float((logs.sum(axis=0) + prior).max()))
+    found = []
+    for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
+        kept = np.flatnonzero(most > best - NEGLIGIBLE)
+        rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
+        # The best of what no law puts out of reach.
+        top = logs[:, rows.start :].max(axis=1, keepdims=True)
+        near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
+        columns = slice(int(near[0]), int(near[-1]) + 1)
+        found.append(
+            Strand(
+                table=table,
+                leaks=leaks,
+                alike=logs.sum(axis=0),
+                likelihood=np.exp(np.minimum(logs - top, 0.0)).T,
+                log_top=float(top.sum()),
+                rows=rows,
+                columns=columns,
+            )
+        )
+    return tuple(found)
+
+
+def _strength_rows(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
+    means = cell_means(
+        float(laws.means[law]), float(laws.concentrations[law]), step, len(strand.leaks)
+    )
+    return averaging_rows(means, strand.rows, strand.columns)
+
+
+def _averages(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
+    if np.isinf(laws.concentrations[law]):
+        return strand.likelihood[strand.rows]
+    return _strength_rows(strand, laws, law, step) @ strand.likelihood[strand.columns]
+
+
+def _log_products(strands: tuple[Strand, ...], laws: Laws, step: float) -> list[FloatArray]:
+    """Log likelihood of all bases together, for each strand (law, row)."""
+    found = [
+        np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
+    ]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for number, strand in enumerate(strands):
+        ends = (strand.rows.start, strand.rows.stop, strand.columns.start, strand.columns.stop)
+        alike.setdefault(ends, []).append(number)
+    bases = strands[0].likelihood.shape[1]
+    for numbers in alike.values():
+        # Strands on the same stretch of the axis share the averages over strengths.
+        first = strands[numbers[0]]
+        together = np.concatenate(
+            [strands[number].likelihood[first.columns] for number in numbers], axis=1
+        )
+        for law in range(len(laws.weights)):
+            if np.isinf(laws.concentrations[law]):
+                # Bases may contradict each other by more than any number can hold.
+                for number in numbers:
+                    found[number][law] = strands[number].alike[first.rows]
+                continue
+            average = _strength_rows(first, laws, law, step) @ together
+            with np.errstate(divide="ignore"):
+                logs = np.log(average).reshape(len(average), len(numbers), bases).sum(axis=2)
+            for place, number in enumerate(numbers):
+                found[number][law] = logs[:, place] + strands[number].log_top
+    return found
+
+
+def region_of(solution: Solution, resolution: Resolution) -> Region:
+    """The laws that matter, and their neighbours: many bases leave few of them."""
+    own = np.isfinite(solution.laws.concentrations)
+    if not own.any():
+        return resolution.region
+    table = np.sum([each.sum(axis=1) for each in solution.probability], axis=0)[own]
+    table = table.reshape(resolution.means, resolution.concentrations)
+    if not table.sum() > 0:
+        return resolution.region
+    old, ends = resolution.region, []
+    pairs = (old[:2], old[2:])
+    for axis, (first, last) in enumerate(pairs):
+        share = table.sum(axis=1 - axis)
+        x = (np.polynomial.legendre.leggauss(len(share))[0] + 1) / 2
+        kept = np.flatnonzero(share > 1e-6 * share.max())
+        # Out to the next law on either side, which does not matter any more.
+        low = x[kept[0] - 1] if kept[0] > 0 else 0.0
+        high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
+        ends += [float(first + (last - first) * low), float(first + (last - first) * high)]
+    return Region(*ends)
+
+
+def cell_index(solution: Solution) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Component, law and row of every cell with probability, and that probability."""
+    columns: list[tuple[IntArray, ...]] = []
+    for number, table in enumerate(solution.probability):
+        law, row = np.nonzero(table > 1e-14)
+        columns.append((np.full(len(law), number), law, row))
+    component, law, row = (np.concatenate(each) for each in zip(*columns, strict=True))
+    mass = np.concatenate([table[table > 1e-14] for table in solution.probability])
+    return component, law, row, mass

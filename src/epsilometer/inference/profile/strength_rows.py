@@ -1,0 +1,45 @@
+"""Averages over a base's strength: the likelihood at leak s lambda, s from a Beta law.
+
+On leaks that are even in the logarithm, lambda_j = lambda_0 e^(-j step), an average depends on the
+difference of two places only.  Likelihoods are taken as straight between neighbours, Beta laws as they
+are; leaks below the last one count as that one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import betainc
+
+from epsilometer._arrays import FloatArray
+
+
+@lru_cache(maxsize=512)
+def cell_means(mean: float, concentration: float, step: float, count: int) -> FloatArray:
+    """Mean of the Beta distribution function over each cell of log s, from s = 1 downwards."""
+    a, b = mean * concentration, (1 - mean) * concentration
+    x, w = np.polynomial.legendre.leggauss(3)
+    at = -step * (np.arange(count)[:, None] + (1 - x) / 2)
+    found: FloatArray = betainc(a, b, np.exp(at)) @ (w / 2)
+    found.flags.writeable = False
+    return found
+
+
+def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray:
+    """Weights of the leaks in ``columns`` in the average at each leak in ``rows``.
+
+    ``means`` are those of `cell_means`, for all leaks; the last column, if it is the last of all, also
+    has the weight of every smaller leak.
+    """
+    count, width = len(means), columns.stop - columns.start
+    before = np.append(1.0, means[:-1])
+    weights = np.append(np.zeros(count - 1), np.maximum(before - means, 0.0))
+    # Row k begins at its own place: windows of one long row.
+    first, last = count - rows.stop + columns.start, count - rows.start + columns.start
+    padded = np.append(weights, np.zeros(max(0, last + width - 1 - len(weights))))
+    found = np.array(sliding_window_view(padded, width)[first:last][::-1])
+    if columns.stop == count:
+        found[:, -1] = before[count - 1 - np.arange(rows.start, rows.stop)]
+    return found

@@ -1,0 +1,319 @@
+"""Log likelihood of every base as a function of the leak, one table for each family and mixing rate.
+
+A table is a smooth curve through leaks at which the likelihood was worked out.  Leaks are added where
+any base still says something and the curve does not follow yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
+
+from epsilometer._arrays import BoolArray, FloatArray, IntArray, Say
+from epsilometer.inference.profile import pieces
+from epsilometer.inference.profile.blocks import Blocks
+from epsilometer.inference.profile.chain import Curved, log_likelihood_ratios
+from epsilometer.inference.profile.share_grid import share_grid
+from epsilometer.model.families import Family
+from epsilometer.model.mixtures import Curves
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import BaseScores, Scores
+
+FIRST_LEAKS = 20
+"""Between 0 and the largest leak, closer at 0."""
+
+FAR_BELOW = 40.0
+"""Nats below a base's best leak from which it plays no part, unless all bases together are best
+there."""
+
+DEEPEST = 1e6
+"""Nats below a base's best leak at which all lies that is impossible."""
+
+MOST_ROUNDS = 14
+"""Of halving: from a range of 25 to steps of a thousandth."""
+
+WORSE = 6.0
+"""By so many times a curve through half of the leaks may be worse: halving takes its error down about
+eight times."""
+
+LARGEST_STEP = 0.05
+"""Of theta, for few scores: families themselves must be followed."""
+
+MOST_COLUMNS = 600
+"""Bases times curves that are carried at a time: what a processor keeps near."""
+
+ORDERS, MOST_RANKS = 8, 40_000
+"""Random orders of scores with ties, and how many ranks they may have together."""
+
+THINNED_FROM, THINNED_TO = 5_000, 2_500
+"""Scores of a base from which a sample of so many of them says first where to look."""
+
+REFUTED = 40.0
+"""Nats, and one more a base, by which curves that play no part fall short of the best."""
+
+
+class Accuracy(NamedTuple):
+    """How finely a table is made: steps of the chain, and the error of a spline in nats, per base."""
+
+    chain_step: float
+    spline: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Log likelihood ratios of all bases at some leaks, shape (bases, leaks), and between them."""
+
+    family: Family
+    rate: float
+    leaks: FloatArray
+    logs: FloatArray
+
+    @cached_property
+    def _spline(self) -> CubicHermiteSpline:
+        # Slopes from neighbours only: a cliff far below the best must not be felt near it.
+        near = _filled(self.logs, 2 * FAR_BELOW)
+        slopes = np.gradient(near, self.leaks, axis=1, edge_order=2)
+        deep = self.logs < near
+        if deep.any():
+            # Down there nothing was looked at closely: a curve that never rises above its points.
+            safe = PchipInterpolator(self.leaks, self.logs, axis=1).derivative()(self.leaks)
+            slopes = np.where(deep, safe, slopes)
+        return CubicHermiteSpline(self.leaks, self.logs, slopes, axis=1)
+
+    def at(self, leaks: FloatArray) -> FloatArray:
+        """Log likelihood ratios of all bases at any leaks up to the last."""
+        return np.asarray(self._spline(np.minimum(leaks, self.leaks[-1])))
+
+
+def make_tables(
+    scores: Scores, model: ProfileModel, farthest: float, accuracy: Accuracy, say: Say | None = None
+) -> tuple[Table, ...]:
+    """Tables of the families and rates that matter, up to the leak that has epsilon ``farthest``.
+
+    What is refuted beyond doubt by a first look, at some leaks or at a sample of many scores, is left
+    out.
+    """
+    groups: dict[tuple[str, float], list[Curves]] = {}
+    for component in model.components:
+        curves = component.curves
+        groups.setdefault((curves.family.name, curves.rate), []).append(curves)
+    sought = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
+    ends = [
+        max(curves.largest_leak(farthest, model.delta) for curves in each)
+        for each in groups.values()
+    ]
+    sizes = np.where(
+        [base.grouped for base in scores.bases], 0, scores.trials_h0 + scores.trials_h1
+    )
+    factor = int(np.ceil(sizes.max() / THINNED_TO)) if sizes.max() > THINNED_FROM else 1
+    sample = scores if factor == 1 else _thinned(scores, factor)
+
+    def look(curves: Curves, end: float) -> Table:
+        leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
+        logs = evaluate(sample, curves, leaks, accuracy.chain_step)
+        first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
+        return first if factor == 1 else _refined(sample, first, Accuracy(accuracy[0], 0.1))
+
+    def finish(first: Table) -> Table:
+        rough = first if factor == 1 else _around_best(scores, first, factor, accuracy)
+        return _refined(scores, rough, accuracy)
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        first = list(pool.map(look, sought, ends))
+        reached = np.array([table.logs.max(axis=1).sum() for table in first])
+        left = reached > reached.max() - REFUTED - len(scores)
+        jobs = [pool.submit(finish, table) for table, kept in zip(first, left, strict=True) if kept]
+        found = []
+        for number, job in enumerate(jobs, start=1):
+            found.append(job.result())
+            if say is not None:
+                say(f"curves {number} of {len(jobs)}")
+    return tuple(found)
+
+
+def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tuple[Table, ...]:
+    """The same leaks with a finer chain, where they matter."""
+
+    def again(table: Table) -> Table:
+        live = _live(table.logs)
+        near = np.append(live, False) | np.append(False, live)
+        logs = table.logs.copy()
+        curves = Curves(family=table.family, rate=table.rate)
+        logs[:, near] = evaluate(scores, curves, table.leaks[near], accuracy.chain_step)
+        return replace(table, logs=_filled(logs))
+
+    # Curves of pieces are exact already.
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return tuple(pool.map(lambda each: each if each.family.pieces else again(each), tables))
+
+
+def _thinned(scores: Scores, factor: int) -> Scores:
+    """Every so manyth score of each hypothesis, in the order of scores; counts as they are."""
+    return scores.with_bases(
+        base
+        if base.grouped
+        else BaseScores.of(*(values[::factor] for values in base.by_hypothesis))
+        for base in scores.bases
+    )
+
+
+def _around_best(scores: Scores, rough: Table, factor: int, accuracy: Accuracy) -> Table:
+    """Leaks around the best one, worked out; those far below it as the sample has them.
+
+    A sample of the ranks has its best leak nearly at the same place.  What lies hundreds of nats below
+    plays no part, and is taken from the sample, times as many.
+    """
+    scaled = factor * rough.logs
+    near = _near(scaled, 10 * FAR_BELOW)
+    near[1:] |= near[:-1].copy()
+    near[:-1] |= near[1:].copy()
+    near[0] = False  # without a leak the ratio is 1
+    # Half of them: the others are found by halving.
+    kept = np.flatnonzero(near)[::2]
+    own = ~near
+    own[kept] = True
+    curves = Curves(family=rough.family, rate=rough.rate)
+    scaled[:, kept] = evaluate(scores, curves, rough.leaks[kept], accuracy.chain_step)
+    return replace(rough, leaks=rough.leaks[own], logs=_filled(scaled[:, own]))
+
+
+def _refined(scores: Scores, table: Table, accuracy: Accuracy) -> Table:
+    """Halve intervals until the spline predicted what was found in their middle."""
+    curves = Curves(family=table.family, rate=table.rate)
+    open_ones = _live(table.logs) & _unforeseen(table, accuracy)
+    for _ in range(MOST_ROUNDS):
+        if not open_ones.any():
+            break
+        where = np.flatnonzero(open_ones)
+        new = (table.leaks[where] + table.leaks[where + 1]) / 2
+        predicted = table.at(new)
+        values = evaluate(scores, curves, new, accuracy.chain_step)
+        missed = np.abs(values - predicted) > WORSE * accuracy.spline
+        leaks = np.append(table.leaks, new)
+        order = np.argsort(leaks, kind="stable")
+        logs = _filled(np.append(table.logs, values, axis=1)[:, order])
+        top = logs.max(axis=1, keepdims=True)
+        larger = np.maximum(values, predicted)
+        together = larger.sum(axis=0) > logs.sum(axis=0).max() - FAR_BELOW
+        matters = (((larger > top - FAR_BELOW) | together) & missed).any(axis=0)
+        bad = np.append(np.zeros(len(table.leaks), dtype=bool), matters)[order]
+        table = replace(table, leaks=leaks[order], logs=logs)
+        # Both halves of an interval whose middle was missed.
+        open_ones = (bad[:-1] | bad[1:]) & _live(logs)
+    return table
+
+
+def _near(logs: FloatArray, depth: float) -> BoolArray:
+    """Leaks at which some base is not far below its best, or all of them together below theirs."""
+    together = logs.sum(axis=0)
+    own = (logs > logs.max(axis=1, keepdims=True) - depth).any(axis=0)
+    return np.asarray(own | (together > together.max() - depth))
+
+
+def _unforeseen(table: Table, accuracy: Accuracy) -> BoolArray:
+    """Intervals beside leaks whose likelihood the leaks around them did not foretell."""
+    kept = np.arange(len(table.leaks)) % 2 == 0
+    kept[-1] = True
+    fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
+    missed = np.abs(table.logs - fewer.at(table.leaks)) > WORSE * accuracy.spline
+    bad = missed.any(axis=0) & _near(table.logs, FAR_BELOW)
+    return np.asarray(bad[:-1] | bad[1:])
+
+
+def _live(logs: FloatArray) -> BoolArray:
+    """Intervals that may matter."""
+    near = _near(logs, FAR_BELOW)
+    wide = near.copy()
+    # The best may lie beside the best that was seen.
+    wide[1:] |= near[:-1]
+    wide[:-1] |= near[1:]
+    return np.asarray(wide[:-1] & wide[1:])
+
+
+def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
+    """What is deeper than this below a base's best, all at that depth."""
+    return np.asarray(np.maximum(logs, logs.max(axis=1, keepdims=True) - depth))
+
+
+# --- one evaluation ---------------------------------------------------------------------------
+
+
+def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, chain_step: float) -> FloatArray:
+    """Log likelihood ratios of all bases at some leaks, shape (bases, leaks).
+
+    Of scores with ties, the mean over several random orders.
+    """
+    ordered, owner = _in_orders(scores.bases)
+    found = np.empty((len(ordered), len(leaks)))
+    if curves.family.pieces:
+        found = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
+    else:
+        for rows in _alike(ordered):
+            largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
+            curved = _curved(largest, curves, leaks, chain_step)
+            for same in _same_blocks(ordered, rows):
+                part = max(1, MOST_COLUMNS // len(leaks))
+                for start in range(0, len(same), part):
+                    some = same[start : start + part]
+                    zeros = np.stack([ordered[row].zeros for row in some])
+                    ones = np.stack([ordered[row].ones for row in some])
+                    found[some] = log_likelihood_ratios(zeros, ones, curved)
+    found[:, leaks == 0] = 0.0
+    if len(ordered) == len(scores):
+        return found
+    shares = np.bincount(owner)[:, None]
+    return np.stack([np.bincount(owner, column) for column in found.T], axis=1) / shares
+
+
+def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
+    """Bases as blocks of ranks, several orders of those with ties; and whose each is."""
+    found, owner = [], []
+    for number, base in enumerate(bases):
+        if base.grouped:
+            found.append(Blocks(base.zeros, base.ones))
+            owner.append(number)
+            continue
+        count = min(ORDERS, max(1, MOST_RANKS // (base.trials_h0 + base.trials_h1)))
+        for labels in base.orders(count):
+            found.append(Blocks(1 - labels, labels))
+            owner.append(number)
+    return found, np.array(owner)
+
+
+def _curved(base: Blocks, curves: Curves, leaks: FloatArray, chain_step: float) -> Curved:
+    total, blocks = int(base.zeros.sum() + base.ones.sum()), len(base.zeros)
+    # Errors of single steps add up, so more steps want smaller ones; of many they nearly cancel.
+    chain_step *= min(max(1.0, total / 10_000), 2.0)
+    step = chain_step * min(blocks**-0.25 * total**-0.5, LARGEST_STEP)
+    nodes = 8 if total < 3000 else 16
+    # As in the scores: a pool of other proportions would have every rank elsewhere.
+    members = int(base.ones.sum()) / total
+    grid = share_grid(step, curves.rate * members, nodes)
+    density, below = curves.densities(grid.share, leaks, members)
+    return Curved(grid, np.ascontiguousarray(density), np.ascontiguousarray(below), members)
+
+
+def _alike(bases: Iterable[Blocks]) -> list[list[int]]:
+    """Bases of about one size and one share of members, which can share a grid."""
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for row, base in enumerate(bases):
+        total, ones = int(base.zeros.sum() + base.ones.sum()), int(base.ones.sum())
+        # To a standard deviation of a rank's share, a tenth of what the chain looks at.
+        part = round(2 * np.arcsin(np.sqrt(ones / total)) * 2 ** (total.bit_length() / 2))
+        found.setdefault((total.bit_length(), len(base.zeros).bit_length(), part), []).append(row)
+    return list(found.values())
+
+
+def _same_blocks(bases: list[Blocks], rows: list[int]) -> list[IntArray]:
+    """Bases whose blocks have the same sizes, which can be carried together."""
+    found: dict[bytes, list[int]] = {}
+    for row in rows:
+        found.setdefault((bases[row].zeros + bases[row].ones).tobytes(), []).append(row)
+    return [np.array(each, dtype=np.int64) for each in found.values()]

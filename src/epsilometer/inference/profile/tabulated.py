@@ -1,0 +1,120 @@
+"""Distributions of epsilon out of probabilities of leaks: a distribution function on points.
+
+Every component has its own map from leaks to epsilon, so distributions are added up as functions of
+epsilon.  There may be probability at 0, where nothing leaks, and at infinity, where no epsilon is
+enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import CubicSpline
+
+from epsilometer._arrays import FloatArray
+
+FINER = 6
+"""Cells that one cell of the axis is divided into, along a smooth curve through its neighbours."""
+
+MOST_POINTS = 6000
+"""Of a distribution function; intervals are read off between them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tabulated:
+    """A distribution on [0, inf]: its distribution function at increasing finite points.
+
+    ``cumulative`` begins with the probability at the first point and ends with that of being finite.
+    """
+
+    points: FloatArray
+    cumulative: FloatArray
+
+    def quantile(self, probability: ArrayLike) -> FloatArray:
+        wanted = np.asarray(probability, dtype=float)
+        found = np.interp(wanted, self.cumulative, self.points)
+        return np.where(wanted > self.cumulative[-1] + 1e-12, np.inf, found)
+
+    def probability_above(self, value: float) -> float:
+        # At the first point all of its own probability is there already.
+        found = np.interp(value, self.points, self.cumulative, left=0.0)
+        return float(np.clip(1 - found, 0.0, 1.0))
+
+    @property
+    def infinite(self) -> float:
+        """Probability of no finite value."""
+        return float(max(0.0, 1 - self.cumulative[-1]))
+
+    def _moment(self, power: int) -> float:
+        if self.infinite > 1e-9:
+            return float("inf")
+        low, high = self.points[:-1], self.points[1:]
+        # Of even distributions between the points.
+        cells = (low + high) / 2 if power == 1 else (low * low + low * high + high * high) / 3
+        return float(
+            np.diff(self.cumulative) @ cells + self.cumulative[0] * self.points[0] ** power
+        )
+
+    def mean(self) -> float:
+        return self._moment(1)
+
+    def standard_deviation(self) -> float:
+        return float(np.sqrt(max(0.0, self._moment(2) - self._moment(1) ** 2)))
+
+    def density(self, value: ArrayLike) -> FloatArray:
+        """A difference quotient over a hundredth of the middle half, without what lies at 0."""
+        x = np.asarray(value, dtype=float)
+        low, high = self.quantile([0.25, 0.75])
+        width = 0.01 * float(high - low) if np.isfinite(high) and high > low else 1e-3
+        start = np.maximum(x - width, 0.0)
+        step = np.interp(x + width, self.points, self.cumulative) - np.interp(
+            start, self.points, self.cumulative
+        )
+        return np.where(x >= 0, step / (x + width - start), 0.0)
+
+
+def refined(leaks: FloatArray, mass: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """Edges of finer cells, largest leak first, and their probabilities.
+
+    ``leaks`` are even in the logarithm; where the probabilities are smooth so is what is put between.
+    """
+    some = mass > 1e-12 * mass.max()
+    first, last = int(np.argmax(some)), len(some) - int(np.argmax(some[::-1]))
+    inner = mass[first:last]
+    axis = np.log(leaks[first:last])
+    half = step / 2
+    if len(inner) < 5 or np.any(inner <= 0):
+        edges = np.append(axis + half, axis[-1] - half)
+        return np.exp(edges), inner
+    edges = np.linspace(axis[0] + half, axis[-1] - half, FINER * len(inner) + 1)
+    middle = (edges[1:] + edges[:-1]) / 2
+    # Inside the outermost nodes; beyond them the last values go on.
+    spline = CubicSpline(axis[::-1], np.log(inner)[::-1])
+    fine = np.exp(spline(np.clip(middle, axis[-1], axis[0])))
+    return np.exp(edges), fine * (inner.sum() / fine.sum())
+
+
+def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tabulated:
+    """One distribution out of parts: increasing ends of cells, and the cells' probabilities.
+
+    Ends may be infinite, and cells without width; ``at_zero`` is what lies at 0 beside them.
+    """
+    finite = [edges[np.isfinite(edges)] for edges, _ in parts]
+    points = np.unique(np.concatenate([np.zeros(1), *finite]))
+    if len(points) > MOST_POINTS:
+        # Those that stand closest add least.
+        points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)]
+    cumulative = np.full(len(points), at_zero)
+    for edges, mass in parts:
+        running = np.append(0.0, np.cumsum(mass))
+        ends = np.isfinite(edges)
+        if ends.any():
+            # A jump, where cells have no width, is at its end already.
+            last = np.append(np.diff(edges[ends]) > 0, True)
+            cumulative += np.interp(points, edges[ends][last], running[ends][last], left=0.0)
+    # Cells that hardly mattered were left out; nothing is lost to infinity with them.
+    total = at_zero + sum(float(mass.sum()) for _, mass in parts)
+    return Tabulated(points=points, cumulative=np.maximum.accumulate(cumulative) / total)

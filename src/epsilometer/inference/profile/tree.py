@@ -1,0 +1,84 @@
+"""Posteriors of the whole curve as labelled trees: what a NetCDF file of one holds.
+
+The layout is ArviZ's, as in `inference/trees.py`: draws, the scores, and in the group ``grid`` the
+tables of likelihoods, from which everything else is summed up again.  Files are read in `files.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsilometer.inference import trees
+
+if TYPE_CHECKING:
+    import xarray
+
+    from epsilometer.inference.profile.posterior import ProfilePosterior
+    from epsilometer.model.profile import ProfileModel
+
+CHOICES = ("epsilon", "mixing", "strength")
+"""Fields of the model that are objects themselves; ``families`` are several."""
+
+
+def model_values(model: ProfileModel) -> dict[str, Any]:
+    """The model as plain values, choices with the names of their classes."""
+    found: dict[str, Any] = {}
+    for part in fields(model):
+        value = getattr(model, part.name)
+        if part.name == "families":
+            found[part.name] = [_described(each) for each in value]
+        else:
+            found[part.name] = _described(value) if part.name in CHOICES else value
+    return found
+
+
+def _described(choice: Any) -> dict[str, object]:
+    return {"name": type(choice).__name__} | trees.values_of(choice)
+
+
+def to_datatree(posterior: ProfilePosterior) -> xarray.DataTree:
+    """Draws, scores and tables as a tree."""
+    import xarray
+
+    rng = np.random.default_rng(trees.STORED_DRAWS_SEED)
+    drawn = posterior.draw_bases(trees.STORED_DRAWS, rng=rng)
+    names, escaped = trees.stored_names(posterior.scores.names)
+    draws = xarray.Dataset(
+        {
+            name: (("chain", "draw"), drawn[name][None, :])
+            for name in (*posterior.parameters, "family")
+        }
+        | {"leak": (("chain", "draw", "base"), drawn["leak"][None, :, :])},
+        coords={"chain": np.arange(1), "draw": np.arange(trees.STORED_DRAWS)},
+        attrs=trees.library() | {"draws_seed": trees.STORED_DRAWS_SEED},
+    )
+    bases = posterior.scores.bases
+    observed = xarray.Dataset(
+        {
+            "score": ("rank", np.concatenate([base.value for base in bases])),
+            "zeros": ("rank", np.concatenate([base.zeros for base in bases])),
+            "ones": ("rank", np.concatenate([base.ones for base in bases])),
+            "size": ("base", np.array([len(base.value) for base in bases], dtype=np.int64)),
+            "grouped": ("base", np.array([base.grouped for base in bases], dtype=np.int64)),
+            "challenge_base": ("base", names, {"names_are_json": int(escaped)}),
+        }
+    )
+    grid: dict[str, Any] = {}
+    for number, table in enumerate(posterior.tables):
+        grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)
+        grid[f"logs_{number}"] = (("base", f"leak_{number}"), table.logs)
+    tables = [{"family": _described(each.family), "rate": each.rate} for each in posterior.tables]
+    texts = {
+        "model": json.dumps(model_values(posterior.model)),
+        "provenance": posterior.provenance.to_json(),
+        "accuracy": json.dumps(asdict(posterior.accuracy)),
+        "log_evidence": json.dumps(posterior.log_evidence),
+        "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
+        "tables": json.dumps(tables),
+    }
+    groups = {"posterior": draws, "observed_data": observed, "grid": xarray.Dataset(grid)}
+    return trees.assembled(groups, texts)
