@@ -14,6 +14,7 @@ options = { noise = 0.02, records = 50 }
 [attack]
 target_alpha = 0.1
 [estimate]
+model = "published"
 likelihood = "binomial"
 delta = 0.1
 """

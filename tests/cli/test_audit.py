@@ -34,6 +34,7 @@ seed = 1
 object = "clipped-mean"
 options = { noise = 0.02, records = 20 }
 [estimate]
+model = "published"
 delta = 0.1
 """
 

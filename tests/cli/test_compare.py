@@ -13,6 +13,8 @@ import epsilometer as em
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.cli.main import run
 
+WHOLE_CURVES = ("Epsilometer, whole curve", "Epsilometer, whole curve, strength 1")
+
 COUNTS = (
     "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
     "one,10,100,12,100\ntwo,6,100,25,100\n"
@@ -66,7 +68,10 @@ def test_rows_are_the_estimators_own(counts: Path, capsys: pytest.CaptureFixture
 
 def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(["compare", str(scores), "--delta", "1e-5", "--significance", "0.1"], capsys)
-    assert [row["estimator"] for row in found["rows"]] == [e.label for e in FROM_SCORES]
+    assert [row["estimator"] for row in found["rows"]] == [
+        *WHOLE_CURVES,
+        *(e.label for e in FROM_SCORES),
+    ]
     by_label = {row["estimator"]: row for row in found["rows"]}
     data = np.loadtxt(scores, delimiter=",", skiprows=1)
     auditor = em.CanaryScoreAuditor(data[data[:, 1] == 1, 0], data[data[:, 1] == 0, 0])
@@ -74,7 +79,51 @@ def test_rows_of_scores(scores: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert by_label["ROC scan, Clopper-Pearson"]["lower"] == pytest.approx(
         auditor.epsilon_clopper_pearson(0.1, 1e-5, one_sided=False)
     )
-    assert all(row["upper"] is None for row in found["rows"])
+    assert all(row["upper"] is None for row in found["rows"][len(WHOLE_CURVES) :])
+
+
+def test_the_whole_curve_comes_first_for_scores(
+    scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--delta", "1e-5", "--significance", "0.1", "--epsilon-prior-scale", "2"]
+    found = answer(["compare", str(scores), *options], capsys)["rows"][: len(WHOLE_CURVES)]
+    prior = em.HalfNormal(scale=2.0)
+    models = [
+        em.ProfileModel(delta=1e-5, epsilon=prior),
+        em.ProfileModel(delta=1e-5, epsilon=prior, strength=em.FixedStrength()),
+    ]
+    for row, model in zip(found, models, strict=True):
+        # The same file by the other parser.
+        posterior = em.estimate(em.Scores.read(scores), model)
+        expected = posterior.credible_interval("epsilon", 0.8)
+        assert [row["lower"], row["upper"]] == pytest.approx(expected, rel=1e-12)
+        assert row["kind"] == "credible interval"
+        assert row["about"] == "the algorithm's epsilon"
+    assert "attacks of any strength" in found[0]["assumes"]
+    assert "the best possible" in found[1]["assumes"]
+    # What the attack may have missed is above what it found.
+    assert found[0]["upper"] > found[1]["upper"]
+
+
+@pytest.mark.parametrize("option", ["--strength", "--likelihood", "--dependence"])
+def test_what_scores_have_no_use_for_is_refused(
+    option: str, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = {"--strength": "1", "--likelihood": "correlated", "--dependence": "pooled"}[option]
+    assert run(["compare", str(scores), "--delta", "0.1", option, value]) == 2
+    error = capsys.readouterr().err
+    assert f"{option} is for counts; scores are compared with free strength and with" in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_extrapolated_is_said(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With 150 canaries a side, epsilon at 1e-5 is the family's word, and at 0.2 is not."""
+    for delta, said in (("1e-5", True), ("0.2", False)):
+        assert run(["compare", str(scores), "--delta", delta]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert ("N = 150 models of the largest base: no score is there" in text) == said
+        # With a prior chance of no leak at all this one may reach down to 0.
+        assert "Credible intervals never reach" not in text
 
 
 def test_text_fits_a_terminal_and_says_what_is_assumed(
@@ -180,8 +229,6 @@ def test_reversed_scores_are_suspected(
     for file, suspected in ((path, True), (scores, False)):
         assert run(["compare", str(file), "--delta", "1e-3"]) == 0
         assert ("are the scores reversed?" in capsys.readouterr().out) == suspected
-    assert run(["compare", str(scores), "--delta", "0.1", "--likelihood", "correlated"]) == 2
-    assert "--likelihood is for counts" in capsys.readouterr().err
 
 
 def test_the_posterior_is_of_the_model_that_the_options_describe(

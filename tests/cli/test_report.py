@@ -367,7 +367,7 @@ def test_without_the_extra_it_is_known_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from epsilometer.report import page
+    from epsilometer.report import page_frame as page
 
     def without(name: str) -> object:
         return None if name == module else object()

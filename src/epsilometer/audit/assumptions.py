@@ -9,9 +9,13 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model import dependence as dependences
 from epsilometer.model.dependence import Dependence, ScatteredMembers
+from epsilometer.model.families import AVERAGE, FAMILIES, families_of
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial
+from epsilometer.model.mixtures import FreeMixing, mixing_of
 from epsilometer.model.priors import DEFAULT_EPSILON_SCALE, Beta, Fixed, HalfNormal, Prior
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.strengths import FixedStrength, FreeStrengths
 
 LIKELIHOOD_KINDS: dict[str, Any] = {kind().name: kind for kind in LIKELIHOODS.values()}
 DEPENDENCE_KINDS: dict[str, Any] = {kind().name: kind for kind in dependences.DEPENDENCES.values()}
@@ -39,6 +43,38 @@ def model_of(
         likelihood=LIKELIHOOD_KINDS[kind](),
         dependence=dependence or ScatteredMembers(),
     )
+
+
+def profile_of(
+    delta: float,
+    *,
+    family: str | None = None,
+    mixing: str | float | None = None,
+    strength: float | None = None,
+    epsilon_prior_scale: float | None = None,
+) -> ProfileModel:
+    """The whole-curve model that such words describe; what is None is as it has it by default."""
+    scale = DEFAULT_EPSILON_SCALE if epsilon_prior_scale is None else epsilon_prior_scale
+    return ProfileModel(
+        delta=delta,
+        epsilon=HalfNormal(scale=_validate.positive("epsilon_prior_scale", scale)),
+        families=families_of(family or AVERAGE),
+        mixing=mixing_of(FreeMixing().name if mixing is None else mixing),
+        strength=FreeStrengths() if strength is None else FixedStrength(value=strength),
+    )
+
+
+def profile_in_words(model: ProfileModel) -> dict[str, str | float | None]:
+    """A whole-curve model in the words of the options; what no option can say is None."""
+    names = {family.name for family in model.families}
+    family = AVERAGE if names == set(FAMILIES) else next(iter(names))
+    return {
+        "delta": model.delta,
+        "family": family if len(names) == 1 or family == AVERAGE else None,
+        "mixing": getattr(model.mixing, "rate", model.mixing.name),
+        "strength": model.strength.fixed_value,
+        "epsilon_prior_scale": _half_normal_scale(model.epsilon),
+    }
 
 
 def dependence_of(

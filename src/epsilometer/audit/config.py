@@ -19,7 +19,7 @@ from epsilometer import _files
 from epsilometer.attacks.rules import ATTACKS, Attack
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import loading
-from epsilometer.audit.assumptions import LIKELIHOOD_KINDS, model_of
+from epsilometer.audit.assumptions import LIKELIHOOD_KINDS, model_of, profile_of
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import ADJACENCIES
@@ -27,7 +27,9 @@ from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
 from epsilometer.measurement.executors import check_name
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Population
+from epsilometer.model.families import AVERAGE, FAMILIES
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.profile import ProfileModel
 
 SHIPPED = {
     "clipped-mean": "epsilometer.training.clipped_mean:ClippedMean",
@@ -44,6 +46,10 @@ LARGEST_SIZE = 10**9
 Say = Callable[[str], None]
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class _Table(BaseModel):
@@ -80,10 +86,7 @@ class AlgorithmTable(_Table):
     @classmethod
     def _noise(cls, value: Any, _: Any) -> float | list[float] | None:
         items = value if isinstance(value, list) else [value]
-        plain = all(
-            isinstance(item, int | float) and not isinstance(item, bool) and 0 <= item < math.inf
-            for item in items
-        )
+        plain = all(_is_number(item) and 0 <= item < math.inf for item in items)
         if value is None or (items and plain):
             return [float(item) for item in items] if isinstance(value, list) else value
         raise PydanticCustomError("noise", "expected a number >= 0 or a list of such")
@@ -98,14 +101,37 @@ class AttackTable(_Table):
 
 
 class EstimateTable(_Table):
-    """What is assumed of the counts; delta has no default: a privacy parameter is never guessed."""
+    """What is assumed; delta has no default: a privacy parameter is never guessed.
+
+    ``family`` and ``mixing`` are of the whole-curve model, ``likelihood`` of the published one, which
+    stands beside it.
+    """
 
     delta: Annotated[float, Field(ge=0, lt=1)]
+    model: Literal["profile", "published"] = "profile"
+    family: Literal[(AVERAGE, *FAMILIES)] = AVERAGE  # type: ignore[valid-type]
+    mixing: str | float = "free"
     likelihood: Literal[tuple(LIKELIHOOD_KINDS)] | None = None  # type: ignore[valid-type]
     claim: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    strength: str | float | None = None
     epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     level: Annotated[float, Field(gt=0, lt=1)] = 0.9
+
+    @field_validator("strength", mode="wrap")
+    @classmethod
+    def _strength(cls, value: Any, _: Any) -> float | None:
+        if value in (None, "free"):
+            return None
+        if _is_number(value) and 0 <= value <= 1:
+            return float(value)
+        raise PydanticCustomError("strength", "expected free or a number in [0, 1]")
+
+    @field_validator("mixing", mode="wrap")
+    @classmethod
+    def _mixing(cls, value: Any, _: Any) -> str | float:
+        if value in ("free", "none") or (_is_number(value) and 0 < value <= 1):
+            return value  # type: ignore[no-any-return]
+        raise PydanticCustomError("mixing", "expected free, none or a number in (0, 1]")
 
 
 class ExecutionTable(_Table):
@@ -144,6 +170,7 @@ class AuditConfig:
     attack: Attack
     statistic: Statistic
     model: AuditModel
+    profile: ProfileModel | None
     claim: Claim | None
 
     def claimed_at(self, delta: float) -> float:
@@ -229,6 +256,16 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         raise InputError(f"[audit] {error}") from None
     default = "binomial" if isinstance(plan.design, MeasureMIA) else "correlated"
     estimate = file.estimate
+    strength: Any = estimate.strength  # a number or None, as its validator says
+    profile = None
+    if estimate.model == "profile":
+        profile = profile_of(
+            estimate.delta,
+            family=estimate.family,
+            mixing=estimate.mixing,
+            strength=strength,
+            epsilon_prior_scale=estimate.epsilon_prior_scale,
+        )
     return AuditConfig(
         file=file,
         plan=plan,
@@ -238,9 +275,10 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         model=model_of(
             estimate.delta,
             likelihood=estimate.likelihood or default,
-            strength=estimate.strength,
+            strength=strength,
             epsilon_prior_scale=estimate.epsilon_prior_scale,
         ),
+        profile=profile,
         claim=_claim(estimate, plan, say),
     )
 

@@ -8,26 +8,33 @@ from typing import Any, NamedTuple
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
+from epsilometer.attacks.scoring import scores_of
 from epsilometer.audit.config import AuditConfig
 from epsilometer.audit.stopping import Look, Stopping, look_sizes
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
-from epsilometer.model.counts import AttackCounts
-from epsilometer.model.joint import AuditModel
 
 Measure = Callable[[Plan], Measurement]
-Estimate = Callable[[AttackCounts, AuditModel], Posterior]
+Estimate = Callable[[Any, Any], Any]
+"""Counts and a published model, or scores and a whole-curve model, in; the posterior out."""
 
 
 class Estimated(NamedTuple):
-    """What was measured and estimated of one variant."""
+    """What was measured and estimated of one variant; ``profile`` is of the whole curve, if asked."""
 
     variant: str
     posterior: Posterior
     attacked: AttackResult
     losses: Losses
+    profile: ProfilePosterior | None = None
+
+    @property
+    def answer(self) -> Posterior | ProfilePosterior:
+        """The posterior that answers: that of the whole curve, where there is one."""
+        return self.posterior if self.profile is None else self.profile
 
 
 def estimate_variants(
@@ -40,7 +47,13 @@ def estimate_variants(
             losses, settings.attack, statistic=settings.statistic
         )
         counts = attacked.counts(settings.file.attack.target_alpha)
-        found.append(Estimated(variant, estimate(counts, settings.model), attacked, losses))
+        profile = None
+        if settings.profile is not None:
+            # Every model was trained on its own, whatever the design: all are scores of their base.
+            scores = scores_of(losses, settings.statistic, skip=True)
+            profile = estimate(scores, settings.profile)
+        posterior = estimate(counts, settings.model)
+        found.append(Estimated(variant, posterior, attacked, losses, profile))
     return found
 
 
@@ -72,11 +85,11 @@ def measure_until(
         trained += step.trained
         measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
         found = estimate_variants(now, measurement, estimate)
-        ends = [each.posterior.credible_interval("epsilon", level) for each in found]
+        ends = [each.answer.credible_interval("epsilon", level) for each in found]
         width = max(high - low for low, high in ends)
         looks.append(Look(size, width))
         # An interval that missed its accuracy is no reason to stop.
-        enough = width <= wanted and all(each.posterior.trustworthy for each in found)
+        enough = width <= wanted and all(each.answer.trustworthy for each in found)
         say(f"{size:,} of {most:,} bases: width {width:.3g}, wanted {wanted:g}")
         if enough:
             break

@@ -7,15 +7,14 @@ import math
 from epsilometer import _files
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
+from epsilometer.model.score_tables import LABELS, MEMBER, SCORE, header_of
 
-COLUMNS = ("score", "member")
-_MEMBER = {"1": True, "0": False, "true": True, "false": False}
+COLUMNS = (SCORE, MEMBER)
 
 
 def looks_like_scores(text: str) -> bool:
     """Whether the header has a column of scores."""
-    header = text.lstrip("\ufeff").split("\n", 1)[0]
-    return COLUMNS[0] in [cell.strip().strip('"') for cell in header.split(",")]
+    return SCORE in header_of(text)
 
 
 def parse(text: str, *, name: str) -> CanaryScoreAuditor:
@@ -27,10 +26,10 @@ def parse(text: str, *, name: str) -> CanaryScoreAuditor:
     >>> auditor.num_in, auditor.num_out
     (1, 1)
     """
-    groups: dict[bool, list[float]] = {True: [], False: []}
+    groups: dict[int, list[float]] = {1: [], 0: []}
     for record, place in _files.records(text, COLUMNS, name=name):
         given, truth = (record[column].strip() for column in COLUMNS)
-        member, score = _MEMBER.get(truth.lower()), _files.number(given)
+        member, score = LABELS.get(truth.lower()), _files.number(given)
         if member is None:
             raise InputError(f"{place}: expected member to be 0 or 1, got {_files.shown(truth)}.")
         if score is None or not math.isfinite(score):
@@ -40,5 +39,5 @@ def parse(text: str, *, name: str) -> CanaryScoreAuditor:
         groups[member].append(score)
     for member, scores in groups.items():
         if not scores:
-            raise InputError(f"{name}: expected scores with member {int(member)}, got none.")
-    return CanaryScoreAuditor(groups[True], groups[False])
+            raise InputError(f"{name}: expected scores with member {member}, got none.")
+    return CanaryScoreAuditor(groups[1], groups[0])

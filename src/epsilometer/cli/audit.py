@@ -16,19 +16,20 @@ from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     CURVES,
+    LOSSES,
     DeliveryOptions,
     VerdictOptions,
     doubts_of,
     hand_over,
     outcomes_of,
 )
-from epsilometer.cli.estimate import curve_of
+from epsilometer.cli.estimate import curve_of, profile_curve
 from epsilometer.cli.options import argument, flag, option
 
 if TYPE_CHECKING:
     from epsilometer.audit.variants import Estimated
-    from epsilometer.inference.result import Result
     from epsilometer.measurement.store import Failure
+    from epsilometer.report.views import AnyResult
 
 SECONDS_BETWEEN_LINES = 30
 """Of progress, where nobody looks: a log stays short and is seen to go on."""
@@ -48,6 +49,11 @@ class ExecutionOptions:
     workers: int | None = option("N", "Threads or processes; one a processor if unset.")
     retries: int | None = option("N", "How often a failed model is tried again.")
     accept_changed_code: bool = options.CHANGED_CODE
+    until_width: float | None = option(
+        "W",
+        "Stop as soon as the interval of epsilon is at most W wide; the configuration's challenge "
+        "bases are then the most.",
+    )
 
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
@@ -57,6 +63,8 @@ class ExecutionOptions:
             check_name(self.executor)
         if self.workers is not None:
             _validate.whole_number("workers", self.workers)
+        if self.until_width is not None:
+            _validate.positive("until_width", self.until_width)
 
     def measure(self, plan: em.Plan, settings: em.AuditConfig) -> em.Measurement:
         """Train what is missing, and show how far it is."""
@@ -83,13 +91,9 @@ def audit(
     ),
     *,
     execution: ExecutionOptions,
-    until_width: float | None = option(
-        "W",
-        "Stop as soon as the interval of epsilon is at most W wide; the configuration's challenge "
-        "bases are then the most.",
-    ),
     show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
     delta: str | None = options.DELTAS,
+    curves: options.CurveOptions,
     priors: options.PriorOptions,
     engine: options.EngineOptions,
     claims: options.ClaimOptions,
@@ -109,16 +113,18 @@ def audit(
         return 0
     deltas = () if delta is None else options.parse_deltas(delta)
     execution.check()
-    if until_width is not None:
-        _validate.positive("until_width", until_width)
     chains = engine.settings()
+    kind = curves.chosen
+    if kind is None and (priors.likelihood is not None or options.given(engine)):
+        kind = "published"  # options of the published model choose it
+    if kind == "published":
+        curves.refuse("the published one was chosen")
     if chains is not None and len(deltas) > 1:
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
     verdict.check()
     delivery.check()
-    table = options.given(priors, claims) | ({"delta": deltas[0]} if deltas else {})
-    table.pop("claim_curve", None)
+    table = _estimate_table(deltas, kind, curves, priors, claims)
     with redirect_stdout(sys.stderr):
         settings = configurations.read_audit(
             file, folder=None if config else Path.cwd(), estimate=table, say=results.warn
@@ -129,7 +135,7 @@ def audit(
     verdict.check_claim(over)
     settings, measurement, found, stopping = measure_until(
         settings,
-        until_width,
+        execution.until_width,
         measure=lambda plan: execution.measure(plan, settings),
         estimate=lambda counts, model: results.run_engine(counts, model, chains),
         say=results.warn,
@@ -137,23 +143,56 @@ def audit(
     _report_failures(measurement)
     level, model = settings.file.estimate.level, settings.model
     epsilon, source = settings.claim or (None, None)
-    concluded = []
+    concluded: list[AnyResult] = []
     for each in found:
-        posterior = each.posterior
         context: dict[str, Any] = {"origin": origin_of(settings, measurement, each, stopping)}
-        if len(deltas) > 1:
+        if each.profile is None and len(deltas) > 1:
+            counts = each.posterior.counts
             context["over_delta"] = curve_of(
-                posterior.counts, model, deltas, level=level, claim=over, verdict=verdict
+                counts, model, deltas, level=level, claim=over, verdict=verdict
             )
+        asked = (level, epsilon, delivery)
+        result = verdict.result(each.posterior, *asked, source=source, **context)
+        if each.profile is None:
+            concluded.append(result)
+            continue
+        if len(deltas) > 1:
+            context["over_delta"] = profile_curve(each.profile, deltas, level, over, verdict)
         concluded.append(
-            verdict.result(posterior, level, epsilon, delivery, source=source, **context)
+            verdict.profile_result(each.profile, *asked, source=source, published=result, **context)
         )
     return _deliver(measurement, concluded, found, delivery, verdict)
 
 
+def _estimate_table(
+    deltas: tuple[float, ...],
+    kind: str | None,
+    curves: options.CurveOptions,
+    priors: options.PriorOptions,
+    claims: options.ClaimOptions,
+) -> dict[str, Any]:
+    """What the options say of the table [estimate], in its words."""
+    table = options.given(priors, claims, curves) | ({"delta": deltas[0]} if deltas else {})
+    table.pop("claim_curve", None)
+    table |= {} if kind is None else {"model": kind}
+    if "strength" in table:
+        table["strength"] = options.parse_strength(priors.strength)
+    if "mixing" in table:
+        table["mixing"] = _mixing(table["mixing"])
+    return table
+
+
+def _mixing(text: str) -> str | float:
+    """A mixing as the configuration has it: a word, or a number."""
+    from epsilometer.model.mixtures import mixing_of
+
+    known: Any = mixing_of(text)
+    return float(getattr(known, "rate", 0.0)) or str(known.name)
+
+
 def _deliver(
     measurement: em.Measurement,
-    concluded: list[Result],
+    concluded: list[AnyResult],
     found: list[Estimated],
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
@@ -168,8 +207,8 @@ def _deliver(
             written += delivery.write(result, suffix=suffix)
             if delivery.output is not None:  # what was measured, beside what was estimated from it
                 folder = delivery.output / suffix.lstrip("-")
-                each.losses.write(folder / "losses.csv")
-                result.counts.write(folder / "counts.csv")
+                each.losses.write(folder / LOSSES)
+                each.posterior.counts.write(folder / "counts.csv")
                 result.origin.curves.write(folder / CURVES)
         return list(dict.fromkeys(written))
 
@@ -190,13 +229,13 @@ def _deliver(
     return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
 
 
-def _printed(measurement: em.Measurement, concluded: list[Result], *, as_json: bool) -> Any:
+def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
     """What goes to stdout: an object for JSON, or text."""
-    from epsilometer.report.summary import result_data, result_text
     from epsilometer.report.text import paragraphs
+    from epsilometer.report.views import views_of
 
     if as_json:
-        data = [result_data(result) for result in concluded]
+        data = [views_of(result).data(result) for result in concluded]
         if not measurement.shares_models:
             return data[0]
         models = {"models_trained": measurement.trained, "models_reused": measurement.reused}
@@ -212,7 +251,7 @@ def _printed(measurement: em.Measurement, concluded: list[Result], *, as_json: b
                 f"Variant {_files.printable(result.origin.variant)} (made from the same trained "
                 "models as the others,\nso its estimate is not independent of theirs)\n\n"
             )
-        text += result_text(result)
+        text += views_of(result).text(result)
     if concluded[0].origin.stopping:
         text += "\n" + paragraphs([concluded[0].origin.stopping["sentence"]])
     return text

@@ -16,38 +16,58 @@ from epsilometer.report.text import plain, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.calibration.plan import StudyPlan
-    from epsilometer.calibration.table import BoundRow, ModelRow, Summary
+    from epsilometer.calibration.table import BoundRow, ModelRow, ProfileRow, Summary
 
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
+PUBLISHED, PROFILE = "published", "profile"
 
 
 def calibrate(
+    model: str = option(
+        f"{PUBLISHED}|{PROFILE}",
+        "Which study: every bound and the published model, or the whole-curve model.",
+        default=PUBLISHED,
+    ),
     quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
     output: Path | None = option(
         "DIR",
-        "Where results go, and where an ended study goes on; default calibration or "
-        "calibration-quick.",
+        "Where results go, and where an ended study goes on; default calibration, with -profile and "
+        "-quick behind it where that is asked for.",
     ),
     workers: int | None = options.PROCESSES,
     seed: int = options.SEED,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Measure how often bounds and intervals fail on mechanisms of known privacy."""
-    from epsilometer.calibration.plan import full_plan, quick_plan
     from epsilometer.calibration.study import run_study
-    from epsilometer.calibration.table import bound_rows, model_rows, summarise_bounds
+    from epsilometer.calibration.table import (
+        bound_rows,
+        model_rows,
+        profile_rows,
+        summarise_bounds,
+    )
 
+    whole_curve = _validate.one_of("model", model, (PUBLISHED, PROFILE)) == PROFILE
     processes = _validate.whole_number(
         "workers", (os.cpu_count() or 1) if workers is None else workers
     )
-    plan = replace(quick_plan() if quick else full_plan(), seed=seed)
-    folder = output or Path("calibration-quick" if quick else "calibration")
+    plan = replace(_plan(whole_curve, quick), seed=seed)
+    parts = ["calibration", *[PROFILE] * whole_curve, *["quick"] * quick]
+    folder = output or Path("-".join(parts))
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: expected a folder, got a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with results.progress("calibrating") as (_, advance):
         found = run_study(plan, folder / STORE, workers=processes, progress=advance)
+    if whole_curve:
+        rows = profile_rows(plan, found)
+        _write_profile(plan, folder, rows)
+        return results.answer(
+            as_json,
+            lambda: _described_profile(plan, rows),
+            lambda: _profile_text(plan, rows, folder),
+        )
     bounds, models = bound_rows(plan, found), model_rows(plan, found)
     _write(plan, folder, bounds, models)
     summaries = summarise_bounds(bounds, plan.significance)
@@ -58,15 +78,27 @@ def calibrate(
     )
 
 
-def _write(plan: StudyPlan, folder: Path, bounds: list[BoundRow], models: list[ModelRow]) -> None:
+def _plan(whole_curve: bool, quick: bool) -> StudyPlan:
+    from epsilometer.calibration import plan
+
+    if whole_curve:
+        return plan.quick_profile_plan() if quick else plan.profile_plan()
+    return plan.quick_plan() if quick else plan.full_plan()
+
+
+def _plan_text(plan: StudyPlan) -> str:
     from importlib.metadata import version
 
+    described = {"epsilometer": version("epsilometer"), "plan": plan.digest()} | plan.described()
+    return json.dumps(described, indent=1) + "\n"
+
+
+def _write(plan: StudyPlan, folder: Path, bounds: list[BoundRow], models: list[ModelRow]) -> None:
     from epsilometer.calibration.table import BoundRow, ModelRow, to_csv
     from epsilometer.report.figures.calibration import draw_calibration
 
-    described = {"epsilometer": version("epsilometer"), "plan": plan.digest()} | plan.described()
     texts = {
-        PLAN: json.dumps(described, indent=1) + "\n",
+        PLAN: _plan_text(plan),
         BOUNDS: to_csv(bounds, BoundRow),
         COVERAGE: to_csv(models, ModelRow),
     }
@@ -139,4 +171,65 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
                     f"{'' if fine else '  ! not what chance explains'}"
                 )
     lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE},{FIGURE}}}"]
+    return "\n".join(lines) + "\n"
+
+
+# --- the whole-curve model ------------------------------------------------------------------------
+
+
+def _write_profile(plan: StudyPlan, folder: Path, rows: list[ProfileRow]) -> None:
+    from epsilometer.calibration.table import ProfileRow, to_csv
+    from epsilometer.report.figures.calibration import draw_profile_calibration
+
+    texts = {PLAN: _plan_text(plan), COVERAGE: to_csv(rows, ProfileRow)}
+    figure = draw_profile_calibration(rows, significance=plan.significance)
+    results.write_files(folder, texts, {FIGURE: figure})
+
+
+def _described_profile(plan: StudyPlan, rows: list[ProfileRow]) -> dict[str, Any]:
+    return {
+        "significance": plan.significance,
+        "plan": plan.digest(),
+        "coverage": [
+            plain(asdict(row))
+            | {"section": str(row.section), "probability": row.chance(plan.significance)}
+            for row in rows
+        ],
+    }
+
+
+def _profile_text(plan: StudyPlan, rows: list[ProfileRow], folder: Path) -> str:
+    from epsilometer.calibration.table import LARGEST_PROMISED, Section
+
+    level, tail = 100 * (1 - 2 * plan.significance), 100 * plan.significance
+    lines = [
+        f"{level:g} % intervals of epsilon, whole-curve model, where the truth is known:",
+        "",
+        f"{'':33}{'bases':>6}{'models':>7}{'truth':>7}{'covers':>8}{'above':>8}{'below':>8}",
+    ]
+    for section in Section:
+        own = [row for row in rows if row.section is section]
+        lines += [f"{section.capitalize()}:"] if own else []
+        for row in own:
+            name = " ".join(filter(None, [row.mechanism, row.short_setting, row.strengths]))
+            shares = [f"{100 * n / row.runs:.0f} %" for n in (row.covers, row.above, row.below)]
+            lines.append(
+                f"  {name:<31}{row.bases:>6}{row.models:>7,}{row.true_epsilon:>7.2f}"
+                + "".join(f"{share:>8}" for share in shares)
+                + f" {row.mark(plan.significance)}".rstrip()
+            )
+    missed = [row for row in rows if row.mark(plan.significance)]
+    blamed = sum(row.section is not Section.CONTROL for row in missed)
+    lines += ["", "! hardly, !! not at all what chance explains, of what is promised:"]
+    lines += wrapped(
+        f"with the best attacks at most {tail:g} % wholly above the truth, and {level:g} % that hold it "
+        f"where it is at most {LARGEST_PROMISED:g} or the sampling rate is told."
+    )
+    said = f"Kept in all settings but {blamed}." if blamed else "Kept in all settings."
+    if blamed == len(missed):
+        said += " The control, wrong on purpose, was NOT SEEN. Run longer."
+    else:
+        said += " The control, wrong on purpose, was seen."
+    lines += wrapped(said)
+    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{COVERAGE},{FIGURE}}}"]
     return "\n".join(lines) + "\n"

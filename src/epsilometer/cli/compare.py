@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from epsilometer.report.comparison import Comparison, Row
 
 LABEL = 34
-"""Columns for the longest name of an estimator."""
+"""Columns for the names of estimators, if none is longer."""
+
+FOR_SCORES = ("epsilon_prior_scale",)
+"""Options of the model that the whole curve has too."""
 
 
 @options.flat
@@ -37,7 +41,8 @@ def compare(
 ) -> int:
     """Compare every estimator of epsilon that applies to the same data.
 
-    Likelihood, priors and groups are those of the posterior that is shown first.
+    Likelihood, priors and groups are those of the posterior that is shown first. Scores have posteriors
+    of the whole trade-off curve: with any strength of the attack, and with strength 1.
     """
     from epsilometer.report.figures.chart import FORMATS, save_figure
 
@@ -73,11 +78,19 @@ def _compared(
 
     name, text = results.text_of(file)
     if scores_files.looks_like_scores(text):
-        if options:
-            name = next(iter(options)).replace("_", "-")
-            raise InputError(f"--{name} is for counts; scores have no posterior.")
+        for option in options:
+            if option not in FOR_SCORES:
+                raise InputError(
+                    f"--{option.replace('_', '-')} is for counts; scores are compared with free "
+                    "strength and with strength 1, and have no likelihood or groups to choose."
+                )
         scores = scores_files.parse(text, name=name)
-        return em.compare_scores(scores, delta=model.delta, significance=significance)
+        return em.compare_scores(
+            scores,
+            delta=model.delta,
+            significance=significance,
+            posteriors=_whole_curves(scores, model),
+        )
     if text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{") and "false_positives" not in text:
         raise InputError(
             f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
@@ -92,6 +105,18 @@ def _compared(
     )
 
 
+def _whole_curves(
+    scores: em.CanaryScoreAuditor, model: em.AuditModel
+) -> list[tuple[str, em.ProfilePosterior]]:
+    """Posteriors of the whole curve: everything free, and the attack taken to be the best."""
+    ranked = em.Scores.of_canaries(*scores.in_order)
+    free = em.ProfileModel(delta=model.delta, epsilon=model.epsilon)
+    label = "Epsilometer, whole curve"
+    models = {label: free, f"{label}, strength 1": replace(free, strength=em.FixedStrength())}
+    with results.progress(label) as (report, _):
+        return [(name, em.estimate(ranked, each, report=report)) for name, each in models.items()]
+
+
 def _text(found: Comparison) -> str:
     from epsilometer.baselines.estimator import Kind
     from epsilometer.report.comparison import ABOUT_GAUSSIAN
@@ -104,20 +129,22 @@ def _text(found: Comparison) -> str:
         title += f"; credible intervals hold {100 * (1 - 2 * found.significance):g}\u00a0%"
     title += "."
     lines = [*wrapped(title), ""]
-    head = f"{'':{LABEL}}{'at least':>9}{'at most':>9}"
+    width = max(LABEL, *(len(row.label) + 1 for row in found.rows))
+    head = f"{'':{width}}{'at least':>9}{'at most':>9}"
     pooled = any(row.pooled is not None for row in found.rows)
     if pooled:
         head += f"{'pooled: least':>15}{'most':>8}"
     lines.append(head)
     bounds = [row for row in found.rows if row.kind != Kind.POINT and row.about != ABOUT_GAUSSIAN]
-    lines += [_line(row) for row in bounds]
+    lines += [_line(row, width) for row in bounds]
     gaussian = [row for row in found.rows if row.about == ABOUT_GAUSSIAN]
     if gaussian:
-        lines += ["", "if the algorithm were a Gaussian mechanism:", *map(_line, gaussian)]
+        lines += ["", "if the algorithm were a Gaussian mechanism:"]
+        lines += [_line(row, width) for row in gaussian]
     points = [row for row in found.rows if row.kind == Kind.POINT]
     if points:
         lines += ["", "estimates, which bound nothing:"]
-        lines += [f"{row.label:{LABEL}}{_number(row.low):>9}" for row in points]
+        lines += [f"{row.label:{width}}{_number(row.low):>9}" for row in points]
     lines += ["", *_remarks(found, pooled=pooled)]
     lines += ["", "What each is, what it is about, and what it assumes:"]
     alike: dict[str, list[str]] = {}
@@ -131,11 +158,11 @@ def _text(found: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, width: int) -> str:
     if not row.applies:
-        return f"{row.label:{LABEL}}  does not apply"
+        return f"{row.label:{width}}  does not apply"
     high = _number(row.high, none="no limit") if row.bounded_above else "-"
-    line = f"{row.label:{LABEL}}{_number(row.low):>9}{high:>9}"
+    line = f"{row.label:{width}}{_number(row.low):>9}{high:>9}"
     if row.pooled is not None:
         most = _number(row.pooled[1], none="none") if row.bounded_above else "-"
         line += f"{_number(row.pooled[0]):>15}{most:>8}"
@@ -144,8 +171,6 @@ def _line(row: Row) -> str:
 
 def _remarks(found: Comparison, *, pooled: bool) -> list[str]:
     """How to read the numbers, and what these data are suspected of."""
-    from epsilometer.baselines.estimator import Kind
-
     remarks = ["0.000 at least: nothing could be said. A bound is no estimate: most lie far below."]
     if found.several:
         remarks.append(
@@ -154,8 +179,6 @@ def _remarks(found: Comparison, *, pooled: bool) -> list[str]:
         )
     if pooled:
         remarks.append("Pooled: all counts added up, so about the average attack.")
-    if any(row.kind == Kind.CREDIBLE for row in found.rows):
-        remarks.append("Credible intervals never reach down to 0, whatever the data.")
     remarks += found.notes
     return [line for remark in remarks for line in wrapped(remark)]
 

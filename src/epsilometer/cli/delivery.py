@@ -17,14 +17,17 @@ from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import JudgedCurve
-    from epsilometer.inference.result import Result
+    from epsilometer.inference.profile.result import ProfileResult
+    from epsilometer.inference.result import Question, Result
+    from epsilometer.report.views import AnyResult
 
 REFUSED = 3
 NOT_CONVERGED = 4
 FAIL_ON = {"never": (), "fail": ("FAIL",), "inconclusive": ("FAIL", "INCONCLUSIVE")}
 """At which verdicts the exit code is 3."""
 
-POSTERIOR, SUMMARY, CURVES = "posterior.nc", "summary.json", "curves.csv"
+POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
+SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
 """Files of a result that other commands read."""
 
 
@@ -76,9 +79,33 @@ class VerdictOptions(ThresholdOptions):
         **context: Any,
     ) -> Result:
         """What the options ask of a posterior; ``context`` is its origin and its curve over delta."""
-        from epsilometer.inference.result import OtherModels, Question, Result
+        from epsilometer.inference.result import Result
 
-        asked = Question(
+        asked = self._question(level, claim, delivery, source)
+        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
+
+    def profile_result(
+        self,
+        posterior: em.ProfilePosterior,
+        level: float,
+        claim: float | None,
+        delivery: DeliveryOptions,
+        *,
+        source: str | None = None,
+        **context: Any,
+    ) -> ProfileResult:
+        """The same of a posterior of the whole curve."""
+        from epsilometer.inference.profile.result import ProfileResult
+
+        asked = self._question(level, claim, delivery, source)
+        return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+
+    def _question(
+        self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
+    ) -> Question:
+        from epsilometer.inference.result import OtherModels, Question
+
+        return Question(
             level=level,
             claim=claim,
             claim_source=source,
@@ -86,7 +113,6 @@ class VerdictOptions(ThresholdOptions):
             accept_untrusted=self.allow_unconverged,
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
         )
-        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
 
     def exit_code(self, trustworthy: bool, outcomes: Sequence[em.Outcome]) -> int:
         """4 before 3: a result that must not be quoted has no verdict."""
@@ -113,7 +139,7 @@ class DeliveryOptions:
         """Refuse what cannot be written, before any work is done."""
         page = self.report
         if page is not None:
-            from epsilometer.report.page import check_extras
+            from epsilometer.report.page_frame import check_extras
 
             check_extras()
             folder = page.absolute().parent
@@ -129,7 +155,7 @@ class DeliveryOptions:
         """Whether a page or printed figures are to be written."""
         return self.report is not None or self.figures is not None
 
-    def write(self, result: Result, *, suffix: str = "") -> list[Path]:
+    def write(self, result: AnyResult, *, suffix: str = "") -> list[Path]:
         """Write the folder, the page and the figures; ``suffix`` tells variants of one audit apart."""
         written = []
         if self.output is not None:
@@ -137,39 +163,56 @@ class DeliveryOptions:
             written.append(self.output)
         if not self.shows_all:
             return written
-        from epsilometer.report import evidence, page
+        from epsilometer.report import writing
+        from epsilometer.report.views import views_of
 
-        shown = evidence.charts(result)
+        shown = views_of(result).charts(result)
         if self.report is not None:
             written.append(self.report.with_stem(f"{self.report.stem}{suffix}"))
-            page.write_page(result, written[-1], shown)
+            writing.write_page(result, written[-1], shown)
         if self.figures is not None:
             written.append(self.figures / suffix.lstrip("-"))
-            page.write_figures(shown, written[-1])
+            writing.write_figures(shown, written[-1])
         return written
 
 
-def write_result(result: Result, folder: Path) -> None:
+def write_result(result: AnyResult, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
     from epsilometer.report import evidence
-    from epsilometer.report.figures.chains import chain_charts
-    from epsilometer.report.summary import result_data
+    from epsilometer.report.figures.profile import PROFILE_CHART_NAMES
+    from epsilometer.report.views import views_of
 
+    views = views_of(result)
     folder.mkdir(parents=True, exist_ok=True)
     earlier = (folder / POSTERIOR).exists()
     result.posterior.save(folder / POSTERIOR)
-    made = evidence.posterior_charts(result.posterior, level=result.level)
-    made += chain_charts(result.posterior)
+    made = views.folder_charts(result)
     if earlier:
-        for name in set(evidence.CHART_NAMES) - {chart.name for chart in made}:
-            # A figure of an earlier estimate would contradict this one.
-            (folder / f"{name}.png").unlink(missing_ok=True)
-    text = json.dumps(result_data(result), indent=2, allow_nan=False) + "\n"
+        names = {*evidence.CHART_NAMES, *PROFILE_CHART_NAMES}
+        stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
+        for name in [*stale, LEAKS, PUBLISHED]:
+            # What an earlier estimate left would contradict this one.
+            (folder / name).unlink(missing_ok=True)
+    text = json.dumps(views.data(result), indent=2, allow_nan=False) + "\n"
     figures = {f"{chart.name}.png": chart.draw() for chart in made}
     results.write_files(folder, {}, figures)
-    results.write_files(folder, {SUMMARY: text}, {})
-    if result.over_delta is not None:
+    results.write_files(folder, {SUMMARY: text} | _profile_texts(result), {})
+    published = getattr(result, "published", None)
+    if published is not None:
+        published.posterior.save(folder / PUBLISHED)
+    if isinstance(result.over_delta, em.ProfileCurve):
+        _write_profile_curve(result, result.over_delta, folder)
+    elif result.over_delta is not None:
         write_curve(result.over_delta, folder)
+
+
+def _profile_texts(result: Any) -> dict[str, str]:
+    """Tables that only a result of the whole curve has."""
+    if not hasattr(result, "scores"):
+        return {}
+    from epsilometer.report.profile_summary import leaks_csv
+
+    return {LEAKS: leaks_csv(result)}
 
 
 def write_curve(curve: JudgedCurve, folder: Path) -> None:
@@ -177,11 +220,21 @@ def write_curve(curve: JudgedCurve, folder: Path) -> None:
     from epsilometer.report.delta_table import curve_csv, curve_data
     from epsilometer.report.figures.delta_curve import delta_curve_chart
 
-    texts = {
-        "curve.csv": curve_csv(curve),
-        "curve.json": json.dumps(curve_data(curve), indent=2) + "\n",
-    }
-    results.write_files(folder, texts, {"curve.png": delta_curve_chart(curve).draw()})
+    _write_curve(folder, curve_csv(curve), curve_data(curve), delta_curve_chart(curve))
+
+
+def _write_profile_curve(result: Any, curve: em.ProfileCurve, folder: Path) -> None:
+    """The same for the one curve of the whole-curve model."""
+    from epsilometer.report.figures.profile import profile_delta_chart
+    from epsilometer.report.profile_summary import profile_curve_csv, profile_curve_data
+
+    chart = profile_delta_chart(result)
+    _write_curve(folder, profile_curve_csv(curve), profile_curve_data(curve), chart)
+
+
+def _write_curve(folder: Path, rows: str, data: dict[str, Any], chart: Any) -> None:
+    texts = {"curve.csv": rows, "curve.json": json.dumps(data, indent=2) + "\n"}
+    results.write_files(folder, texts, {"curve.png": chart.draw()})
 
 
 def hand_over(
@@ -207,20 +260,21 @@ def hand_over(
         raise failure
 
 
-def deliver(result: Result, delivery: DeliveryOptions, verdict: VerdictOptions) -> int:
+def deliver(result: AnyResult, delivery: DeliveryOptions, verdict: VerdictOptions) -> int:
     """Write and print a result."""
-    from epsilometer.report.summary import result_data, result_text
+    from epsilometer.report.views import views_of
 
+    views = views_of(result)
     hand_over(
         delivery.as_json,
-        lambda: result_data(result) if delivery.as_json else result_text(result),
+        lambda: views.data(result) if delivery.as_json else views.text(result),
         write=lambda: delivery.write(result),
         warnings=lambda: doubts_of(result),
     )
     return verdict.exit_code(result.trustworthy, outcomes_of(result))
 
 
-def doubts_of(result: Result) -> list[str]:
+def doubts_of(result: AnyResult) -> list[str]:
     """What is warned of on stderr, loudest first."""
     from epsilometer.report.delta_table import curve_notes
 
@@ -228,12 +282,16 @@ def doubts_of(result: Result) -> list[str]:
     if not result.posterior.trustworthy:
         found.append(f"do not quote this result: {result.posterior.engine_words}.")
     over = result.over_delta
-    if over is not None and not over.curve.trustworthy:
+    if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
     return found + [f"warning: {sentence}" for sentence in result.doubts]
 
 
-def outcomes_of(result: Result) -> list[em.Outcome]:
+def outcomes_of(result: AnyResult) -> list[em.Outcome]:
     """The verdicts in a result: that at its own delta, and that over several."""
-    over = None if result.over_delta is None else result.over_delta.verdict
-    return [each.outcome for each in (result.verdict, over) if each is not None]
+    over: Any = result.over_delta
+    if over is not None:
+        judged = over if isinstance(over, em.ProfileCurve) else over.verdict
+        over = None if judged is None else judged.outcome
+    own = None if result.verdict is None else result.verdict.outcome
+    return [each for each in (own, over) if each is not None]

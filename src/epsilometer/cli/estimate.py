@@ -1,14 +1,14 @@
-"""``epsilometer estimate``: counts in, the posterior of epsilon out, at one delta or over several."""
+"""``epsilometer estimate``: scores, losses or counts in, the posterior of epsilon out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer.cli import options, results
-from epsilometer.cli.batches import Batches
+from epsilometer.cli.batches import PROFILE, Batches
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
@@ -16,23 +16,43 @@ from epsilometer.cli.delivery import (
     hand_over,
     write_curve,
 )
-from epsilometer.cli.options import argument
+from epsilometer.cli.inputs import LossOptions
+from epsilometer.cli.options import argument, option
+from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.inference.claimed_curve import Claim, JudgedCurve
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLossOptions:
+    """How losses in files are read."""
+
+    statistic: str | None = option(
+        "loss|logit|module:function",
+        "Losses: what the attack looks at; default logit, which needs cross-entropy losses.",
+    )
+    target_alpha: float | None = option(
+        "A", "Losses with --model published: count errors at this false-positive rate; default 0.1."
+    )
+    variant: str | None = options.STORE_VARIANT
 
 
 @options.flat
 def estimate(
     files: list[str] = argument(
         "FILE...",
-        "Counts: CSV with the columns false_positives, trials_h0, false_negatives, trials_h1 and "
-        "optionally challenge_base and group, or JSON; - reads standard input. Several files are "
-        "batches. The first may be a posterior.nc, or the folder that --output wrote, to go on "
-        "from: delta, likelihood and priors are then its own.",
+        "Losses (challenge_base, hypothesis, replicate, loss) or scores (score in place of loss, or "
+        "score, member) as CSV or Parquet; a store of `audit`; a result folder; or counts: "
+        "false_positives, trials_h0, false_negatives, trials_h1 and optionally challenge_base and "
+        "group, CSV or JSON. - reads standard input. Several files are batches. The first may be a "
+        "posterior.nc, or the folder that --output wrote, to go on from: delta and assumptions are "
+        "then its own.",
     ),
     *,
     delta: str | None = options.DELTAS,
+    curves: options.CurveOptions,
+    losses: FileLossOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
     engine: options.EngineOptions,
@@ -40,33 +60,139 @@ def estimate(
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
 ) -> int:
-    """Estimate epsilon and the attack strength from error counts."""
-    from epsilometer.inference.updating import join_batches
-
+    """Estimate epsilon and the attack strength from scores, losses or error counts."""
     deltas = () if delta is None else options.parse_deltas(delta)
-    data = Batches.read(files)
+    reading = LossOptions(**vars(losses))
+    wanted = curves.chosen
+    data = Batches.read(files, reading)
+    kind = wanted or (PROFILE if data.has_scores else "published")
+    _refuse_mismatch(kind, data, curves, priors, groups, engine)
     if data.start is None:
         options.need_delta(delta)
-        model = priors.model(deltas[0], groups.made())
+        model = _model(kind, deltas[0], curves, priors, groups)
     else:
-        said = options.given(priors, groups) | {"engine": engine.engine, "preset": engine.preset}
+        said = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
+        said |= {"engine": engine.engine, "preset": engine.preset}
+        if kind == PROFILE:
+            said = _words(curves, priors)
         model = data.model_of(said | {"delta": deltas[0] if deltas else None})
-    settings = engine.settings(data.start)
+    settings = None if kind == PROFILE else engine.settings(data.start)
     claims.check(deltas)
     verdict.check()
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
     delivery.check()
     data.check_output(delivery.output)
+    batches = data.data(kind, reading)
+    level = claims.level or options.DEFAULT_LEVEL
+    if kind == PROFILE:
+        posterior = data.estimate(batches, model, None)
+        return _deliver_profile(posterior, deltas, claims, verdict, delivery)
     if len(deltas) > 1:
+        from epsilometer.inference.updating import join_batches
+
         single = {"--check-model": delivery.check_model, "--engine mcmc": settings is not None}
         single["going on from a posterior"] = data.start is not None
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
-        counts = join_batches(*(counts for _, counts in data.counts))
+        counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
         return _over_delta(counts, model, deltas, claims, verdict, delivery)
-    level = claims.level or options.DEFAULT_LEVEL
-    result = verdict.result(data.estimate(model, settings), level, claims.claim, delivery)
+    found = data.estimate(batches, model, settings)
+    result = verdict.result(found, level, claims.claim, delivery)
     return deliver(result, delivery, verdict)
+
+
+def _model(
+    kind: str,
+    delta: float,
+    curves: options.CurveOptions,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+) -> Any:
+    from epsilometer.audit.assumptions import profile_of
+
+    if kind != PROFILE:
+        return priors.model(delta, groups.made())
+    values = priors.values
+    return profile_of(
+        delta,
+        family=curves.family,
+        mixing=curves.mixing,
+        strength=values["strength"],
+        epsilon_prior_scale=values["epsilon_prior_scale"],
+    )
+
+
+def _words(curves: options.CurveOptions, priors: options.PriorOptions) -> dict[str, Any]:
+    """What was said of a whole-curve model, to compare with one that is there already."""
+    from epsilometer.model.mixtures import mixing_of
+
+    said: dict[str, Any] = {"family": curves.family, "mixing": curves.mixing}
+    if curves.mixing is not None:
+        known: Any = mixing_of(curves.mixing)
+        said["mixing"] = getattr(known, "rate", known.name)
+    return said | {name: priors.values[name] for name in ("strength", "epsilon_prior_scale")}
+
+
+def _refuse_mismatch(
+    kind: str,
+    data: Batches,
+    curves: options.CurveOptions,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+    engine: options.EngineOptions,
+) -> None:
+    """Refuse options that the model does not have."""
+    started = data.start is not None and data.start.provenance.engine == PROFILE
+    if data.start is not None and started != (kind == PROFILE):
+        own = "the whole-curve model" if started else "the published model"
+        raise InputError(f"{data.name}: is a posterior of {own}; give what that model reads.")
+    if kind != PROFILE:
+        curves.refuse("counts are read by the published one unless --model profile is said")
+        return
+    other = options.given(groups, engine)
+    if priors.likelihood is not None:
+        other["likelihood"] = priors.likelihood
+    if other.get("engine") == "exact":
+        del other["engine"]
+    if other:
+        name = next(iter(other)).replace("_", "-")
+        raise InputError(f"--{name} is for --model published; the whole-curve model has none.")
+
+
+def _deliver_profile(
+    posterior: em.ProfilePosterior,
+    deltas: tuple[float, ...],
+    claims: options.ClaimOptions,
+    verdict: VerdictOptions,
+    delivery: DeliveryOptions,
+) -> int:
+    """Write and print a result of the whole-curve model, over several deltas if asked."""
+    level = claims.level or options.DEFAULT_LEVEL
+    claim, over = claims.claim, None
+    if len(deltas) > 1:
+        over = profile_curve(posterior, deltas, level, claims.over(deltas), verdict)
+        if claims.claim_curve is not None:
+            at = dict(zip(over.grid.tolist(), over.claims.tolist(), strict=True))[deltas[0]]
+            claim = at if at < float("inf") else None
+    result = verdict.profile_result(posterior, level, claim, delivery, over_delta=over)
+    return deliver(result, delivery, verdict)
+
+
+def profile_curve(
+    posterior: em.ProfilePosterior,
+    deltas: tuple[float, ...],
+    level: float,
+    claim: Claim | None,
+    verdict: VerdictOptions,
+) -> em.ProfileCurve:
+    """The one curve over several deltas, judged if something is claimed."""
+    return em.ProfileCurve(
+        posterior=posterior,
+        deltas=deltas,
+        level=level,
+        claim=claim,
+        thresholds=verdict.thresholds,
+    )
 
 
 def curve_of(

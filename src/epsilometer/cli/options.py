@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ENGINES = ("exact", "mcmc")
 PRESETS = ("published",)
+MODELS = ("profile", "published")
+FREE = "free"
 DEFAULT_LEVEL = 0.9
 """Probability of the credible intervals unless somebody says otherwise, as in Python."""
 
@@ -90,15 +92,62 @@ class PriorOptions:
         "binomial|correlated",
         "How counts arise; default binomial, in `audit` correlated for cross-fed models.",
     )
-    strength: float | None = option("S", "Hold the attack strength at S in [0, 1].")
+    strength: str | None = option(
+        "free|S", "Estimate the attack strength, the default, or hold it at S in [0, 1]."
+    )
     epsilon_prior_scale: float | None = option(
         "V", "Standard deviation of epsilon's half-normal prior; default 10^0.5."
     )
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The options by name, the strength as a number; None where it is free or not given."""
+        return vars(self) | {"strength": parse_strength(self.strength)}
+
     def model(self, delta: float, dependence: Dependence | None = None) -> em.AuditModel:
+        """The published model that they describe."""
         from epsilometer.audit.assumptions import model_of
 
-        return model_of(delta, **vars(self), dependence=dependence)
+        return model_of(delta, **self.values, dependence=dependence)
+
+
+def parse_strength(text: str | None) -> float | None:
+    """The strength that is held fixed; None for one that is free."""
+    if text is None or text == FREE:
+        return None
+    return number(
+        text, f"expected --strength free or a number in [0, 1], got {_files.shown(text)}."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions:
+    """Which model, and what the whole-curve model takes for granted."""
+
+    model: str | None = option(
+        "profile|published",
+        "The whole trade-off curve from all scores (the default for scores and losses), or the "
+        "published model, from counts.",
+    )
+    family: str | None = option(
+        "average|gaussian|laplace|response", "Families of trade-off curves; default average."
+    )
+    mixing: str | None = option(
+        "free|none|Q",
+        "Whether the point may matter only now and then; Q is the known probability with which the "
+        "algorithm uses a record at all (not the batch rate of many steps). Default free.",
+    )
+
+    @property
+    def chosen(self) -> str | None:
+        """The model that was asked for by name."""
+        return None if self.model is None else _validate.one_of("model", self.model, MODELS)
+
+    def refuse(self, why: str) -> None:
+        """Refuse options of the whole-curve model where it is not used."""
+        for name in ("family", "mixing"):
+            if getattr(self, name) is not None:
+                raise InputError(f"--{name} is for the whole-curve model; {why}.")
 
 
 @dataclass(frozen=True, kw_only=True)

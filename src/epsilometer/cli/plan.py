@@ -6,11 +6,11 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer.cli import options, results
-from epsilometer.cli.delivery import POSTERIOR, ThresholdOptions
+from epsilometer.cli.delivery import POSTERIOR, PUBLISHED, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
@@ -43,7 +43,7 @@ class ScenarioOptions:
             for name in ("likelihood", "epsilon", "strength", "delta"):
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name} comes from the pilot; leave it out.")
-            posterior = em.load(self.pilot / POSTERIOR if self.pilot.is_dir() else self.pilot)
+            posterior = _pilot(self.pilot)
             if not posterior.trustworthy:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, and neither may the plan."
@@ -59,6 +59,19 @@ class ScenarioOptions:
         likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
         truth = em.Assumed(epsilon=self.epsilon, strength=self.strength)
         return model_of(self.delta, likelihood=likelihood), truth
+
+
+def _pilot(path: Path) -> em.Posterior:
+    """A posterior of the published model, which plans are made with."""
+    folder = path.is_dir()
+    beside = folder and (path / PUBLISHED).exists()
+    found: Any = em.load(path / (PUBLISHED if beside else POSTERIOR) if folder else path)
+    if not hasattr(found, "counts"):
+        raise InputError(
+            f"{path}: expected a posterior from counts, got one of the whole curve; plans are made "
+            "with the published model: `estimate --model published`."
+        )
+    return found  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options
+from epsilometer.cli.batches import PROFILE
 from epsilometer.cli.delivery import (
     CURVES,
     POSTERIOR,
+    PUBLISHED,
     SUMMARY,
     DeliveryOptions,
     VerdictOptions,
@@ -50,16 +52,34 @@ def report(
     )
     verdict.check()
     delivery.check()
-    posterior = em.load(_posterior_in(result))
+    posterior: Any = em.load(_posterior_in(result))
     known = _summary(result, posterior)  # beside a posterior.nc alone there is none
     source = None
     if claim is None and "claim" in known:
         claim, source = known["claim"]["epsilon"], known["claim"].get("source")
     verdict.check_claim(claim)
     level = level or known.get("epsilon", {}).get("level", options.DEFAULT_LEVEL)
-    origin = _origin(known, _curves(result, posterior))
-    found = verdict.result(posterior, level, claim, delivery, source=source, origin=origin)
+    asked = (level, claim, delivery)
+    if posterior.provenance.engine != PROFILE:
+        origin = _origin(known, _curves(result, posterior.counts))
+        found: Any = verdict.result(posterior, *asked, source=source, origin=origin)
+        return deliver(found, delivery, verdict)
+    published = _published(result)
+    curves = None if published is None else _curves(result, published.counts)
+    origin = _origin(known, curves)
+    beside = None
+    if published is not None:
+        beside = verdict.result(published, *asked, source=source, origin=origin)
+    found = verdict.profile_result(
+        posterior, *asked, source=source, origin=origin, published=beside
+    )
     return deliver(found, delivery, verdict)
+
+
+def _published(folder: Path) -> Any:
+    """The published model's posterior that `audit` wrote beside the other; None without one."""
+    path = folder / PUBLISHED
+    return em.load(path) if folder.is_dir() and path.exists() else None
 
 
 def _posterior_in(result: Path) -> Path:
@@ -95,7 +115,7 @@ def _origin(known: dict[str, Any], curves: ErrorCurves | None) -> em.Origin:
     )
 
 
-def _summary(folder: Path, posterior: em.Posterior) -> dict[str, Any]:
+def _summary(folder: Path, posterior: Any) -> dict[str, Any]:
     """What a result's summary says beside its posterior; it is a file like any other, and checked."""
     path = folder / SUMMARY
     if not path.exists():
@@ -163,14 +183,13 @@ def _model() -> Any:
     return Summary
 
 
-def _curves(folder: Path, posterior: em.Posterior) -> ErrorCurves | None:
+def _curves(folder: Path, counts: em.AttackCounts) -> ErrorCurves | None:
     path = folder / CURVES
     if not path.exists():
         return None
     from epsilometer.attacks.result import ErrorCurves
 
     found = ErrorCurves.read(path)
-    counts = posterior.counts
     same = (
         found.names == counts.names
         and found.trials_h0.tolist() == counts.trials_h0.tolist()

@@ -58,15 +58,24 @@ def reproduce(
 
 
 def package() -> ModuleType:
-    """The scripts as a package: installed, or from the checkout this runs in."""
-    if PACKAGE in sys.modules or importlib.util.find_spec(PACKAGE) is not None:
-        return import_module(PACKAGE)
+    """The scripts as a package: those of the checkout this runs in, else the installed ones.
+
+    The checkout first: an editable install carries a copy from the day it was installed.
+    """
+    if PACKAGE in sys.modules:
+        return sys.modules[PACKAGE]
     folder = Path(__file__).resolve().parents[3] / "reproduction"
+    if not (folder / "__init__.py").is_file():
+        if importlib.util.find_spec(PACKAGE) is None:
+            raise InputError(
+                "the scripts of the reproduction are not installed with this Epsilometer."
+            )
+        return import_module(PACKAGE)
     spec = importlib.util.spec_from_file_location(
         PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
-    if spec is None or spec.loader is None or not (folder / "__init__.py").is_file():
-        raise InputError("the scripts of the reproduction are not installed with this Epsilometer.")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = module
     spec.loader.exec_module(module)

@@ -26,13 +26,15 @@ _open: list[Report] = []
 """The displays that are shown now, the innermost last."""
 
 
-def run_engine(
-    counts: em.AttackCounts, model: em.AuditModel, settings: em.McmcSettings | None
-) -> em.Posterior:
+def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
     """Estimate by the one call that users make, and show progress."""
-    model.check(counts)
-    with progress("exact quadrature" if settings is None else "MCMC") as (report, advance):
-        return em.estimate(counts, model, settings, report=report, progress=advance)
+    title = "exact quadrature" if settings is None else "MCMC"
+    if hasattr(model, "check"):
+        model.check(data)
+    else:
+        title = "whole curve"
+    with progress(title) as (report, advance):
+        return em.estimate(data, model, settings, report=report, progress=advance)
 
 
 @contextmanager

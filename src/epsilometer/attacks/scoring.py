@@ -1,0 +1,63 @@
+"""Scores out of losses: what the whole-curve model reads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.statistics import Logit, Statistic
+from epsilometer.errors import InputError
+from epsilometer.model.scores import Scores
+
+
+def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool = False) -> Scores:
+    """Scores of every model, by challenge base.
+
+    Parameters
+    ----------
+    statistic
+        From losses to scores; the logit unless given, which needs cross-entropy losses.
+    skip
+        Leave out losses that are not a number, and with them bases that then lack a hypothesis; else
+        they are refused.
+
+    Examples
+    --------
+    >>> losses = Losses(
+    ...     challenge_base=["a"] * 4, hypothesis=[0, 0, 1, 1], replicate=[0, 1, 0, 1],
+    ...     loss=[0.9, 1.1, 0.2, 0.3],
+    ... )
+    >>> scores_of(losses).bases[0].auc()
+    1.0
+    """
+    chosen = statistic or Logit()
+    missing = np.isnan(losses.loss)
+    if missing.any() and not skip:
+        name = losses.names[int(losses.base[missing][0])]
+        raise InputError(
+            f"challenge base {name!r}: expected numbers as losses, got nan ({int(missing.sum())} in "
+            "all); leave these models out."
+        )
+    outside = losses.loss < chosen.least_loss
+    if outside.any():
+        raise InputError(
+            f"expected losses of at least 0 for statistic {chosen.name}, got "
+            f"{losses.loss[outside][0]:g}; `--statistic loss` takes any."
+        )
+    without, with_point, names = [], [], []
+    parts = [losses.padded(hypothesis) for hypothesis in (0, 1)]
+    for number, name in enumerate(losses.names):
+        own = [part[number] for part in parts]
+        sizes = [len(values) for values in own]
+        # A statistic may look at all models of a base together.
+        values = chosen(np.concatenate(own)[None, :])[0]
+        groups = np.split(values, [sizes[0]])
+        kept = [group[~np.isnan(loss)] for group, loss in zip(groups, own, strict=True)]
+        if skip and not all(len(each) for each in kept):
+            continue
+        without.append(kept[0])
+        with_point.append(kept[1])
+        names.append(name)
+    if not names:
+        raise InputError("expected losses of both hypotheses in one base or more, got none.")
+    return Scores(without=without, with_point=with_point, names=names)
