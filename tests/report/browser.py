@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import epsilometer as em
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.result import Origin, Result
 from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.page import write_page
+from epsilometer.report.writing import write_page
 from tests.report.posteriors import attack, gather
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -41,6 +43,16 @@ def chromium(which: Callable[[str], str | None], environment: Mapping[str, str])
     if environment.get("CI", "").lower() not in ("", "0", "false"):
         pytest.fail(f"{reason} With CI set, a skip is a failure.")
     pytest.skip(reason)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """The browser, for one module: in a whole session Playwright's event loop is in others' way."""
+    path = chromium(shutil.which, os.environ)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path)
+        yield started
+        started.close()
 
 
 @dataclass(frozen=True, kw_only=True)

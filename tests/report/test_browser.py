@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
 import socket
@@ -19,7 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import epsilometer as em
 from epsilometer.attacks.result import ErrorCurves
@@ -46,6 +45,7 @@ from tests.report.browser import (
     hostile,
     hover,
     labels,
+    launched,
     layout,
     many,
     one_base,
@@ -77,12 +77,8 @@ WIDTH = "document.documentElement.scrollWidth"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # Not for the whole session: Playwright's event loop in the main thread would be in others' way.
-    path = chromium(shutil.which, os.environ)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path)
+    with launched() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

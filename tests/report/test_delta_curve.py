@@ -16,7 +16,7 @@ from epsilometer.errors import InputError
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.report.delta_table import curve_csv, curve_data, curve_notes, curve_rows
 from epsilometer.report.figures.delta_curve import delta_curve_chart
-from epsilometer.report.page import write_report
+from epsilometer.report.writing import write_report
 from tests.report.posteriors import TWO, counts, exact, gather
 
 SEVEN_DIGITS = 1e-6

@@ -16,7 +16,7 @@ import pytest
 import epsilometer as em
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Origin, Result
-from epsilometer.report import page, wording
+from epsilometer.report import page, page_frame, wording
 from epsilometer.report.data import bases_csv, report_data
 from epsilometer.report.evidence import charts
 from epsilometer.report.text import probability_text
@@ -151,7 +151,7 @@ def test_nothing_is_fetched(hostile: tuple[Result, str]) -> None:
 
 
 def test_scripts_cannot_be_ended_early() -> None:
-    ended = page._script("a = '</script>'; b = '</SCRIPT >'; c = '<!--'\r\n")
+    ended = page_frame.script("a = '</script>'; b = '</SCRIPT >'; c = '<!--'\r\n")
     assert "</script" not in ended.lower()
     assert "<!--" not in ended
     assert "\r" not in ended
@@ -324,8 +324,8 @@ def test_detection_at_the_ends_of_epsilon() -> None:
 
 def test_two_bases_and_one() -> None:
     one = gather(exact(counts([20], [20], 100)))
-    assert page._title(one) == "Privacy audit: 1 challenge base"
-    assert page._title(gather(exact(TWO))) == "Privacy audit: 2 challenge bases"
+    assert page_frame.title_of(len(one.counts), one.origin) == "Privacy audit: 1 challenge base"
+    assert page_frame.title_of(len(TWO), one.origin) == "Privacy audit: 2 challenge bases"
 
 
 def test_a_prior_that_cannot_be_widened_does_not_cost_the_page() -> None:

@@ -19,6 +19,8 @@ from epsilometer.baselines.one_run import check_fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.curve import EXTRAPOLATION
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.text import counted, plain
 
@@ -27,6 +29,10 @@ ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorit
 ABOUT_GAUSSIAN = (
     "epsilon of the most private Gaussian mechanism that allows such errors, not of the algorithm "
     "unless it is one"
+)
+ANY_RATES = (
+    "attacks with any error rates between their strength and the algorithm's limit, not that any is "
+    "the best"
 )
 SCORES_REVERSED = (
     "Members have lower scores than others: are the scores reversed? Bounds take higher for "
@@ -100,7 +106,7 @@ def compare_counts(
     """
     delta = _validate.delta(delta)
     both = _two_sided(significance)
-    rows = [_posterior_row(name, posterior, both) for name, posterior in posteriors]
+    rows = [_posterior_row(name, posterior, both, ANY_RATES) for name, posterior in posteriors]
     together = None
     if len(counts) > 1:
         with suppress(InputError):  # not all bases can be pooled
@@ -125,17 +131,28 @@ def compare_counts(
         significance=significance,
         source=counted(len(counts), "challenge base"),
         several=len(counts) > 1,
-        notes=tuple(_notes_of_counts(counts, pooled_too=together is not None)),
+        notes=tuple(
+            _notes_of_counts(counts, posteriors=bool(posteriors), pooled_too=together is not None)
+        ),
     )
 
 
 def compare_scores(
-    scores: CanaryScoreAuditor, *, delta: float, significance: float = 0.05
+    scores: CanaryScoreAuditor,
+    *,
+    delta: float,
+    significance: float = 0.05,
+    posteriors: Sequence[tuple[str, ProfilePosterior]] = (),
 ) -> Comparison:
-    """Compare every estimator from scores; bounds err with probability ``significance``."""
+    """Compare every estimator from scores; bounds err with probability ``significance``.
+
+    Posteriors of the whole curve, with a name each, come first.
+    """
     delta = _validate.delta(delta)
-    _two_sided(significance)
-    rows = []
+    both = _two_sided(significance)
+    rows = [
+        _posterior_row(name, posterior, both, _assumed(posterior)) for name, posterior in posteriors
+    ]
     for estimator in FROM_SCORES:
         low, reason = math.nan, ""
         try:
@@ -149,7 +166,7 @@ def compare_scores(
         significance=significance,
         source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
         several=False,
-        notes=(SCORES_REVERSED,) if scores.members_rank_low() else (),
+        notes=tuple(_notes_of_scores(scores, delta, [each for _, each in posteriors])),
     )
 
 
@@ -165,7 +182,24 @@ def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Ro
     )
 
 
-def _notes_of_counts(counts: AttackCounts, *, pooled_too: bool) -> Iterator[str]:
+def _notes_of_scores(
+    scores: CanaryScoreAuditor, delta: float, posteriors: Sequence[ProfilePosterior]
+) -> Iterator[str]:
+    # Nothing is extrapolated where nothing leaks; so the one that reaches farthest.
+    farthest = max(posteriors, key=lambda each: each.extrapolated_below_delta, default=None)
+    if farthest is not None and delta < farthest.extrapolated_below_delta:
+        models = round(1 / farthest.finest_rate)
+        yield (
+            "The whole curve: "
+            + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
+        )
+    if scores.members_rank_low():
+        yield SCORES_REVERSED
+
+
+def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:
+    if posteriors:
+        yield "Credible intervals never reach down to 0, whatever the data."
     yield (
         "Counts of cross-fed models depend on each other; rows that assume independent trials are "
         "then too sure (`epsilometer selftest LOSSES` measures it)."
@@ -188,14 +222,35 @@ def _two_sided(significance: float) -> float:
     return 2 * significance
 
 
-def _posterior_row(name: str, posterior: Posterior, both: float) -> Row:
+def _assumed(posterior: ProfilePosterior) -> str:
+    """What the model of the whole curve takes for granted, in few words."""
+    model = posterior.model
+    families = list(dict.fromkeys(each.curves.family.name for each in model.components))
+    rates = {each.curves.rate for each in model.components}
+    curve = f"a curve of the family {' or '.join(families)}"
+    if len(rates) > 1:
+        curve += ", mixed or not"
+    elif rates != {1.0}:
+        curve += f", sampled at rate {rates.pop():g}"
+    strength = model.strength.fixed_value
+    if strength is None:
+        power = "attacks of any strength"
+    elif strength == 1:
+        power = "that the attack is the best possible"
+    else:
+        power = f"that the attack has strength {strength:g}"
+    return f"independent scores, higher for members; {curve}; {power}"
+
+
+def _posterior_row(
+    name: str, posterior: Posterior | ProfilePosterior, both: float, assumes: str
+) -> Row:
     low, high = posterior.credible_interval("epsilon", 1 - both)
     return Row(
         label=name,
         kind=str(Kind.CREDIBLE),
         about=ABOUT_ALGORITHM,
-        assumes="attacks with any error rates between their strength and the algorithm's limit, not "
-        "that any is the best",
+        assumes=assumes,
         low=low,
         high=high,
         bounded_above=True,

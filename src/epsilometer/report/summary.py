@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsilometer import _files
-from epsilometer.inference.result import OtherModels, Result
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Origin, OtherModels, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
@@ -71,7 +72,7 @@ def summary_data(result: Result) -> dict[str, Any]:
         "converged": bool(posterior.trustworthy),
         "batches": [batch.to_dict() for batch in posterior.batches],
         **posterior.quality,
-        **_verdict_data(result),
+        **verdict_data(result),
         "assumptions": _assumptions_data(result.model, result.counts),
         "settings": dict(provenance.settings),
         "seed": provenance.seed,
@@ -90,8 +91,17 @@ def summary_data(result: Result) -> dict[str, Any]:
 
 def result_data(result: Result) -> dict[str, Any]:
     """The summary with what is known of how the counts came about, and what else was asked for."""
-    origin = result.origin
-    found = summary_data(result)
+    found = summary_data(result) | origin_data(result.origin)
+    if result.asked.other_models is OtherModels.FULL and result.models is not None:
+        found["model_comparison"] = comparison_data(result.models, level=result.level)
+    if result.over_delta is not None:
+        found["over_delta"] = curve_data(result.over_delta)
+    return found
+
+
+def origin_data(origin: Origin) -> dict[str, Any]:
+    """What is known of how counts or scores came about."""
+    found: dict[str, Any] = {}
     parts: dict[str, Any] = {
         "counts": dict(origin.attack),
         "plan": dict(origin.plan),
@@ -105,15 +115,11 @@ def result_data(result: Result) -> dict[str, Any]:
             "models_reused": origin.models["reused"],
             "models_failed": plain(list(origin.failures)),
         }
-    found |= {name: plain(value) for name, value in parts.items() if value}
-    if result.asked.other_models is OtherModels.FULL and result.models is not None:
-        found["model_comparison"] = comparison_data(result.models, level=result.level)
-    if result.over_delta is not None:
-        found["over_delta"] = curve_data(result.over_delta)
-    return found
+    return found | {name: plain(value) for name, value in parts.items() if value}
 
 
-def _verdict_data(result: Result) -> dict[str, Any]:
+def verdict_data(result: Result | ProfileResult) -> dict[str, Any]:
+    """The claim and what is said of it; empty without one."""
     verdict = result.verdict
     if verdict is None:
         return {}

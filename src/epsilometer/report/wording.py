@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from epsilometer.inference.result import Result
+from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.checks import OtherProfilePrior
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.result import Origin, Result
 from epsilometer.inference.trees import values_of
-from epsilometer.inference.verdict import Outcome, Verdict
+from epsilometer.inference.verdict import Outcome, Thresholds, Verdict
 from epsilometer.model import region
 from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
@@ -29,7 +34,7 @@ NEIGHBOURS = {
     "another record.",
 }
 UNKNOWN_NEIGHBOURS = (
-    "The counts do not say which data sets were neighbours: a record added, or one replaced. "
+    "The {what} do not say which data sets were neighbours: a record added, or one replaced. "
     "Epsilon is of that kind of neighbours for which the attacks were made."
 )
 
@@ -49,13 +54,15 @@ def after_verdict(result: Result) -> list[str]:
         return []
     if not verdict.trustworthy:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
-    priors = _with_other_priors(result, verdict)
+    priors = with_other_priors(result.other_priors, verdict)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return [*priors, *outlook_sentences(result)]
     return [ADVICE[verdict.outcome], *priors]
 
 
-def _with_other_priors(result: Result, verdict: Verdict) -> list[str]:
+def with_other_priors(
+    others: Sequence[OtherPrior | OtherProfilePrior], verdict: Verdict
+) -> list[str]:
     """Whether the verdict is the prior's."""
     found = []
     if verdict.prior_alone:
@@ -63,9 +70,9 @@ def _with_other_priors(result: Result, verdict: Verdict) -> list[str]:
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
             "to it, and it should not be quoted as what they found."
         )
-    if result.other_priors:
+    if others:
         said = []
-        for other in result.other_priors:
+        for other in others:
             above = other.epsilon.probability_above(verdict.claim)
             outcome = verdict.thresholds.outcome(above)
             said.append(f"{probability_text(above)} ({outcome}) with the scale x {other.factor:g}")
@@ -129,25 +136,38 @@ def meaning_of_epsilon(result: Result) -> str:
 
 def claims_either_way(result: Result) -> str:
     """Which claims would pass and which fail; empty for a fixed epsilon."""
-    posterior, thresholds = result.posterior, result.asked.thresholds
-    if "epsilon" not in posterior.parameters:
+    if "epsilon" not in result.posterior.parameters:
         return ""
+    return (
+        f"{settled_claims(result.posterior, result.asked.thresholds)} The attack strength says how near "
+        "the attacks came to the best possible ones on the worst base: 0 is guessing, 1 is that limit."
+    )
+
+
+def settled_claims(posterior: Posterior | ProfilePosterior, thresholds: Thresholds) -> str:
+    """From which epsilon on claims would pass, and up to which they would fail."""
     fails, passes = posterior.quantile(
         "epsilon", [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
     )
     digits = digits_of(float(fails), float(passes))
+    if not fails > 0:
+        return f"A claim of {passes:.{digits}f} or more would pass; none would fail."
     return (
         f"A claim of {passes:.{digits}f} or more would pass, one of {fails:.{digits}f} or less would "
-        "fail. The attack strength says how near the attacks came to the best possible ones on the "
-        "worst base: 0 is guessing, 1 is that limit."
+        "fail."
     )
+
+
+def neighbours(origin: Origin, what: str) -> str:
+    """Which data sets are neighbours; ``what`` was brought by somebody who may not have said."""
+    return NEIGHBOURS.get(origin.plan.get("adjacency", ""), UNKNOWN_NEIGHBOURS.format(what=what))
 
 
 def assumptions(result: Result) -> list[str]:
     """What was taken for granted, one sentence each."""
     estimated = "strength" in result.posterior.parameters
     return [
-        NEIGHBOURS.get(result.origin.plan.get("adjacency", ""), UNKNOWN_NEIGHBOURS),
+        neighbours(result.origin, "counts"),
         *plain_assumptions(result.model, result.counts),
         "Attacks are not assumed to be the best possible, nor a base to be the worst case: how near "
         "they came is the attack strength, which is estimated along with epsilon"
@@ -158,15 +178,19 @@ def assumptions(result: Result) -> list[str]:
 
 def facts(result: Result) -> list[tuple[str, str]]:
     """Where the result came from: label and text."""
-    origin, model = result.origin, result.model
-    provenance = result.posterior.provenance
+    model = result.model
     found = [("challenge bases", f"{len(result.counts):,}"), ("delta", f"{model.delta:g}")]
     chosen = {"likelihood": "likelihood"}
     if result.counts.dependent:
         chosen["dependence"] = "dependence"
     chosen |= {"epsilon": "prior of epsilon", "strength": "prior of the strength"}
     values: dict[str, Any] = values_of(model)
-    found += [(label, _choice(values[name])) for name, label in chosen.items()]
+    found += [(label, choice_text(values[name])) for name, label in chosen.items()]
+    return [*found, *origin_facts(result.origin), *engine_facts(result.posterior)]
+
+
+def origin_facts(origin: Origin) -> list[tuple[str, str]]:
+    """What is known of how counts or scores came about."""
     labels = {
         "population": "population",
         "adjacency": "adjacency",
@@ -175,18 +199,27 @@ def facts(result: Result) -> list[tuple[str, str]]:
         "seed": "seed of the measurement",
         "hash": "hash of the plan",
     }
-    found += [(label, str(origin.plan[key])) for key, label in labels.items() if key in origin.plan]
+    found = [(label, str(origin.plan[key])) for key, label in labels.items() if key in origin.plan]
     if origin.variant is not None:
         found.append(("variant", f"{origin.variant} (made from the same models as the others)"))
     attack = origin.attack
     if attack:
-        kind = f"{attack.get('attack')}, statistic {attack.get('statistic')}"
-        target = f"target false-positive rate {attack.get('target_alpha'):g}"
-        found.append(("attack", f"{kind}, {target}"))
+        words = {"attack": "{}", "statistic": "statistic {}"}
+        parts = [text.format(attack[key]) for key, text in words.items() if key in attack]
+        # Scores have no target rate.
+        if origin.target_alpha is not None:
+            parts.append(f"target false-positive rate {origin.target_alpha:g}")
+        found.append(("attack", ", ".join(parts)))
     if origin.models:
         text = ", ".join(f"{number:,} {word}" for word, number in origin.models.items())
         found.append(("models", text))
-    found.append(("engine", f"{result.posterior.engine_words}; {provenance.seconds:.2f} s"))
+    return found
+
+
+def engine_facts(posterior: Posterior | ProfilePosterior) -> list[tuple[str, str]]:
+    """How it was computed."""
+    provenance = posterior.provenance
+    found = [("engine", f"{posterior.engine_words}; {provenance.seconds:.2f} s")]
     if provenance.seed is not None:
         found.append(("seed of the engine", str(provenance.seed)))
     found.append(("settings", _settings(dict(provenance.settings))))
@@ -194,10 +227,12 @@ def facts(result: Result) -> list[tuple[str, str]]:
     return [*found, ("versions", versions)]
 
 
-def _choice(described: dict[str, Any]) -> str:
+def choice_text(described: dict[str, Any]) -> str:
+    """A choice with its values, such as ``HalfNormal(scale=3.162)``."""
+
     def shown(value: Any) -> str:
         if isinstance(value, dict):
-            return _choice(value)
+            return choice_text(value)
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
     name, *values = described.items()

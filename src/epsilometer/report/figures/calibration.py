@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import binom
 
 from epsilometer.baselines.estimator import Kind
-from epsilometer.calibration.table import DELIBERATE, KINDS, BoundRow, ModelRow
+from epsilometer.calibration.table import DELIBERATE, KINDS, BoundRow, ModelRow, ProfileRow, Section
 from epsilometer.report.figures import style
-from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE
+from epsilometer.report.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,3 +105,85 @@ def _coverage(axes: Axes, models: Sequence[ModelRow]) -> None:
         title="The posterior under its own model: intervals of 50, 80, 90 and 95 %",
     )
     style.tidy(axes)
+
+
+# --- the whole-curve model ------------------------------------------------------------------------
+
+SIZE_COLOURS = (PURPLE, GREEN, BLUE, ORANGE)
+"""Few scores first; further sizes begin anew."""
+
+
+def draw_profile_calibration(rows: Sequence[ProfileRow], *, significance: float) -> Figure:
+    """Of intervals of the whole-curve model: how many miss, which way, and where they lie on average.
+
+    A line for each mechanism and way of attacking it, within it a mark for each size of the audit.
+    """
+    names = list(dict.fromkeys(map(_setting_name, rows)))
+    sizes = sorted({(row.models, row.bases) for row in rows})
+    figure = style.new_figure(10.5, 2.0 + 0.44 * len(names))
+    grid = figure.add_gridspec(1, 3, width_ratios=[1, 1, 1.6])
+    left = figure.add_subplot(grid[0, 0])
+    axes = [left, *(figure.add_subplot(grid[0, place], sharey=left) for place in (1, 2))]
+    step = 0.72 / len(sizes)
+    for row in rows:
+        number = sizes.index((row.models, row.bases))
+        y = names.index(_setting_name(row)) + step * (number - (len(sizes) - 1) / 2)
+        colour = SIZE_COLOURS[number % len(SIZE_COLOURS)]
+        # Filled where what is promised was not kept, beyond chance.
+        fill = colour if row.mark(significance) else "white"
+        above, covers = row.above / row.runs, row.covers / row.runs
+        look: dict[str, Any] = {"color": colour, "markersize": 5, "markerfacecolor": fill}
+        marker = ">" if above > LARGEST_RATE else "o"
+        axes[0].plot(100 * min(above, LARGEST_RATE), y, marker, **look)
+        axes[1].plot(100 * covers, y, "o", **look)
+        axes[2].plot([row.mean_low, row.mean_high], [y, y], color=colour, linewidth=2)
+        axes[2].plot(row.mean_median, y, "o", color=colour, markersize=3.5)
+        axes[2].plot([row.true_epsilon] * 2, [y - step, y + step], color=GREY, linewidth=1.4)
+    for number, (models, bases) in enumerate(sizes):
+        colour = SIZE_COLOURS[number % len(SIZE_COLOURS)]
+        label = f"{bases} {'base' if bases == 1 else 'bases'} of {models:,} a side"
+        axes[2].plot([], [], color=colour, linewidth=2, label=label)
+    figure.legend(fontsize=8.5, frameon=False, loc="outside lower center", ncols=len(sizes))
+    _label_profile(axes, names, significance)
+    controls = {_setting_name(row) for row in rows if row.section is Section.CONTROL}
+    for text, name in zip(left.get_yticklabels(), names, strict=True):
+        text.set_color(ORANGE if name in controls else "black")
+    return figure
+
+
+def _label_profile(axes: Sequence[Axes], names: list[str], significance: float) -> None:
+    level = 100 * (1 - 2 * significance)
+    axes[0].axvline(100 * significance, color=GREY, linewidth=1, linestyle="--")
+    axes[1].axvline(level, color=GREY, linewidth=1, linestyle="--")
+    axes[0].set_yticks(range(len(names)), names, fontsize=8.5)
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
+    axes[0].set(xlabel="wholly above the truth, % of runs", title="How often too high")
+    axes[0].set_xlim(-0.8, 100 * LARGEST_RATE + 0.8)
+    axes[1].set(
+        xlabel="hold the truth, % of runs\nfilled: broken promises",
+        title=f"{level:g} % intervals that cover",
+        xlim=(-3, 103),
+    )
+    axes[2].set(
+        xlabel="epsilon: mean ends and median\ngrey: the truth",
+        title="Where intervals lie",
+        xlim=(0, None),
+    )
+    for each in axes[1:]:
+        each.tick_params(labelleft=False)
+    for each in axes:
+        each.grid(axis="y", alpha=0.2)
+        style.tidy(each)
+
+
+def _setting_name(row: ProfileRow) -> str:
+    """Mechanism, power and what is told, in few words."""
+    name = f"{row.mechanism} {row.short_setting}".strip()
+    ending = {
+        Section.BEST: "",
+        Section.WEAKER: f", power {row.power:g}",
+        Section.TOLD: ", rate told",
+        Section.STRENGTHS: f", {row.strengths}",
+        Section.CONTROL: f", read as {row.family}",
+    }
+    return name + ending[row.section]

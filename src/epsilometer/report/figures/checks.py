@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,15 +40,33 @@ LONGEST_TICK = 16
 """A name short enough for an axis on a phone."""
 
 
+class PriorVersion(NamedTuple):
+    """Epsilon if the scale of the prior were another.
+
+    ``leaks`` is the prior probability of any leak: where there is none epsilon is 0, which no density
+    shows.
+    """
+
+    factor: float
+    prior: Prior
+    leaks: float
+    epsilon: Marginal
+
+
 def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
-    own_prior, own_epsilon = posterior.model.epsilon, posterior.marginal("epsilon")
-    versions: list[tuple[float, Prior, Marginal]] = [(1.0, own_prior, own_epsilon)]
-    versions += [(other.factor, other.model.epsilon, other.epsilon) for other in others]
-    versions.sort(key=itemgetter(0))
-    names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, _, _ in versions]
-    reach = np.array([epsilon.quantile(np.array([0.002, 0.985])) for _, _, epsilon in versions])
-    low, high = float(reach[:, 0].min()), float(reach[:, 1].max())
+    own = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
+    rest = [PriorVersion(other.factor, other.model.epsilon, 1.0, other.epsilon) for other in others]
+    return priors_chart([own, *rest], level=level)
+
+
+def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
+    """The same of versions at hand; that of factor 1 is the one reported."""
+    versions = sorted(found, key=lambda version: version.factor)
+    names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, *_ in versions]
+    reach = np.array([each.epsilon.quantile(np.array([0.002, 0.985])) for each in versions])
+    # All of it may lie at 0.
+    low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
     room = 0.08 * (high - low) or 1e-9
     x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
     says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
@@ -57,8 +74,8 @@ def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: fl
     middle = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     densities, rows, intervals, peaks = [], [], [], []
     drawn = zip(versions, names, PRIOR_COLOURS, strict=False)
-    for row, ((_, prior, epsilon), label, colour) in enumerate(drawn):
-        after, before = epsilon.density(x), np.exp(prior.log_density(x))
+    for row, ((_, prior, leaks, epsilon), label, colour) in enumerate(drawn):
+        after, before = epsilon.density(x), leaks * np.exp(prior.log_density(x))
         densities += [
             Line(x, after, colour, label, hover=f"{label}, posterior{says}"),
             Line(x, before, colour, label, hover=f"{label}, prior{says}", **thin),

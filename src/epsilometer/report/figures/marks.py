@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The ground between two lines, or under one if ``low`` is None."""
+    """The ground between two lines, or under one if ``low`` is None; ``hatched`` in strokes only."""
 
     x: ArrayLike
     low: ArrayLike | None
@@ -47,6 +47,7 @@ class Band:
     label: str
     _: KW_ONLY
     opacity: float = 0.2
+    hatched: bool = False
     digits: int = 7
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures import style
@@ -37,17 +38,18 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 
 
 def exceedance_chart(
-    posterior: Posterior, *, verdict: Verdict | None, thresholds: Thresholds
+    posterior: Posterior | ProfilePosterior, *, verdict: Verdict | None, thresholds: Thresholds
 ) -> Chart:
     """P(epsilon > e) after and before the data, with the claim if there is one."""
     spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
-    end = 1.1 * float(spread[-1])
+    # All of it may lie at 0.
+    end = 1.1 * float(spread[-1]) or 1.0
     # A claim far beyond would squeeze the curve into a corner.
     if verdict is not None and verdict.claim < FARTHEST_CLAIM * end:
         end = max(end, 1.1 * verdict.claim)
     x = np.unique(np.concatenate([np.linspace(0, end, CURVE_POINTS), spread])).tolist()
     after = [posterior.probability_above("epsilon", value) for value in x]
-    before = [posterior.model.epsilon.probability_above(value) for value in x]
+    before = [posterior.prior_probability_above(value) for value in x]
     low, high = thresholds.pass_at_most, thresholds.fail_at_least
     caption = (
         "Read it at any epsilon somebody might claim: a claim where the curve is below "

@@ -5,6 +5,7 @@ Colours are written ``@blue``; the page puts in the shade that suits a light or 
 
 from __future__ import annotations
 
+import html
 import math
 from typing import Any
 
@@ -40,7 +41,9 @@ def panel(plot: marks.Plot) -> Panel:
         layout["xaxis"]["constrain"] = layout["yaxis"]["constrain"] = "domain"
         layout["yaxis"]["scaleanchor"] = "x"
     if plot.title is not None:
-        layout["title"] = {"text": plot.title}
+        # Plotly would take what is between two dollars for a formula.
+        literal = html.escape(plot.title, quote=False).replace("$", "&#36;")
+        layout["title"] = {"text": literal}
     if plot.page_height is not None:
         layout["height"] = plot.page_height
     shapes = [_shape(mark) for mark in plot.marks if isinstance(mark, marks.Rule | marks.Span)]
@@ -118,11 +121,14 @@ def _band(mark: marks.Band) -> dict[str, Any]:
     x, y = numbers(mark.x), numbers(mark.high, mark.digits)
     if mark.low is not None:  # there along one line, and back along the other
         x, y = [*x, *reversed(x)], [*y, *reversed(numbers(mark.low, mark.digits))]
-    look = {
+    look: dict[str, Any] = {
         "fill": "tozeroy" if mark.low is None else "toself",
         "fillcolor": FILLS[mark.colour].format(mark.opacity),
         "line": {"width": 0, "color": "rgba(0, 0, 0, 0)"},
     }
+    if mark.hatched:
+        stroke = {"fgcolor": look.pop("fillcolor"), "fgopacity": 1, "bgcolor": "rgba(0, 0, 0, 0)"}
+        look["fillpattern"] = {"shape": "/", "size": 7, "solidity": 0.3} | stroke
     return _scatter("lines", x, y, name=style.page_name(mark.label), hoverinfo="skip", **look)
 
 

@@ -56,7 +56,7 @@ def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
     if plot.square:
         axes.set_aspect("equal")
     if plot.title is not None:
-        axes.set_title(plot.title, fontsize=10.5)
+        axes.set_title(plot.title.replace("$", r"\$"), fontsize=10.5)
     style.tidy(axes)
 
 
@@ -117,9 +117,11 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
     elif isinstance(mark, marks.Band):
         low = 0 if mark.low is None else mark.low
         colour = style.PRINT_COLOURS[mark.colour]
-        axes.fill_between(
-            mark.x, low, mark.high, color=colour, alpha=mark.opacity, linewidth=0, label=mark.label
-        )
+        look: dict[str, Any] = {"color": colour}
+        if mark.hatched:
+            look = {"facecolor": "none", "edgecolor": colour, "hatch": "////"}
+        look |= {"alpha": mark.opacity, "linewidth": 0, "label": mark.label}
+        axes.fill_between(mark.x, low, mark.high, **look)
     elif isinstance(mark, marks.HeatMap):
         from matplotlib.colors import LinearSegmentedColormap
 

@@ -1,0 +1,272 @@
+"""The bases one by one under the whole-curve model: ROC curves, leaks, what was predicted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer.inference.profile.checks import SURPRISING
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.model.scores import BaseScores
+from epsilometer.report.figures import style
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Rule
+from epsilometer.report.profile_summary import leak_rows
+from epsilometer.report.text import counted, pair_text, percent
+
+MOST_ROCS = 12
+"""ROC curves that have room: four rows of three."""
+
+MOST_LEAKS = 40
+"""Rows of the plot of leaks."""
+
+MOST_PREDICTED = 80
+"""Bases whose predictions are drawn; of more, evenly spaced ones are picked."""
+
+RATES = 70
+"""Points of a smooth curve over a logarithmic axis."""
+
+MOST_STEPS = 400
+"""Steps of an observed ROC curve; one of more models is smooth at so many points."""
+
+LONGEST_TITLE, LONGEST_TICK = 22, 16
+"""Characters of a name above a small plot, and beside an axis on a phone."""
+
+ALGORITHM, WORST = "algorithm, estimated", "worst base, shown"
+
+
+class BaseRow(NamedTuple):
+    """A base, by its number among the scores, with its own epsilon and what hovering says."""
+
+    number: int
+    name: str
+    low: float
+    median: float
+    high: float
+    said: list[str]
+
+
+def rows_of_bases(result: ProfileResult) -> list[BaseRow]:
+    """Every base, the one that leaks most first."""
+    number = {name: index for index, name in enumerate(result.scores.names)}
+    return [
+        BaseRow(
+            number[row["challenge_base"]],
+            row["challenge_base"],
+            row["low"],
+            row["median"],
+            row["high"],
+            [
+                style.page_name(row["challenge_base"]),
+                f"{row['auc']:.3f}",
+                f"{row['models_h0']:,} without, {row['models_h1']:,} with",
+                f"{row['median']:.3g} ({pair_text(row['low'], row['high'])})",
+            ],
+        )
+        for row in leak_rows(result)
+    ]
+
+
+HOVER = (
+    "<b>%{customdata[0]}</b><br>epsilon %{customdata[3]}<br>AUC %{customdata[1]}"
+    "<br>models: %{customdata[2]}"
+)
+
+
+# --- ROC curves -------------------------------------------------------------------------------
+
+
+def roc_chart(result: ProfileResult) -> Chart:
+    """The ROC curve of each base with the posterior band of the true one, the worst base first."""
+    bases = rows_of_bases(result)
+    drawn = bases[:MOST_ROCS]
+    finest = 0.5 / int(result.scores.trials_h0[[each.number for each in drawn]].max())
+    rates = np.geomspace(finest, 1.0, RATES)
+    limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
+    plots = [_roc_plot(result, each, rates, limit) for each in drawn]
+    columns = min(3, len(plots))
+    return Chart(
+        name="roc",
+        title="What the attacks see: ROC curves, base by base",
+        caption=_roc_caption(result, len(drawn), len(bases)),
+        plots=plots,
+        size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
+        columns=columns,
+    )
+
+
+def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: FloatArray) -> Plot:
+    """One base; ``limit`` are the true-positive rates of the best attack on the algorithm."""
+    level, base, finest = result.level, result.scores.bases[each.number], float(rates[0])
+    # Large false-negative rates are small true-positive ones.
+    tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
+    low, middle, high = 1 - result.posterior.trade_off(rates, tails, base=each.number)
+    false, true = drawn_roc(base, finest)
+    where = "<br>false-positive rate %{x:.3g}, true-positive rate %{y:.3f}"
+    best = f"best attack on the algorithm{where}"
+    marks: list[Mark] = [
+        Band(rates, low, high, "blue", f"{percent(level)} band", digits=5, opacity=0.25),
+        Line(rates, rates, "grey", "guessing", width=0.9, dash="dot", digits=5),
+        Line(rates, limit, "grey", "best", width=1.1, dash="dash", digits=5, hover=best),
+        Line(rates, middle, "blue", "median", width=1.2, digits=5, hover=f"median{where}"),
+        Line(false, true, "orange", "seen", width=1.3, digits=5, hover=f"seen{where}"),
+    ]
+    if base.grouped:  # nothing is known between the thresholds
+        x, y = np.stack(base.roc())[:, 1:-1]
+        marks.append(Points(x, y, "orange", "counted", size=5, hover=f"counted{where}"))
+    title = f"{style.shortened(each.name, LONGEST_TITLE)}: {pair_text(each.low, each.high)}"
+    across = Axis("false-positive rate", (finest, 1.0), logarithmic=True)
+    up = Axis("true-positive rate", (-0.02, 1.02))
+    return Plot(across, up, marks, title=title, legend=False, page_height=300)
+
+
+def _roc_caption(result: ProfileResult, drawn: int, bases: int) -> str:
+    text = (
+        "Each plot is a base, with its epsilon above. Orange: how many of the models with the point "
+        "a threshold finds (true-positive rate), against how many of those without it are taken for "
+        "such (false-positive rate). Blue: the curve that the model makes of it, with a band that "
+        f"holds {percent(result.level)} of what is known of the true curve; what is seen scatters "
+        "around it by chance. Dotted: guessing. Dashed: the best attack on the worst "
+        "record, as estimated for the algorithm. The axis below is logarithmic, as leaks show at few "
+        "false positives; at its left end there are none."
+    )
+    if any(base.grouped for base in result.scores.bases):
+        text += " Dots: counts; between them nothing is known, and the line only joins them."
+    if drawn < bases:
+        text += f" Drawn are the {drawn} that leak most of {bases:,} bases."
+    return text
+
+
+def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
+    """The observed curve on a logarithmic axis: rates of no false positive stand at its left end."""
+    false, true = base.roc()
+    if len(false) > MOST_STEPS:
+        rates = np.geomspace(finest, 1.0, MOST_STEPS)
+        return rates, base.true_positive_rate(rates)
+    # Ties are straight lines, which are bent on this axis.
+    between = max(1, MOST_STEPS // (4 * len(false)))
+    places = np.linspace(0, len(false) - 1, between * (len(false) - 1) + 1)
+    steps = np.arange(len(false))
+    return np.maximum(np.interp(places, steps, false), finest), np.interp(places, steps, true)
+
+
+# --- leaks ------------------------------------------------------------------------------------
+
+
+def leaks_chart(result: ProfileResult) -> Chart:
+    """Epsilon of each base with its interval, below those of the algorithm and of the worst base."""
+    posterior, level, bases = result.posterior, result.level, rows_of_bases(result)
+    drawn = bases[:MOST_LEAKS]
+    marks: list[Mark] = []
+    ends = []
+    for row, (name, label, colour) in enumerate(
+        (("epsilon", ALGORITHM, "orange"), ("shown", WORST, "green"))
+    ):
+        interval = posterior.credible_interval(name, level)
+        marks.append(
+            style.interval_row(row, posterior.median(name), interval, level, colour, label)
+        )
+        ends.append(interval[1])
+    low, median, high = np.array([(each.low, each.median, each.high) for each in drawn]).T
+    marks += [
+        Rule(y=1.5),
+        Points(
+            median,
+            np.arange(len(drawn)) + 2,
+            "blue",
+            x_ends=(low, high),
+            bar=1.6,
+            size=5,
+            rows=[each.said for each in drawn],
+            hover=HOVER,
+        ),
+    ]
+    names = [ALGORITHM, WORST, *(style.shortened(each.name, LONGEST_TICK) for each in drawn)]
+    caption = (
+        f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: "
+        "each base, that is what can be told of its record, the one that leaks most first. Green: "
+        "the worst of them, which is what these attacks have shown. Orange: the algorithm, with what "
+        "they may have missed."
+    )
+    if len(drawn) < len(bases):
+        caption += f" Drawn are the {len(drawn)} that leak most of {len(bases):,} bases."
+    plot = Plot(
+        Axis("epsilon", (0, 1.05 * max(*ends, *high) or 1.0)),
+        Axis("", (len(names) - 0.4, -0.6), names=names),
+        marks,
+        legend=False,
+        page_height=140 + 20 * max(len(names), 5),
+    )
+    return Chart(
+        name="leaks",
+        title="Which bases leak, and how much",
+        subtitle=f": median and {percent(level)} interval",
+        caption=caption,
+        plots=[plot],
+        size=(6.6, 1.6 + 0.24 * len(names)),
+    )
+
+
+# --- predictions ------------------------------------------------------------------------------
+
+
+def roc_check_chart(result: ProfileResult) -> Chart:
+    """Statistics of the bases' ROC curves beside what the posterior predicts of new ones."""
+    check, bases = result.predictive, rows_of_bases(result)
+    kept = style.picked(len(bases), MOST_PREDICTED)
+    order = np.array([bases[place].number for place in kept.tolist()])
+    said = [bases[place].said for place in kept.tolist()]
+    plots = [
+        _predicted(result, column, kept + 1, order, said) for column in range(len(check.statistics))
+    ]
+    caption = (
+        "Dots: what was seen of each base, in the order of their leaks. Bars: where "
+        f"{percent(check.level)} of newly made-up audits with the posterior's curves would put it. "
+        "AUC is the area under the ROC curve, 0.5 for guessing; the true-positive rates are those at "
+        "false-positive rates of 0.01 and 0.1. "
+    )
+    if check.fits:
+        caption += "Nothing checked here is hard to explain by the model."
+    else:
+        odd = check.surprising
+        listed = "; ".join(odd[:3]) + (f"; and {len(odd) - 3} more" if len(odd) > 3 else "")
+        caption += f"Hard to explain by the model: {_files.printable(listed)}."
+        if (check.p_value < SURPRISING / check.p_value.size).any():
+            caption += " Such bases are purple."
+    if len(kept) < len(bases):
+        caption += f" Drawn are {len(kept)} of {counted(len(bases), 'base')}, evenly spaced."
+    return Chart(
+        name="predictive",
+        title="ROC curves that were seen, and those that the model predicts",
+        caption=caption,
+        plots=plots,
+        size=(11.0, 3.9),
+        columns=len(plots),
+    )
+
+
+def _predicted(
+    result: ProfileResult, column: int, x: IntArray, order: IntArray, said: list[list[str]]
+) -> Plot:
+    check = result.predictive
+    seen, low, high = (values[order, column] for values in (check.observed, check.low, check.high))
+    odd = (check.p_value < SURPRISING / check.p_value.size)[order, column]
+    gaps = np.full(len(x), np.nan)
+    bars = np.repeat(x, 3), np.stack([low, high, gaps], axis=1).ravel()
+    width = float(np.clip(90 / len(x), 1.5, 5))
+    label = f"predicted, {percent(check.level)}"
+    marks: list[Mark] = [Line(*bars, "blue", label, width=width, opacity=0.4)]
+    for which, colour, label in ((~odd, "orange", "seen"), (odd, "purple", "seen, and odd")):
+        if which.any():
+            rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, own in zip(
+                said, low.tolist(), high.tolist(), which.tolist(), strict=True) if own]  # fmt: skip
+            hover = f"{HOVER}<br>seen %{{y:.3f}}, predicted %{{customdata[4]}}"
+            marks.append(
+                Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
+                       rows=rows, hover=hover)
+            )  # fmt: skip
+    across = Axis("bases, the worst first", (0.4, len(result.scores) + 0.6), whole=len(x) <= 12)
+    return Plot(across, Axis(check.statistics[column], (-0.03, 1.03)), marks)

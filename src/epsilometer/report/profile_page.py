@@ -1,0 +1,309 @@
+"""The page of a result of the whole-curve model; its frame is that of every page (`page_frame.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from epsilometer import _files
+from epsilometer.inference.profile.curve import ProfileCurve
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.profile.tree import model_values
+from epsilometer.inference.result import Result
+from epsilometer.inference.verdict import Outcome
+from epsilometer.model.counts import AttackCounts
+from epsilometer.report import profile_summary, wording
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.profile import curve_of, profile_charts
+from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.summary import batches_note, rows_of_batches
+from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
+
+MORE_DATA = (
+    "More bases, more models of each base or stronger attacks would narrow the interval; models are "
+    "worth most where the interval above of the worst base is wide."
+)
+BASES_NOTE = (
+    "A base's epsilon is what the attack on it saw: a record that leaks little here may leak more to a "
+    "better attack. With the point and without it, models are counted apart."
+)
+
+NEGLIGIBLE = 1e-4
+"""Probabilities below this are not told apart."""
+
+Rows = list[tuple[str, ...]]
+
+
+def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) -> str:
+    """The whole page; ``shown`` are its figures, if they are made already."""
+    verdict, batches = result.verdict, result.posterior.batches
+    curve = curve_of(result)
+    return fill(
+        "profile_page.html.jinja",
+        charts=profile_charts(result) if shown is None else shown,
+        downloads=_downloads(result, curve),
+        made_from="scores",
+        title=title_of(len(result.scores), result.origin),
+        badge="ESTIMATE" if verdict is None else str(verdict.outcome),
+        headline=_headline(result),
+        after=_after(result),
+        verdict=verdict,
+        thresholds=result.asked.thresholds,
+        warnings=[_files.printable(text) for text in result.warnings],
+        answers=profile_summary.rows_of_answers(result),
+        meaning=meaning(result),
+        about=_about(result),
+        either_way=wording.settled_claims(result.posterior, result.asked.thresholds),
+        batches=rows_of_batches(batches) if len(batches) > 1 else [],
+        batches_note=batches_note(batches),
+        tables=_tables(result, curve),
+        bases=_bases(result),
+        bases_counted=counted(len(result.scores), "challenge base"),
+        bases_note=BASES_NOTE,
+        open_table=len(result.scores) <= MOST_OPEN_ROWS,
+        published=None if result.published is None else _published(result, result.published),
+        assumptions=[wording.neighbours(result.origin, "scores"), *result.model.sentences],
+        facts=[(label, _files.printable(text)) for label, text in _facts(result)],
+    )
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+
+def _headline(result: ProfileResult) -> str:
+    """What was found, without the verdict's word, which stands beside it."""
+    text = profile_summary.finding(result)
+    if result.verdict is not None:
+        text = text.removeprefix(f"{result.verdict.outcome}: ")
+    return _capital(text)
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _after(result: ProfileResult) -> list[str]:
+    """What to make of the verdict."""
+    verdict = result.verdict
+    if verdict is None:
+        return []
+    if not verdict.trustworthy:
+        return ["Estimate again, with more levels, before judging."]
+    advice = wording.ADVICE.get(verdict.outcome, MORE_DATA)
+    said = [advice, *wording.with_other_priors(result.other_priors, verdict)]
+    if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
+        return said
+    above = result.posterior.probability_above("shown", result.asked.claim)
+    return [
+        *said,
+        f"The worst base alone exceeds the claim with probability {probability_text(above)}.",
+    ]
+
+
+def meaning(result: ProfileResult) -> str:
+    """What the answers mean to somebody whose record is in the data."""
+    level, alarm = result.level, wording.FALSE_ALARMS
+    tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
+    low, median, high = (1 - result.posterior.trade_off(alarm, tails)[:, 0]).tolist()
+    return (
+        "Shown is the epsilon of the base that leaks most, as far as these attacks saw it. Estimated is "
+        "the epsilon of the algorithm, with what they may have missed. An attacker who accepts a false "
+        "alarm in one of a hundred cases would, with the best attack on the worst record, find "
+        f"{_percents(median)} of the members (between {_percents(low)} and {_percents(high)} with "
+        f"probability {level:g}); guessing finds 1 %."
+    )
+
+
+def _percents(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _about(result: ProfileResult) -> list[tuple[str, str]]:
+    """What the numbers rest on: label and sentence."""
+    posterior = result.posterior
+    nothing, before = posterior.solution.no_leak, float(result.model.no_leak or 0.0)
+    found = [
+        ("family of curves", f"{profile_summary.family_sentence(result)}."),
+        ("attack strength", f"{profile_summary.strength_sentence(result)}."),
+        ("extrapolated", f"{profile_summary.extrapolation_sentence(result)}."),
+    ]
+    if before:
+        after = probability_text(nothing) if nothing >= NEGLIGIBLE else f"below {NEGLIGIBLE:g}"
+        said = f"probability {after}; {before:g} before the data."
+        found.append(("no leak at all", said))
+    return [(label, _capital(text)) for label, text in found]
+
+
+def _facts(result: ProfileResult) -> list[tuple[str, str]]:
+    """Where the result came from: label and text."""
+    scores, values = result.scores, model_values(result.model)
+    without, with_point = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
+    families = ", ".join(wording.choice_text(each) for each in values["families"])
+    chosen = {"epsilon": "prior of epsilon", "mixing": "mixing", "strength": "attack strength"}
+    return [
+        ("challenge bases", f"{len(scores):,}"),
+        ("scores", f"{without:,} of models without the point, {with_point:,} with it"),
+        ("delta", f"{result.model.delta:g}"),
+        ("families", families),
+        *((label, wording.choice_text(values[name])) for name, label in chosen.items()),
+        *wording.origin_facts(result.origin),
+        *wording.engine_facts(result.posterior),
+    ]
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+def _tables(result: ProfileResult, curve: ProfileCurve) -> dict[str, tuple[Rows, list[str]]]:
+    """Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
+    check = result.predictive
+    overall: Rows = [("p-values over all bases", "of the mean", "of the spread")]
+    overall += [
+        (name, f"{mean:.3f}", f"{spread:.3f}")
+        for name, (mean, spread) in zip(check.statistics, check.overall.tolist(), strict=True)
+    ]
+    starred = ["* extrapolated by the family."] if curve.extrapolated.any() else []
+    return {
+        "families": (_families(result), _misfits(result)),
+        "delta-curve": (
+            profile_summary.rows_of_profile_curve(curve),
+            [*starred, *curve.notes],
+        ),
+        "predictive": (overall, []),
+    }
+
+
+def _families(result: ProfileResult) -> Rows:
+    """Families with their mixtures, those that matter; the heading first."""
+    readings = {"mechanism": "the algorithm's", "attack": "the attacks'"}
+    rows: Rows = [("family", "mixing", "whose", "probability", "before the data")]
+    found = result.posterior.families
+    kept = [row for row in found if row.probability >= NEGLIGIBLE]
+    for row in kept:
+        mixed = row.reading in readings
+        words = (f"{row.mixing:g}", readings[row.reading]) if mixed else ("none", "")
+        numbers = probability_text(row.probability), f"{row.prior:.3f}"
+        rows.append((row.family, *words, *numbers))
+    rest = found[len(kept) :]
+    if rest:
+        before = sum(row.prior for row in rest)
+        rows.append((f"{len(rest)} others", "", "", f"below {NEGLIGIBLE:g} each", f"{before:.3f}"))
+    return rows
+
+
+def _misfits(result: ProfileResult) -> list[str]:
+    """Why families do not fit, a sentence each."""
+    return [
+        f"{_capital(name)} alone would hardly make these scores: {_files.printable(why)}."
+        for name, why in result.misfits.items()
+    ]
+
+
+def _bases(result: ProfileResult) -> Rows:
+    """Every base with its leak, the worst first; the heading first of all."""
+    rows: Rows = [
+        ("base", "epsilon", f"{percent(result.level)} interval", "AUC", "without", "with")
+    ]
+    for row in profile_summary.leak_rows(result):
+        rows.append(
+            (
+                _files.printable(row["challenge_base"]),
+                f"{row['median']:.3f}",
+                pair_text(row["low"], row["high"]),
+                f"{row['auc']:.3f}",
+                f"{row['models_h0']:,}",
+                f"{row['models_h1']:,}",
+            )
+        )
+    return rows
+
+
+def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
+    """The section of the published model: sentences, both answers, its counts."""
+    level, target = result.level, published.origin.target_alpha
+    at = "" if target is None else f" at the false-positive rate {target:g}"
+    sentences = [
+        f"The model of the paper reads one operating point of each attack: error counts{at}, of the "
+        "same models.",
+        result.parting or "The two answers do not contradict each other.",
+    ]
+    verdict = published.verdict
+    if verdict is not None:
+        sentences.append(
+            f"Its verdict on the claim of {verdict.claim:g} would be {verdict.outcome}: exceeded with "
+            f"probability {probability_text(verdict.probability_above)}."
+        )
+    answers: Rows = [("epsilon", "median", f"{percent(level)} interval")]
+    for label, posterior in (("whole curve", result.posterior), ("published", published.posterior)):
+        ends = posterior.credible_interval("epsilon", level)
+        answers.append((label, f"{posterior.median('epsilon'):.3f}", pair_text(*ends)))
+    return {
+        "sentences": sentences,
+        "answers": answers,
+        "summary": f"Counts of {counted(len(published.counts), 'base')}{at}",
+        "counts": _counts(published.counts),
+    }
+
+
+def _counts(counts: AttackCounts) -> Rows:
+    rows: Rows = [("base", "false positives", "false negatives")]
+    for row in counts.rows():
+        rows.append(
+            (
+                _files.printable(str(row["challenge_base"])),
+                f"{row['false_positives']:,} of {row['trials_h0']:,}",
+                f"{row['false_negatives']:,} of {row['trials_h1']:,}",
+            )
+        )
+    return rows
+
+
+# --- downloads --------------------------------------------------------------------------------
+
+
+def report_data(result: ProfileResult) -> dict[str, Any]:
+    """Everything the page shows, ready for JSON."""
+    check, level = result.predictive, result.level
+    checks: dict[str, Any] = {
+        "misfits": dict(result.misfits),
+        "other_priors": [
+            {
+                "factor": other.factor,
+                "median": float(other.epsilon.quantile(0.5)),
+                "interval": list(other.credible_interval(level)),
+                "level": level,
+            }
+            for other in result.other_priors
+        ],
+        "predictive_check": {
+            "level": check.level,
+            "replications": check.replications,
+            "statistics": list(check.statistics),
+            "overall_p_values": check.overall.tolist(),
+            "bases": [
+                {
+                    "challenge_base": name,
+                    "observed": check.observed[row].tolist(),
+                    "low": check.low[row].tolist(),
+                    "high": check.high[row].tolist(),
+                    "p_value": check.p_value[row].tolist(),
+                }
+                for row, name in enumerate(check.names)
+            ],
+        },
+        "over_delta": profile_summary.profile_curve_data(curve_of(result)),
+    }
+    return profile_summary.profile_data(result) | {
+        name: plain(value) for name, value in checks.items()
+    }
+
+
+def _downloads(result: ProfileResult, curve: ProfileCurve) -> list[Download]:
+    whole = json.dumps(report_data(result), indent=1, allow_nan=False)
+    leaks, over = profile_summary.leaks_csv(result), profile_summary.profile_curve_csv(curve)
+    return [
+        Download("report.json", "every number of this page", "application/json", whole),
+        Download("leaks.csv", "epsilon of every base, the worst first", "text/csv", leaks),
+        Download("curve.csv", "epsilon over delta", "text/csv", over),
+    ]

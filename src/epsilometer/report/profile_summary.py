@@ -1,0 +1,417 @@
+"""A result of the whole-curve model in a few numbers and sentences: for people, and as plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _files
+from epsilometer.inference.profile.curve import ProfileCurve
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.profile.tabulated import Tabulated
+from epsilometer.inference.profile.tree import model_values
+from epsilometer.report.summary import (
+    FACT_COLUMNS,
+    batches_note,
+    origin_data,
+    rows_of_batches,
+    summary_data,
+    verdict_data,
+)
+from epsilometer.report.text import (
+    counted,
+    plain,
+    probability_text,
+    shortened,
+    table_lines,
+    wrapped,
+)
+
+LABELS = {
+    "shown": "shown (worst base)",
+    "epsilon": "estimated (algorithm)",
+    "strength": "attack strength",
+}
+"""The answers as people read them."""
+
+MOST_BASES = 10
+"""Leaks of bases on the terminal: the worst of them."""
+
+NAME_COLUMNS = 30
+
+NO_LEAK = 0.01
+"""Probability of no leak from which a sentence says it."""
+
+
+def _interval(distribution: Tabulated, level: float) -> tuple[float, float, float]:
+    low, median, high = distribution.quantile([0.5 - level / 2, 0.5, 0.5 + level / 2])
+    return float(low), float(median), float(high)
+
+
+# --- JSON -------------------------------------------------------------------------------------
+
+
+def profile_data(result: ProfileResult) -> dict[str, Any]:
+    """Everything worth quoting, ready for JSON; never NaN or infinity."""
+    posterior, level = result.posterior, result.level
+    provenance = posterior.provenance
+    found: dict[str, Any] = {
+        name: {
+            "mean": posterior.mean(name),
+            "median": posterior.median(name),
+            "interval": list(posterior.credible_interval(name, level)),
+            "level": level,
+        }
+        for name in ("epsilon", "strength", "shown")
+    }
+    found["strength"]["all_best"] = posterior.alike
+    found |= {
+        "model": "profile",
+        "num_challenge_bases": len(result.scores),
+        "delta": result.model.delta,
+        "no_leak": posterior.solution.no_leak,
+        "families": [vars(row) for row in posterior.families],
+        "bases": [base_data(row, level) for row in leak_rows(result)],
+        "extrapolated_below_delta": posterior.extrapolated_below_delta,
+        "extrapolation": extrapolation_sentence(result),
+        "engine": provenance.engine,
+        "seconds": provenance.seconds,
+        "converged": bool(posterior.trustworthy),
+        "batches": [batch.to_dict() for batch in posterior.batches],
+        **posterior.quality,
+        **verdict_data(result),
+        "assumptions": model_values(result.model) | {"sentences": result.model.sentences},
+        "settings": dict(provenance.settings),
+        "seed": provenance.seed,
+        "versions": dict(provenance.versions),
+        "warnings": list(result.warnings),
+    }
+    if result.published is not None:
+        found["published"] = summary_data(result.published) | {"parts": result.parting}
+    if result.over_delta is not None:
+        found["over_delta"] = profile_curve_data(result.over_delta)
+    return {name: plain(value) for name, value in found.items()} | origin_data(result.origin)
+
+
+def leak_rows(result: ProfileResult) -> list[dict[str, Any]]:
+    """Every base with its own epsilon, AUC and size, the worst first."""
+    posterior = result.posterior
+    rows = []
+    for name, base, leak in zip(
+        result.scores.names, result.scores.bases, posterior.leaks, strict=True
+    ):
+        low, median, high = _interval(leak, result.level)
+        rows.append(
+            {
+                "challenge_base": name,
+                "auc": base.auc(),
+                "median": median,
+                "low": low,
+                "high": high,
+                "models_h0": base.trials_h0,
+                "models_h1": base.trials_h1,
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["median"], -row["auc"]))
+
+
+def base_data(row: dict[str, Any], level: float) -> dict[str, Any]:
+    """A row of :func:`leak_rows` as JSON has it."""
+    return {
+        "challenge_base": row["challenge_base"],
+        "epsilon": {
+            "median": row["median"],
+            "interval": [row["low"], row["high"]],
+            "level": level,
+        },
+        "auc": row["auc"],
+        "models_h0": row["models_h0"],
+        "models_h1": row["models_h1"],
+    }
+
+
+def leaks_csv(result: ProfileResult) -> str:
+    """A row for each base, the worst first, numbers in full."""
+    rows = leak_rows(result)
+    # A spreadsheet would run a name that begins like a formula.
+    for row in rows:
+        row["challenge_base"] = inert(row["challenge_base"])
+    return _files.csv_text(tuple(rows[0]), [list(row.values()) for row in rows])
+
+
+def inert(name: str) -> str:
+    """A name that a spreadsheet takes for text."""
+    return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
+
+
+# --- sentences ----------------------------------------------------------------------------------
+
+
+def finding(result: ProfileResult) -> str:
+    """What was found, in one sentence; with a claim the verdict comes first."""
+    posterior, level = result.posterior, result.level
+    low, high = posterior.credible_interval("epsilon", level)
+    shown = posterior.credible_interval("shown", level)
+    at = f"at delta = {result.model.delta:g}, epsilon"
+    found = (
+        f"is {_number(low)} to {_number(high)} with probability {level:g} (median "
+        f"{_number(posterior.median('epsilon'))}); the worst base shows {_number(shown[0])} to "
+        f"{_number(shown[1])}"
+    )
+    verdict = result.verdict
+    if verdict is None:
+        return f"{at[0].upper()}{at[1:]} {found}."
+    whose = "the algorithm's own claim of {:g}" if result.claim_source == "algorithm" else "{:g}"
+    return (
+        f"{verdict.outcome}: {verdict.meaning}; {at} exceeds {whose.format(verdict.claim)} with "
+        f"probability {probability_text(verdict.probability_above)} "
+        f"({probability_text(verdict.prior_probability_above)} before the data) and {found}."
+    )
+
+
+def family_sentence(result: ProfileResult) -> str:
+    """Which family carries the answer."""
+    posterior = result.posterior
+    names = [family.name for family in result.model.families]
+    shares = {name: posterior.family_probability(name) for name in names}
+    best = max(shares, key=lambda name: shares[name])
+    if len(names) == 1:
+        text = f"{best}, as told"
+    else:
+        text = f"{best} carries it with probability {probability_text(shares[best])}"
+        rest = [
+            f"{name} {probability_text(share)}"
+            for name, share in shares.items()
+            if name != best and share >= 1e-3
+        ]
+        text += f"; {', '.join(rest)}" if rest else ""
+    mixed = sum(row.probability for row in posterior.families if row.mixing < 1)
+    if result.model.mixing.name == "free":
+        text += f"; mixed {_at_least(mixed)}"
+    nothing = posterior.solution.no_leak
+    if nothing >= NO_LEAK:
+        text += f"; no leak at all {probability_text(nothing)}"
+    return text
+
+
+def strength_sentence(result: ProfileResult) -> str:
+    """How near the attacks came to the best possible."""
+    fixed = result.model.strength.fixed_value
+    if fixed is not None:
+        return f"held at {fixed:g}"
+    low, high = result.posterior.credible_interval("strength", result.level)
+    return (
+        f"{low:.2f} to {high:.2f} on average over bases; every attack the best possible with "
+        f"probability {_at_least(result.posterior.alike)}"
+    )
+
+
+def _at_least(probability: float) -> str:
+    """A probability, where how small it is does not matter."""
+    return probability_text(probability) if probability >= 1e-4 else "below 0.0001"
+
+
+def extrapolation_sentence(result: ProfileResult) -> str:
+    """From which delta on the answer is the family's alone."""
+    posterior = result.posterior
+    below, models = posterior.extrapolated_below_delta, round(1 / posterior.finest_rate)
+    if not below > 0:
+        return "nothing is extrapolated: epsilon is decided by rates that the scores show"
+    where = "this delta included" if result.model.delta < below else "not at this delta"
+    return (
+        f"below delta = {below:.2g}, {where}: epsilon is decided there by false-positive rates under "
+        f"1 / {models:,}, which no base can show, and follows the family"
+    )
+
+
+# --- terminal -----------------------------------------------------------------------------------
+
+
+def _number(value: float) -> str:
+    if not np.isfinite(value):
+        return "infinite"
+    return f"{value:.2f}" if value < 100 else f"{value:.4g}"
+
+
+def rows_of_answers(result: ProfileResult) -> list[tuple[str, ...]]:
+    """A table of the answers: label, median, interval, mean; the first row is the heading."""
+    posterior = result.posterior
+    rows: list[tuple[str, ...]] = [("", "median", f"{100 * result.level:.10g} % interval", "mean")]
+    for name, label in LABELS.items():
+        if name not in posterior.parameters:
+            rows.append((label, f"{posterior.median(name):.3g}", "(fixed)", ""))
+            continue
+        low, high = posterior.credible_interval(name, result.level)
+        rows.append(
+            (
+                label,
+                f"{posterior.median(name):.3f}",
+                f"{_three(low)} to {_three(high)}",
+                _three(posterior.mean(name)),
+            )
+        )
+    return rows
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "infinite"
+
+
+def rows_of_leaks(result: ProfileResult, most: int) -> list[tuple[str, ...]]:
+    """A table of the worst bases; the first row is the heading."""
+    level = f"{100 * result.level:.10g} %"
+    rows: list[tuple[str, ...]] = [("base", "epsilon", level, "AUC", "models")]
+    for row in leak_rows(result)[:most]:
+        rows.append(
+            (
+                shortened(_files.printable(row["challenge_base"]), NAME_COLUMNS),
+                _three(row["median"]),
+                f"{_three(row['low'])} to {_three(row['high'])}",
+                f"{row['auc']:.3f}",
+                f"{row['models_h0']:,} + {row['models_h1']:,}",
+            )
+        )
+    return rows
+
+
+def profile_text(result: ProfileResult) -> str:
+    """The summary for reading, at most 80 columns wide; what was found comes first."""
+    posterior = result.posterior
+    lines = [*wrapped(finding(result)), "", *table_lines(rows_of_answers(result)), ""]
+    facts = [
+        ("family", family_sentence(result)),
+        ("strength", strength_sentence(result)),
+        ("extrapolated", extrapolation_sentence(result)),
+        ("challenge bases", f"{len(result.scores):,}"),
+        ("delta", f"{result.model.delta:g}"),
+        ("engine", posterior.engine_words),
+        ("time", f"{posterior.provenance.seconds:.2f} s"),
+    ]
+    for label, text in facts:
+        lines += wrapped(text, first=f"{label:<{FACT_COLUMNS}}", rest=" " * FACT_COLUMNS)
+    bases = len(result.scores)
+    if bases > 1:
+        worst = "the worst " if bases > MOST_BASES else ""
+        title = f"Epsilon of {worst}{counted(min(bases, MOST_BASES), 'base')}, worst first:"
+        lines += ["", title, *table_lines(rows_of_leaks(result, MOST_BASES))]
+    if len(posterior.batches) > 1:
+        lines += ["", *table_lines(rows_of_batches(posterior.batches))]
+        lines += wrapped(batches_note(posterior.batches))
+    if result.published is not None:
+        lines += ["", *_published_lines(result)]
+    lines += ["", "Assumed:"]
+    for sentence in result.model.sentences:
+        lines += wrapped(sentence, first="- ", rest="  ")
+    text = "\n".join(lines) + "\n"
+    if result.over_delta is not None:
+        text += "\n" + profile_curve_text(result.over_delta)
+    return text
+
+
+def _published_lines(result: ProfileResult) -> list[str]:
+    assert result.published is not None
+    theirs = result.published.posterior
+    low, high = theirs.credible_interval("epsilon", result.level)
+    where = result.published.origin.target_alpha
+    at = "" if where is None else f", from counts at false-positive rate {where:g}"
+    said = (
+        f"The published model, beside it{at}: {low:.2f} to {high:.2f} (median "
+        f"{theirs.median('epsilon'):.2f})."
+    )
+    return wrapped(f"{said} {result.parting}" if result.parting else said)
+
+
+# --- epsilon over delta -------------------------------------------------------------------------
+
+
+def profile_curve_items(curve: ProfileCurve) -> list[dict[str, Any]]:
+    """A delta each; its keys are the header of the CSV."""
+    low, median, high = curve.quantiles
+    joint_low, joint_high = curve.joint_band
+    found = []
+    for place, delta in enumerate(curve.grid.tolist()):
+        claimed = bool(np.isfinite(curve.claims[place]))
+        found.append(
+            {
+                "delta": delta,
+                "low": float(low[place]),
+                "median": float(median[place]),
+                "high": float(high[place]),
+                "joint_low": float(joint_low[place]),
+                "joint_high": float(joint_high[place]),
+                "extrapolated": bool(curve.extrapolated[place]),
+                "claim": float(curve.claims[place]) if claimed else None,
+                "probability_above": float(curve.probability_above[place]) if claimed else None,
+            }
+        )
+    return [{name: plain(value) for name, value in item.items()} for item in found]
+
+
+def profile_curve_data(curve: ProfileCurve) -> dict[str, Any]:
+    """Everything of a curve over delta, ready for JSON."""
+    posterior = curve.posterior
+    found: dict[str, Any] = {
+        "model": "profile",
+        "level": curve.level,
+        "num_challenge_bases": len(posterior.scores),
+        "curve": profile_curve_items(curve),
+        "trustworthy": curve.trustworthy,
+        "extrapolated_below_delta": posterior.extrapolated_below_delta,
+        "notes": curve.notes,
+        "engine": posterior.provenance.engine,
+        "settings": dict(posterior.provenance.settings),
+        "seconds": posterior.provenance.seconds,
+        "versions": dict(posterior.provenance.versions),
+    }
+    if curve.outcome is not None:
+        found["verdict"] = {
+            "outcome": str(curve.outcome),
+            "probability_anywhere": curve.probability_anywhere,
+        }
+    return {name: plain(value) for name, value in found.items()}
+
+
+def profile_curve_csv(curve: ProfileCurve) -> str:
+    """A row for each delta, numbers in full."""
+    items = profile_curve_items(curve)
+    rows = [["" if value is None else value for value in item.values()] for item in items]
+    return _files.csv_text(tuple(items[0]), rows)
+
+
+def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
+    """Text of the table, its heading first; a star marks what is extrapolated."""
+    heading: tuple[str, ...] = ("delta", "low", "median", "high", "joint low", "joint high", "")
+    claimed = curve.outcome is not None
+    rows = [(*heading, "claim", "P(above)") if claimed else heading]
+    for item in profile_curve_items(curve):
+        numbers = [item[name] for name in ("low", "median", "high", "joint_low", "joint_high")]
+        row: tuple[str, ...] = (
+            f"{item['delta']:.3g}",
+            *("infinite" if value is None else f"{value:.3f}" for value in numbers),
+            "*" if item["extrapolated"] else "",
+        )
+        if claimed:
+            said = item["claim"]
+            above = item["probability_above"]
+            row += ("-", "-") if said is None else (f"{said:.3f}", probability_text(above))
+        rows.append(row)
+    return rows
+
+
+def profile_curve_text(curve: ProfileCurve) -> str:
+    """All of it for a terminal of 80 columns."""
+    bases = counted(len(curve.posterior.scores), "challenge base")
+    title = (
+        f"epsilon over delta from {bases}; low and high hold {100 * curve.level:g} % at each delta, "
+        f"the joint band at all of them; {curve.posterior.engine_words}."
+    )
+    if curve.outcome is not None:
+        title = f"{curve.outcome}: {title}"
+    table = table_lines([("", *row) for row in rows_of_profile_curve(curve)], gap="  ")
+    lines = [*wrapped(title), "", *(line[1:] for line in table)]
+    if curve.extrapolated.any():
+        lines += ["* extrapolated by the family"]
+    for note in curve.notes:
+        lines += ["", *wrapped(note)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,56 @@
+"""Views of a result, whichever model it is of: text, JSON, figures, the page.
+
+Who adds a kind of result registers its views here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Result
+from epsilometer.report import evidence, page, profile_page, profile_summary, summary
+from epsilometer.report.figures import chains
+from epsilometer.report.figures import profile as profile_figures
+from epsilometer.report.figures.chart import Chart
+
+AnyResult = Result | ProfileResult
+
+
+class Views(NamedTuple):
+    """What can be shown of one kind of result."""
+
+    text: Callable[[Any], str]
+    data: Callable[[Any], dict[str, Any]]
+    charts: Callable[[Any], list[Chart]]
+    folder_charts: Callable[[Any], list[Chart]]
+    page: Callable[[Any, Sequence[Chart] | None], str]
+
+
+def _posterior_charts(result: Result) -> list[Chart]:
+    made = evidence.posterior_charts(result.posterior, level=result.level)
+    return made + chains.chain_charts(result.posterior)
+
+
+VIEWS: dict[type, Views] = {
+    Result: Views(
+        summary.result_text,
+        summary.result_data,
+        evidence.charts,
+        _posterior_charts,
+        page.render,
+    ),
+    ProfileResult: Views(
+        profile_summary.profile_text,
+        profile_summary.profile_data,
+        profile_figures.profile_charts,
+        profile_figures.folder_charts,
+        profile_page.render_profile,
+    ),
+}
+
+
+def views_of(result: AnyResult) -> Views:
+    """The views of a result."""
+    return VIEWS[type(result)]

@@ -1,0 +1,98 @@
+"""Reports as files: the page of a posterior, and figures for print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from epsilometer import _files
+from epsilometer.inference.claimed_curve import Claim, JudgedCurve
+from epsilometer.inference.delta_curve import DeltaCurve
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.curve import ProfileCurve
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Origin, Question, Result
+from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
+from epsilometer.report.page_frame import check_extras
+from epsilometer.report.views import AnyResult, views_of
+
+
+def write_report(
+    posterior: Posterior | ProfilePosterior,
+    path: str | PathLike[str],
+    *,
+    claim: float | None = None,
+    level: float = 0.9,
+    thresholds: Thresholds | None = None,
+    origin: Origin | None = None,
+    curve: DeltaCurve | ProfileCurve | None = None,
+    claimed_curve: Claim | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Verdict | None:
+    """Write a report on a posterior as one HTML file, and return its verdict.
+
+    Parameters
+    ----------
+    path
+        Where the page goes; a file of that name is replaced.
+    claim
+        An epsilon to hold the posterior against; without one the page has no verdict.
+    level
+        Probability of the credible intervals.
+    thresholds
+        Where the verdict takes sides.
+    origin
+        What is known of how the counts came about: plan, attack, error curves.
+    curve
+        Epsilon over delta, as a section: from :func:`epsilometer.estimate_curve`, or a
+        :class:`epsilometer.ProfileCurve` of a posterior of the whole curve.
+    claimed_curve
+        What is claimed at each delta of the curve, as in :func:`epsilometer.judge_curve`; the claim
+        at every delta unless given.
+    report
+        Called with a line of text now and then, for a progress display.
+
+    Raises
+    ------
+    InputError
+        If Jinja2 or Plotly are not installed; they are the extra ``report``.
+    """
+    check_extras()
+    asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
+    context: dict[str, Any] = {"asked": asked, "origin": origin or Origin(), "report": report}
+    over = claim if claimed_curve is None else claimed_curve
+    result: AnyResult
+    own: Any = posterior
+    asked_over: Any = curve
+    judging: dict[str, Any] = {"level": level, "claim": over, "thresholds": thresholds}
+    if hasattr(own, "scores"):
+        if asked_over is not None:
+            asked_over = replace(asked_over, **judging)
+        result = ProfileResult(posterior=own, over_delta=asked_over, **context)
+    else:
+        if asked_over is not None:
+            asked_over = JudgedCurve.of(asked_over, **judging)
+        result = Result(posterior=own, over_delta=asked_over, **context)
+    write_page(result, Path(path))
+    return result.verdict
+
+
+def write_page(result: AnyResult, path: Path, shown: Sequence[Chart] | None = None) -> None:
+    """Write the page; the file is whole or not there."""
+    _files.write_text(path, views_of(result).page(result, shown))
+
+
+def write_figures(shown: Sequence[Chart], folder: Path) -> None:
+    """Write figures for print, as PNG, SVG and PDF."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in shown:
+        figure = chart.draw()
+        for form in FORMATS:
+            path = folder / f"{chart.name}.{form}"
+            _files.replace(path, partial(save_figure, figure, form=form))

@@ -1,0 +1,112 @@
+"""Small results of the whole-curve model for the tests of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+import epsilometer as em
+from epsilometer.inference.profile.curve import ProfileCurve
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Origin, Question
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+from tests.report.browser import HACK, HOSTILE
+from tests.report.posteriors import gather
+
+SETTINGS = em.ProfileSettings(tolerance=0.1)
+"""What reports show does not depend on how exact it is."""
+
+SIMPLE = ProfileModel(delta=1e-2, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+"""One family and no mixture, for many bases."""
+
+
+def gaussian(
+    shifts: Sequence[float], size: int, *, names: Sequence[str] | None = None, seed: int = 1
+) -> Scores:
+    """Scores of Gaussian mechanisms, a base for each shift."""
+    rng = np.random.default_rng(seed)
+    return Scores(
+        without=[rng.standard_normal(size) for _ in shifts],
+        with_point=[shift + rng.standard_normal(size) for shift in shifts],
+        names=names,
+    )
+
+
+def posterior(scores: Scores | em.AttackCounts, model: ProfileModel) -> ProfilePosterior:
+    return SETTINGS.estimate(scores, model)
+
+
+@cache
+def bare() -> ProfileResult:
+    """No claim, no curve, nothing known of where the scores came from."""
+    found = posterior(gaussian([1.5, 0.2, 0.8], 40), ProfileModel(delta=1e-3))
+    return ProfileResult(posterior=found)
+
+
+@cache
+def full() -> ProfileResult:
+    """All there can be: a claim, a curve with claims, the published model's answer, an origin."""
+    found = bare().posterior
+    counts = em.AttackCounts(
+        false_positives=[4, 4, 4], trials_h0=40, false_negatives=[30, 31, 33], trials_h1=40
+    )
+    origin = Origin(
+        plan={"population": "directions", "adjacency": "include", "hash": "abc123"},
+        attack={"attack": "threshold", "statistic": "loss"},
+        models={"trained": 240, "reused": 0, "failed": 2},
+    )
+    published = gather(
+        em.estimate(counts, em.AuditModel(delta=1e-3)),
+        claim=1.0,
+        origin=Origin(attack={"target_alpha": 0.1}),
+        compare=False,
+    )
+    curve = ProfileCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=1.0)
+    asked = Question(claim=1.0, claim_source="algorithm")
+    return ProfileResult(
+        posterior=found, asked=asked, origin=origin, over_delta=curve, published=published
+    )
+
+
+@cache
+def null() -> ProfileResult:
+    """Scores that say nothing, and a prior that thinks so."""
+    model = ProfileModel(delta=1e-3, no_leak=0.5)
+    return ProfileResult(posterior=posterior(gaussian([0.0, 0.0], 40), model))
+
+
+@cache
+def counted() -> ProfileResult:
+    """Counts at one threshold."""
+    counts = em.AttackCounts(
+        false_positives=[10, 30], trials_h0=100, false_negatives=[40, 30], trials_h1=100
+    )
+    return ProfileResult(posterior=posterior(counts, ProfileModel(delta=1e-3)))
+
+
+@cache
+def hostile() -> ProfileResult:
+    """Nothing in it is trusted: names of bases and of the plan, and warnings."""
+    shifts = np.linspace(1.5, 0, len(HOSTILE)).tolist()
+    origin = Origin(
+        plan={"population": f"<img src=x onerror={HACK}>", "design": "{{ 7*7 }}", "hash": "&lt;"},
+        attack={"attack": "<b>bold</b>", "statistic": "%{x}"},
+        variant=f"</script><script>{HACK}</script>",
+        warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
+    )
+    model = replace(SIMPLE, strength=em.FixedStrength(value=1.0))
+    scores = gaussian(shifts, 20, names=list(HOSTILE))
+    return ProfileResult(
+        posterior=posterior(scores, model), asked=Question(claim=1.0), origin=origin
+    )
+
+
+def many(bases: int) -> ProfileResult:
+    """More bases than have room."""
+    scores = gaussian(np.linspace(2, 0, bases).tolist(), 12)
+    return ProfileResult(posterior=posterior(scores, SIMPLE))

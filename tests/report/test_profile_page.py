@@ -1,0 +1,270 @@
+"""The page of the whole-curve model: what it must hold, what must never be in it, and in a browser."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Question
+from epsilometer.report.profile_page import meaning, render_profile, report_data
+from epsilometer.report.profile_summary import leak_rows
+from tests.report.browser import HOSTILE, SEEN, data, hover, launched, layout, visit
+from tests.report.profiles import bare, counted, full, hostile, null
+from tests.report.test_page import parsed
+
+
+@pytest.fixture(scope="module")
+def page() -> Callable[[Callable[[], ProfileResult]], str]:
+    """Pages by how their result is made, each rendered once."""
+    made: dict[Any, str] = {}
+
+    def get(make: Callable[[], ProfileResult]) -> str:
+        if make not in made:
+            made[make] = render_profile(make())
+        return made[make]
+
+    return get
+
+
+Page = Callable[[Callable[[], ProfileResult]], str]
+
+
+def words(text: str) -> str:
+    """What a reader sees, with single spaces."""
+    return re.sub(r"\s+", " ", "".join(parsed(text).text))
+
+
+def downloads(text: str) -> dict[str, str]:
+    return {
+        str(attributes["download"]): base64.b64decode(
+            str(attributes["href"]).split("base64,")[1]
+        ).decode()
+        for tag, attributes in parsed(text).tags
+        if tag == "a" and "download" in attributes
+    }
+
+
+# --- safety -----------------------------------------------------------------------------------
+
+
+def test_hostile_names_make_no_tags(page: Page) -> None:
+    text = page(hostile)
+    kinds = {tag for tag, _ in parsed(text).tags}
+    assert kinds <= {tag for tag, _ in parsed(page(full)).tags}
+    scripts = [attributes for tag, attributes in parsed(text).tags if tag == "script"]
+    assert sum("type" not in attributes for attributes in scripts) == 2
+    assert not any(
+        key.startswith("on") for _, attributes in parsed(text).tags for key in attributes
+    )
+    shown = "".join(parsed(text).text)
+    for name in SEEN:
+        assert name in shown
+    assert "\u202e" not in text
+
+
+def test_numbers_of_plots_are_json_without_tags(page: Page) -> None:
+    blocks = re.findall(
+        r'<script type="application/json" id="[\w-]+-data">(.*?)</script>',
+        page(hostile),
+        flags=re.DOTALL,
+    )
+    assert len(blocks) > 15
+    for block in blocks:
+        assert "<" not in block
+        json.loads(block)
+
+
+def test_nothing_is_fetched(page: Page) -> None:
+    for _, attributes in parsed(page(hostile)).tags:
+        for key in ("src", "href", "data", "action", "srcset", "poster"):
+            address = attributes.get(key)
+            assert address is None or address.startswith(("data:", "#"))
+
+
+def test_spreadsheets_run_no_name(page: Page) -> None:
+    rows = list(csv.DictReader(io.StringIO(downloads(page(hostile))["leaks.csv"])))
+    names = {row["challenge_base"] for row in rows}
+    assert {"'=1+1", "'+plus", "'-minus", "'@blue"} <= names
+    assert len(rows) == len(HOSTILE)
+
+
+# --- content ----------------------------------------------------------------------------------
+
+
+def test_downloads_are_the_results_numbers(page: Page) -> None:
+    found = downloads(page(full))
+    assert set(found) == {"report.json", "leaks.csv", "curve.csv"}
+    whole = json.loads(found["report.json"])
+    assert whole == report_data(full())
+    assert [row["challenge_base"] for row in whole["bases"]] == ["0", "2", "1"]
+    assert len(whole["predictive_check"]["bases"]) == 3
+    deltas = [float(row["delta"]) for row in csv.DictReader(io.StringIO(found["curve.csv"]))]
+    assert deltas == [1e-6, 1e-3, 0.5]
+
+
+def test_without_a_claim_there_is_an_estimate(page: Page) -> None:
+    text = page(bare)
+    assert '<p class="badge">ESTIMATE</p>' in text
+    assert "<title>ESTIMATE · Privacy audit: 3 challenge bases</title>" in text
+    shown = words(text)
+    assert "At delta = 0.001, epsilon is " in shown
+    assert "PASS: probability" not in shown
+    assert 'id="published"' not in text
+    assert "The scores do not say which data sets were neighbours" in shown
+    # A curve is drawn though nobody asked for one.
+    assert 'id="figure-delta-curve"' in text
+
+
+def test_a_verdict_stands_on_top(page: Page) -> None:
+    text = page(full)
+    result = full()
+    assert result.verdict is not None
+    top = words(text.split('<section id="numbers">')[0])
+    assert f'<p class="badge">{result.verdict.outcome}</p>' in text
+    assert top.count(f"{result.verdict.outcome}: the posterior") == 0
+    assert "The posterior lies above the claim" in top
+    assert "Look for a mistake in the algorithm" in top
+    assert "with the scale x 0.5" in top
+    above = result.posterior.probability_above("shown", 1.0)
+    assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
+
+
+@pytest.mark.parametrize(("claim", "said"), [(50.0, "not a proof"), (3.0, "would narrow")])
+def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
+    result = replace(bare(), asked=Question(claim=claim))
+    assert said in words(render_profile(result, []))
+
+
+def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
+    shown = words(page(full))
+    result = full()
+    for expected in (
+        "shown (worst base)",
+        "estimated (algorithm)",
+        "attack strength",
+        "no leak at all",
+        "carries it with probability",
+        "Below delta = ",
+        *result.model.sentences,
+        "FreeStrengths",
+        "120 of models without the point, 120 with it",
+        "threshold, statistic loss",
+        "abc123",
+        "240 trained, 0 reused, 2 failed",
+        "2 of the models failed",
+        "with the challenge point, or without it",
+        "whole curve, exact sums",
+        meaning(result),
+    ):
+        assert expected in shown
+    for row in leak_rows(result):
+        assert f"{row['median']:.3f}" in shown
+
+
+def test_the_published_model_has_a_section_of_its_own(page: Page) -> None:
+    result = full()
+    assert result.published is not None
+    part = words(page(full).split('<section id="published">')[1].split("</section>")[0])
+    assert "at the false-positive rate 0.1" in part
+    theirs = result.published.posterior
+    assert f"{theirs.median('epsilon'):.3f}" in part
+    assert "4 of 40" in part
+    assert (result.parting or "do not contradict each other") in part
+    assert result.published.verdict is not None
+    assert f"would be {result.published.verdict.outcome}" in part
+
+
+def test_families_are_listed_until_they_are_negligible(page: Page) -> None:
+    part = page(bare).split('<figure id="figure-families">')[1].split("</figure>")[0]
+    shown = words(part)
+    likeliest = bare().posterior.families[0]
+    assert f"{likeliest.probability:.4f}" in shown
+    assert "others" in shown
+
+
+def test_the_probability_of_no_leak_is_told(page: Page) -> None:
+    nothing = null().posterior.solution.no_leak
+    assert f"Probability {nothing:.4f}; 0.5 before the data." in words(page(null))
+    assert "none would fail" in words(page(null))
+
+
+def test_counts_make_a_page_too(page: Page) -> None:
+    assert "2 challenge bases" in words(page(counted))
+
+
+def test_figures_that_are_made_already_are_used(page: Page) -> None:
+    assert "<figure" not in render_profile(bare(), [])
+    assert page(bare).count("<figure ") == 7
+
+
+def test_the_same_posterior_makes_the_same_page(page: Page) -> None:
+    again = replace(bare())  # which works its checks out anew
+    assert render_profile(again) == page(bare)
+
+
+# --- in a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as started:
+        yield started
+
+
+def test_a_hostile_page_is_only_read(browser: Browser, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(hostile), encoding="utf-8")
+    with visit(browser, path, color_scheme="dark") as seen:
+        assert seen.page.evaluate("window.hacked") is None
+        drawn = seen.page.evaluate(
+            "[...document.querySelectorAll('.panel')].every((p) => p.dataset.drawn === 'yes')"
+        )
+        assert drawn
+        rows = leak_rows(hostile())
+        order = [HOSTILE[row["challenge_base"]] or row["challenge_base"] for row in rows]
+        # A name is seen as it is, where it is short enough, when hovering over its base.
+        bases = data(seen.page, "leaks-1")[-1]
+        assert len(bases["x"]) == len(HOSTILE)
+        for point, name in enumerate(order):
+            first = hover(seen.page, "leaks-1", 2, point)[0]
+            assert first == (name if len(name) <= 40 else f"{name[:39]}…")
+        # And above its plot.
+        titles = [
+            seen.page.evaluate(
+                "id => document.querySelector(`#${id} .gtitle`).textContent", f"roc-{place + 1}"
+            )
+            for place in range(12)
+        ]
+        for title, name in zip(titles, order, strict=False):
+            assert title.startswith(f"{name if len(name) <= 22 else name[:21] + '…'}: ")
+        seen.check_quiet()
+
+
+def test_the_extrapolated_part_is_hatched(browser: Browser, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(bare), encoding="utf-8")
+    with visit(browser, path) as seen:
+        strokes = seen.page.evaluate("document.querySelectorAll('#delta-curve-1 pattern').length")
+        assert strokes >= 1
+        assert layout(seen.page, "roc-1")["xaxis"]["type"] == "log"
+        seen.check_quiet()
+
+
+def test_a_phone_needs_no_scrolling_sideways(browser: Browser, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(full), encoding="utf-8")
+    size = {"width": 390, "height": 844}
+    with visit(browser, path, viewport=size, is_mobile=True, has_touch=True) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 390
+        seen.check_quiet()
