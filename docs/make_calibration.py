@@ -2,30 +2,42 @@
 
     python docs/make_calibration.py
 
-Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/`` and rewrites what stands
-between the marks of the page.  A test holds the page to these tables.
+Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
+``--model profile`` to ``docs/calibration/profile/``, and rewrites what stands between the marks of the
+page.  A test holds the page to these tables.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from epsilometer.calibration.plan import DELTA
 from epsilometer.calibration.study import PEERS_RULE, POSTERIOR
 from epsilometer.calibration.table import (
+    CHANCE,
     DELIBERATE,
+    LARGEST_PROMISED,
     NO_BOUND,
+    SUSPECT,
     BoundRow,
     ModelRow,
+    ProfileRow,
+    Section,
+    chance_of,
     from_csv,
     keeps,
     summarise_bounds,
 )
+from epsilometer.model.profile import ProfileModel
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "calibration.md"
 FOLDER = HERE / "calibration"
+PROFILE = FOLDER / "profile"
 
 
 def percent(count: int, runs: int) -> str:
@@ -148,6 +160,205 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
     return "\n".join(lines)
 
 
+# --- the whole curve ------------------------------------------------------------------------------
+
+
+def name_of(row: BoundRow | ProfileRow) -> str:
+    """The mechanism with its parameters."""
+    return f"{row.mechanism} ({row.setting})" if row.setting else row.mechanism
+
+
+def size_of(row: ProfileRow) -> str:
+    """Bases and models a side, in few words."""
+    return f"{row.bases} {'base' if row.bases == 1 else 'bases'} of {row.models:,}"
+
+
+def place_of(row: ProfileRow) -> str:
+    """A setting with the best attacks, in few words."""
+    law = f", strengths {row.strengths}" if row.strengths else ""
+    told = ", rate told" if row.section is Section.TOLD else ""
+    return f"{name_of(row)}{law}{told}, {size_of(row)}"
+
+
+def published(row: ProfileRow, bounds: list[BoundRow]) -> str:
+    """What the published model covers with the same mechanism, power and size, at one rate of 0.1."""
+    for other in bounds if row.section is not Section.CONTROL else ():
+        if other.estimator == POSTERIOR and other.false_positive_rate == "0.1":
+            same = (name_of(other), other.power, other.bases, other.trials)
+            if same == (name_of(row), row.power, row.bases, row.models):
+                return percent(other.runs - other.above - other.below, other.runs)
+    return "-"
+
+
+def profile_table(
+    rows: Sequence[ProfileRow],
+    significance: float,
+    more: Mapping[str, Callable[[ProfileRow], str]] | None = None,
+) -> str:
+    """Intervals of the whole-curve model; ``more`` are further columns."""
+    added = more or {}
+    names = "mechanism|true ε|bases|models a side|runs|covers|wholly above|wholly below|mean 5 %"
+    header = [*names.split("|"), "50 %", "95 %", *added]
+    lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
+    for row in rows:
+        mark = row.mark(significance)
+        shares = (f"{percent(n, row.runs)}" for n in (row.covers, row.above, row.below))
+        ends = (f"{x:.2f}" for x in (row.mean_low, row.mean_median, row.mean_high))
+        label = name_of(row)
+        if row.section is Section.CONTROL:
+            label = f"*control: {label}, read as {row.family}*"
+        cells = [
+            f"{label} **{mark}**" if mark else label,
+            f"{row.true_epsilon:.2f}",
+            str(row.bases),
+            f"{row.models:,}",
+            f"{row.runs:,}",
+            *shares,
+            *ends,
+            *(value(row) for value in added.values()),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def paragraph(text: str, first: str = "") -> str:
+    """Lines of the page's width; ``first`` begins the first."""
+    rest = " " * len(first)
+    return textwrap.fill(
+        text, 120, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
+def in_words(rows: Sequence[ProfileRow], count: Callable[[ProfileRow], int]) -> str:
+    """A share for each size, mechanism by mechanism."""
+    parts = []
+    for place in dict.fromkeys((name_of(row), row.strengths, row.true_epsilon) for row in rows):
+        own = [row for row in rows if (name_of(row), row.strengths, row.true_epsilon) == place]
+        shares = ", ".join(f"{percent(count(row), row.runs)} with {size_of(row)}" for row in own)
+        law = f", strengths {place[1]}" if place[1] else ""
+        parts.append(f"{place[0]}{law} (ε = {place[2]:.2f}): {shares}")
+    return "; ".join(parts)
+
+
+def verdict_text(rows: Sequence[ProfileRow], significance: float) -> str:
+    """Whether what is promised was kept, and where not."""
+    honest = [row for row in rows if row.section is not Section.CONTROL and row.power == 1]
+    covering = [row for row in honest if row.must_cover]
+    high = max(honest, key=lambda row: row.above / row.runs)
+    low = min(covering, key=lambda row: row.covers / row.runs)
+    missed = [row for row in honest if row.mark(significance)]
+    said = (
+        f"There are {len(honest)} settings of power 1 in the tables below, told rates and strengths "
+        f"that differ included. Most often wholly above the truth: {percent(high.above, high.runs)} of "
+        f"{high.runs} runs, {place_of(high)}. Of the {len(covering)} in which intervals must cover, "
+        f"least often: {percent(low.covers, low.runs)} of {low.runs} runs, {place_of(low)}."
+    )
+    if not missed:
+        said += " Both promises are kept in all of them, as far as chance lets one tell."
+    else:
+        which = "; ".join(
+            f"{place_of(row)} (covers {percent(row.covers, row.runs)}, wholly above "
+            f"{percent(row.above, row.runs)}, wholly below {percent(row.below, row.runs)})"
+            for row in missed
+        )
+        said += f" **Not kept** in {len(missed)}: {which}."
+    controls = [row for row in rows if row.section is Section.CONTROL]
+    for row in controls:
+        seen = "is caught" if row.mark(significance) == "!!" else "was NOT caught: run longer"
+        said += (
+            f" The control, {name_of(row)} read as {row.family}, {seen}: wholly above in "
+            f"{percent(row.above, row.runs)} of {row.runs} runs."
+        )
+    return paragraph(said)
+
+
+def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
+    """Where intervals lie beside the truth more often than they say, whether promised or not."""
+
+    def too_often(section: Section, end: str) -> list[ProfileRow]:
+        return [
+            row
+            for row in rows
+            if row.section is section
+            and chance_of(getattr(row, end), row.runs, significance) <= SUSPECT
+        ]
+
+    places = {
+        Section.BEST: "Best attacks",
+        Section.TOLD: "Best attacks, sampling rate told",
+        Section.WEAKER: "Half power",
+        Section.STRENGTHS: "Strengths that differ",
+    }
+    lines = [prior_text(rows), ""]
+    for section, title in places.items():
+        for end in ("below", "above"):
+            own = too_often(section, end)
+            if own:
+                words = in_words(own, lambda row, end=end: int(getattr(row, end)))  # type: ignore[misc]
+                lines.append(paragraph(f"**{title}: wholly {end} the truth.** {words}.", "- "))
+    quiet = [
+        title.lower()
+        for section, title in places.items()
+        if not too_often(section, "above") and any(row.section is section for row in rows)
+    ]
+    if quiet:
+        lines.append(paragraph(f"**Nowhere too often wholly above:** {'; '.join(quiet)}.", "- "))
+    return "\n".join(lines)
+
+
+def prior_text(rows: Sequence[ProfileRow]) -> str:
+    """What the model thought beforehand of the largest of these truths."""
+    model = ProfileModel(delta=DELTA)
+    truths = sorted({row.true_epsilon for row in rows if row.true_epsilon > 2}, reverse=True)
+    shares = [f"{100 * model.prior_probability_above(x):.2g} % beyond {x:.2f}" for x in truths]
+    return paragraph(
+        f"Before any data the model gives ε = 0 a probability of {100 * (model.no_leak or 0):g} %, and "
+        f"puts {', '.join(shares)}. A large ε needs data that insist on it; few scores, or attacks "
+        "that see half of the leak, do not."
+    )
+
+
+def promise_text(rows: Sequence[ProfileRow], significance: float) -> str:
+    """What is promised, and how it is judged."""
+    runs = sorted({row.runs for row in rows})
+    many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    level = 100 * (1 - 2 * significance)
+    return paragraph(
+        f"Promised, and checked here: with the best attacks at most {100 * significance:g} % of "
+        f"intervals lie wholly above the truth, and at least {level:g} % hold it where it is at most "
+        f"{LARGEST_PROMISED:g}, or where the sampling rate is told. {many} runs a setting. **!** marks "
+        f"a setting whose failures have a probability below {SUSPECT:g} if the promise were kept, "
+        f"**!!** one below {CHANCE:g}: that is not chance."
+    )
+
+
+def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
+    """What the page says of the whole-curve model, by mark."""
+    plan = json.loads((PROFILE / "plan.json").read_text(encoding="utf-8"))
+    significance = float(plan["significance"])
+    text = (PROFILE / "coverage.csv").read_text(encoding="utf-8")
+    rows = from_csv(text, ProfileRow, name="coverage.csv")
+
+    def of(*sections: Section) -> list[ProfileRow]:
+        return [row for row in rows if row.section in sections]
+
+    def beside(row: ProfileRow) -> str:
+        return published(row, bounds)
+
+    old = {"published model covers": beside}
+    return {
+        "profile-promise": promise_text(rows, significance),
+        "profile-verdict": verdict_text(rows, significance),
+        "profile-best": profile_table(of(Section.BEST, Section.CONTROL), significance, old),
+        "profile-half": profile_table(of(Section.WEAKER), significance, old),
+        "profile-told": profile_table(of(Section.TOLD), significance),
+        "profile-strengths": profile_table(
+            of(Section.STRENGTHS), significance, {"strengths": lambda row: row.strengths}
+        ),
+        "profile-short": shortfall_text(rows, significance),
+    }
+
+
 def render(text: str) -> str:
     """The page with its tables made anew."""
     plan = json.loads((FOLDER / "plan.json").read_text(encoding="utf-8"))
@@ -164,6 +375,7 @@ def render(text: str) -> str:
         "coverage": coverage_table(models),
         "misfit": misfit_table(bounds),
         "peers": peers_table(bounds, significance),
+        **profile_blocks(bounds),
     }
     for name, table in tables.items():
         start = text.index(f"<!-- {name} -->\n") + len(f"<!-- {name} -->\n")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from epsilometer.calibration.plan import full_plan
+from epsilometer.calibration.plan import full_plan, profile_plan
 from epsilometer.calibration.table import (
     DELIBERATE,
     TOO_OFTEN,
     BoundRow,
     ModelRow,
+    ProfileRow,
+    Section,
     from_csv,
     keeps,
+    to_csv,
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -65,3 +69,72 @@ def test_readme_claims_what_was_measured() -> None:
             covered = getattr(model, f"covered_{level}")
             assert keeps(covered, model.runs, level / 100), model
             assert keeps(model.runs - covered, model.runs, 1 - level / 100), model
+
+
+# --- the whole curve --------------------------------------------------------------------------
+
+
+def curves() -> list[ProfileRow]:
+    text = (FOLDER / "profile" / "coverage.csv").read_text()
+    return from_csv(text, ProfileRow, name="coverage.csv")
+
+
+def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
+    described = json.loads((FOLDER / "profile" / "plan.json").read_text())
+    assert described["plan"] == profile_plan().digest()
+    assert len(curves()) == len(profile_plan().cells)
+    planned = sorted(cell.runs for cell in profile_plan().cells)
+    assert sorted(row.runs for row in curves()) == planned
+
+
+def test_the_whole_curve_is_of_the_plan_that_ships() -> None:
+    described = json.loads((FOLDER / "profile" / "plan.json").read_text())
+    assert described["plan"] == profile_plan().digest()
+
+
+def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
+    text = script.profile_blocks(bounds())["profile-verdict"]
+    said = " ".join(text.split())
+    for row in curves():
+        if row.section is Section.CONTROL:
+            assert row.mark(0.05) == "!!"
+        elif row.mark(0.05):
+            assert script.place_of(row) in said.partition("**Not kept**")[2]
+    assert "is caught" in said
+
+
+def test_what_the_page_says_follows_from_the_table(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All well, one broken promise, a control that was not seen."""
+    monkeypatch.setattr(script, "PROFILE", tmp_path)
+    (tmp_path / "plan.json").write_text('{"significance": 0.05}')
+    rows = [replace(row, runs=200, covers=190, above=5, below=5) for row in curves()]
+    control = rows.pop()
+    assert control.section is Section.CONTROL
+
+    def blocks(*more: ProfileRow) -> dict[str, str]:
+        text = to_csv([*rows[1:], *more], ProfileRow)
+        (tmp_path / "coverage.csv").write_text(text)
+        return {name: " ".join(x.split()) for name, x in script.profile_blocks(bounds()).items()}
+
+    wrong = replace(control, covers=0, above=200, below=0)
+    good = blocks(rows[0], wrong)
+    assert "Both promises are kept in all of them" in good["profile-verdict"]
+    assert "is caught: wholly above in 100.0 % of 200 runs" in good["profile-verdict"]
+    assert good["profile-short"].count("**") == 2  # nowhere too often
+    bad = blocks(replace(rows[0], covers=160, above=40, below=0), control)
+    assert "**Not kept** in 1: null, 1 base of 100 (covers 80.0 %" in bad["profile-verdict"]
+    assert "was NOT caught" in bad["profile-verdict"]
+    assert "**Best attacks: wholly above the truth.** null (ε = 0.00)" in bad["profile-short"]
+    assert "| null **!!** |" in bad["profile-best"]
+
+
+def test_the_published_model_stands_beside_it(script: ModuleType) -> None:
+    table = script.profile_blocks(bounds())["profile-best"]
+    # Marks of broken promises are not part of the name.
+    lines = [line.replace(" **!!**", "").replace(" **!**", "") for line in table.splitlines()]
+    shown = {tuple(line.split(" | ")[i] for i in (0, 2, 3)): line for line in lines[2:]}
+    assert shown["| Gaussian (mu=1)", "5", "100"].endswith("| 5.0 % |")
+    assert shown["| Gaussian (mu=1)", "1", "1,000"].endswith("| - |")
+    assert shown["| Gaussian (mu=0.5)", "5", "100"].endswith("| - |")

@@ -11,7 +11,9 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.calibration.mechanisms import Mechanism
+from epsilometer.calibration.mechanisms import Gaussian, Mechanism
+from epsilometer.errors import InputError
+from epsilometer.model.scores import Scores
 
 
 def draw_counts(
@@ -50,3 +52,30 @@ def draw_scores(
     seen = member & (rng.random(canaries) < power)
     scores = mechanism.scores(seen, rng)
     return scores[member], scores[~member]
+
+
+def draw_bases(
+    mechanism: Mechanism,
+    *,
+    power: float,
+    strengths: tuple[float, float] | None,
+    bases: int,
+    models: int,
+    rng: np.random.Generator,
+) -> Scores:
+    """Scores of challenge bases, each with ``models`` trained without the point and as many with it.
+
+    If ``strengths`` (a, b) are given, base i is attacked as if the mechanism, a Gaussian one, had mu s_i
+    in place of mu, s_i ~ Beta(a, b); the mechanism's epsilon stays what it is.
+    """
+    each: list[Mechanism] = [mechanism] * bases
+    if strengths is not None:
+        if not isinstance(mechanism, Gaussian):
+            raise InputError(f"expected a Gaussian mechanism with strengths, got {mechanism}.")
+        each = [Gaussian(mechanism.mu * s) for s in rng.beta(*strengths, bases).tolist()]
+    without, with_point = [], []
+    for own in each:
+        seen = rng.random(models) < power
+        without.append(own.scores(np.zeros(models, dtype=bool), rng))
+        with_point.append(own.scores(seen, rng))
+    return Scores(without=without, with_point=with_point)

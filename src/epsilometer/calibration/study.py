@@ -30,7 +30,15 @@ from epsilometer.baselines.thresholds import Bonferroni
 from epsilometer.calibration.attacks import draw_counts, draw_scores
 from epsilometer.calibration.controls import CONTROLS
 from epsilometer.calibration.own_model import ranks
-from epsilometer.calibration.plan import CountsCell, ModelCell, ScoresCell, StudyPlan, describe
+from epsilometer.calibration.plan import (
+    CountsCell,
+    ModelCell,
+    ProfileCell,
+    ScoresCell,
+    StudyPlan,
+    describe,
+)
+from epsilometer.calibration.whole_curve import WHOLE_CURVE, judge_profile
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
@@ -40,6 +48,9 @@ PEERS_RULE = one_run_scan(Bonferroni())
 """jax_privacy's correction, to see what it costs."""
 SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
 
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""What tells libraries how many threads they may have."""
 
 ROUNDING = 1e-9
 """A bound above the truth by no more than this is not above it."""
@@ -116,6 +127,8 @@ def jobs_of(plan: StudyPlan) -> list[Job]:
 
     def weight(job: Job) -> int:
         cell = plan.cells[job.cell]
+        if isinstance(cell, ProfileCell):
+            return -(10_000 + cell.bases * cell.models)
         slow = isinstance(cell, ModelCell) or job.part == "posterior"
         size = cell.canaries if isinstance(cell, ScoresCell) else cell.bases
         return -(10_000 * slow + size)
@@ -211,10 +224,29 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
         for job in jobs:
             yield job, run_job(plan, job)
         return
-    with process_pool(workers) as pool:
+    crowded = any(isinstance(cell, ProfileCell) for cell in plan.cells)
+    with _one_thread_each() if crowded else contextlib.nullcontext(), process_pool(workers) as pool:
         running = {pool.submit(run_job, plan, job): job for job in jobs}
         for future in as_completed(running):
             yield running[future], future.result()
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes begun meanwhile do linear algebra in one thread: more would fight over the cores.
+
+    Libraries read this when they are loaded, which a process does before anybody can tell it more.
+    """
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
@@ -225,6 +257,8 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, entropy, job.first]))
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}
+    if isinstance(cell, ProfileCell):
+        return {WHOLE_CURVE: judge_profile(cell, plan.significance, job.size, rng).as_dict()}
     if isinstance(cell, ScoresCell):
         found = _scores_job(plan, cell, job.size, rng)
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -22,17 +23,26 @@ from epsilometer.calibration.plan import (
     Cell,
     CountsCell,
     ModelCell,
+    ProfileCell,
     ScoresCell,
     StudyPlan,
     describe,
 )
 from epsilometer.calibration.study import POSTERIOR, SCORE_ESTIMATORS, Tally, jobs_of, truth_of
+from epsilometer.calibration.whole_curve import WHOLE_CURVE, ProfileTally
 from epsilometer.errors import InputError
+from epsilometer.model.families import AVERAGE
 
 CHANCE = 1e-4
 """Probability below which a number of failures is not put down to chance."""
 
-Row = TypeVar("Row", "BoundRow", "ModelRow")
+SUSPECT = 1e-2
+"""Probability below which a number of failures is pointed out."""
+
+LARGEST_PROMISED = 5.0
+"""Largest epsilon at which the whole-curve model must cover; 11 % of its prior lie beyond."""
+
+Row = TypeVar("Row", "BoundRow", "ModelRow", "ProfileRow")
 
 KEPT, TOO_OFTEN, NO_BOUND = "kept", "too often", "no bound"
 
@@ -101,6 +111,89 @@ class ModelRow:
     """p-value of Kolmogorov and Smirnov's test that ranks are uniform."""
 
 
+class Section(StrEnum):
+    """What a cell of the whole-curve model is there for."""
+
+    BEST = "best attacks"
+    WEAKER = "weaker attacks"
+    TOLD = "sampling rate told"
+    STRENGTHS = "strengths that differ"
+    CONTROL = "control, wrong on purpose"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRow:
+    """Intervals of the whole-curve model on one known mechanism."""
+
+    mechanism: str
+    setting: str
+    power: float
+    strengths: str
+    bases: int
+    models: int
+    mixing: str
+    family: str
+    true_epsilon: float
+    runs: int
+    covers: int
+    above: int
+    below: int
+    mean_low: float
+    mean_median: float
+    mean_high: float
+
+    @property
+    def section(self) -> Section:
+        """What the cell is there for."""
+        if self.family != AVERAGE:
+            return Section.CONTROL
+        if self.strengths:
+            return Section.STRENGTHS
+        if self.mixing != "free":
+            return Section.TOLD
+        return Section.BEST if self.power == 1 else Section.WEAKER
+
+    @property
+    def short_setting(self) -> str:
+        """Values of the mechanism's parameters without their names."""
+        return ", ".join(part.partition("=")[2] for part in self.setting.split())
+
+    @property
+    def must_cover(self) -> bool:
+        """Whether nine in ten intervals must hold the truth: best attacks, and no exotic epsilon."""
+        expected = self.true_epsilon <= LARGEST_PROMISED or self.section is Section.TOLD
+        return self.power == 1 and expected
+
+    def chance(self, significance: float) -> float:
+        """Least probability of so many failures, of those that matter; 1 if nothing was promised.
+
+        With the best attacks at most ``significance`` of intervals may lie wholly above the truth, and
+        twice as many may miss it where :attr:`must_cover`.
+        """
+        found = 1.0
+        if self.power == 1:
+            found = chance_of(self.above, self.runs, significance)
+        if self.must_cover:
+            found = min(found, chance_of(self.runs - self.covers, self.runs, 2 * significance))
+        return found
+
+    def mark(self, significance: float) -> str:
+        """``!!`` where chance does not explain the failures, ``!`` where it hardly does."""
+        chance = self.chance(significance)
+        return "!!" if chance <= CHANCE else "!" if chance <= SUSPECT else ""
+
+
+def chance_of(failures: int, runs: int, significance: float) -> float:
+    """Probability of so many failures, or more, at an error of ``significance``.
+
+    Examples
+    --------
+    >>> round(chance_of(16, 200, 0.05), 3)
+    0.044
+    """
+    return float(binom.sf(failures - 1, runs, significance))
+
+
 def keeps(failures: int, runs: int, significance: float) -> bool:
     """Whether so many failures of ``runs`` may be chance at an error of ``significance``.
 
@@ -109,7 +202,7 @@ def keeps(failures: int, runs: int, significance: float) -> bool:
     >>> keeps(560, 10_000, 0.05), keeps(600, 10_000, 0.05)
     (True, False)
     """
-    return bool(binom.sf(failures - 1, runs, significance) > CHANCE)
+    return chance_of(failures, runs, significance) > CHANCE
 
 
 def _by_cell(
@@ -125,7 +218,7 @@ def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     """Rows of the cells on known mechanisms, in the plan's order."""
     rows = []
     for cell, found in _by_cell(plan, results):
-        if isinstance(cell, ModelCell):
+        if isinstance(cell, ModelCell | ProfileCell):
             continue
         sums: dict[str, Tally] = {}
         for result in found:
@@ -137,12 +230,17 @@ def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     return rows
 
 
+def _setting(cell: CountsCell | ScoresCell | ProfileCell) -> str:
+    """Parameters of the mechanism in few words."""
+    return " ".join(f"{key}={value:g}" for key, value in describe(cell)["options"].items())
+
+
 def _bound_row(cell: CountsCell | ScoresCell, name: str, tally: Tally) -> BoundRow:
     described = describe(cell)
     kind, gaussian = KINDS[name]
     return BoundRow(
         mechanism=cell.mechanism.name,
-        setting=" ".join(f"{key}={value:g}" for key, value in described["options"].items()),
+        setting=_setting(cell),
         delta=cell.delta,
         power=cell.power,
         bases=described.get("bases", 1),
@@ -185,6 +283,43 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     return rows
 
 
+def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow]:
+    """Rows of the cells of the whole-curve model, in the plan's order."""
+    rows = []
+    for cell, found in _by_cell(plan, results):
+        if not isinstance(cell, ProfileCell) or not found:
+            continue
+        tally = ProfileTally()
+        for result in found:
+            if set(result) != {WHOLE_CURVE}:
+                raise InputError(f"expected an estimator that is known, got {', '.join(result)}.")
+            tally += ProfileTally.from_dict(result[WHOLE_CURVE])
+        rows.append(_profile_row(cell, tally))
+    return rows
+
+
+def _profile_row(cell: ProfileCell, tally: ProfileTally) -> ProfileRow:
+    law, runs = cell.strengths, tally.runs
+    return ProfileRow(
+        mechanism=cell.mechanism.name,
+        setting=_setting(cell),
+        power=cell.power,
+        strengths="" if law is None else f"Beta({law[0]:g}, {law[1]:g})",
+        bases=cell.bases,
+        models=cell.models,
+        mixing=str(cell.mixing),
+        family=cell.family,
+        true_epsilon=round(cell.mechanism.epsilon(cell.delta), 6),
+        runs=runs,
+        covers=runs - tally.above - tally.below,
+        above=tally.above,
+        below=tally.below,
+        mean_low=round(tally.sum_low / runs, 6),
+        mean_median=round(tally.sum_median / runs, 6),
+        mean_high=round(tally.sum_high / runs, 6),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """One estimator over all cells."""
@@ -218,7 +353,7 @@ def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summ
     return found
 
 
-def to_csv(rows: Iterable[BoundRow] | Iterable[ModelRow], kind: type[BoundRow | ModelRow]) -> str:
+def to_csv(rows: Iterable[Row], kind: type[Row]) -> str:
     """The rows as a table that `from_csv` reads back."""
     names = [field.name for field in fields(kind)]
     return _files.csv_text(names, [[getattr(row, name) for name in names] for row in rows])
