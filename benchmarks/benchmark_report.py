@@ -32,9 +32,12 @@ class Report:
             print(f"{name} {value}")
         print(f"load average before the start: {self._load:.1f}", flush=True)
 
-    def table(self, key: str, title: str, rows: list[Row]) -> None:
+    def table(
+        self, key: str, title: str, rows: list[Row], *, printed: list[Row] | None = None
+    ) -> None:
+        """Keep a table under its key, and print it, or a shorter form of it."""
         self._tables[key] = rows
-        print_table(title, rows)
+        print_table(title, printed or rows)
         sys.stdout.flush()
 
     def finish(self, target: Path | None, **facts: Value) -> None:

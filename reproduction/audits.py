@@ -51,6 +51,10 @@ class Audit:
         """Every model attacked with all others of its base as shadow models."""
         return em.cross_feed(self.losses, em.LikelihoodRatio(), statistic=statistic)
 
+    def scored(self, statistic: em.Statistic) -> em.Scores:
+        """The scores of all models: what the whole curve is estimated from."""
+        return em.scores_of(self.losses, statistic)
+
 
 def load_audits(folder: Path | None = None) -> dict[str, Audit]:
     """All six, with losses from a folder that `train` wrote; those in the tree unless given."""

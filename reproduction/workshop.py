@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 ENGINES = ("exact", "published")
 """Quadrature, or the sampler with the settings of the paper's appendix."""
 
+FAMILIES: dict[str, em.GaussianCurves | em.LaplaceCurves] = {
+    "gaussian": em.GaussianCurves(),
+    "laplace": em.LaplaceCurves(),
+}
+"""Families of curves that are looked at alone."""
+
 SEED = 1
 
 
@@ -55,6 +61,7 @@ class Workshop:
         self._sampler = sampler or em.McmcSettings(seed=SEED)
         self._audits: dict[str, Audit] | None = None
         self._posteriors: dict[tuple[str, str, str], em.Posterior] = {}
+        self._curves: dict[tuple[str, str, str], em.ProfilePosterior] = {}
         output.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -84,6 +91,26 @@ class Workshop:
             counts = audit.attacked(statistic).counts(audit.target_alpha)
             self._posteriors[key] = self.estimate(counts, audit.model)
         return self._posteriors[key]
+
+    def whole_curve(
+        self, name: str, *, statistic: em.Statistic, family: str = ""
+    ) -> em.ProfilePosterior:
+        """The posterior of the whole trade-off curve, from the scores of all models; always exact.
+
+        Of all families with all mixtures, or of one of `FAMILIES` alone.
+        """
+        audit = self.audits[name]
+        key = (name, statistic.name, family)
+        if key not in self._curves:
+            alone = f", {family} alone" if family else ""
+            self.say(f"estimating the whole curve of {audit.title}{alone}")
+            model = em.ProfileModel(delta=audit.model.delta)
+            if family:
+                model = em.ProfileModel(
+                    delta=audit.model.delta, families=(FAMILIES[family],), mixing=em.NoMixing()
+                )
+            self._curves[key] = em.estimate(audit.scored(statistic), model)
+        return self._curves[key]
 
     def chains(self, name: str) -> em.Posterior:
         """Draws of a Markov chain: of our sampler, or of the published one if that was asked for."""

@@ -1,4 +1,7 @@
-"""90 % intervals of epsilon for all six algorithms and both statistics, beside the paper's."""
+"""90 % intervals of epsilon for all six algorithms, beside the paper's.
+
+By the published model from error counts, for both statistics, and by the whole curve from all scores.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 import epsilometer as em
 
-from ..workshop import Workshop
+from ..workshop import FAMILIES, Workshop
 
 NEAR_ZERO = 0.05
 """Below this is the mode that weak attacks leave; nothing else is there."""
@@ -20,17 +23,21 @@ STATISTICS: dict[str, em.Statistic] = {"loss": em.Loss(), "logit": em.Logit()}
 
 
 def make(workshop: Workshop) -> None:
-    """The table as Markdown, CSV and JSON."""
+    """The tables as Markdown, CSV and JSON."""
     config = workshop.config(__file__)
     rows = [
         _row(workshop, name, statistic, config["paper"][name])
         for name in config["algorithms"]
         for statistic in STATISTICS
     ]
-    workshop.write_numbers("table1.json", rows)
-    workshop.write("table1.csv", _csv(rows))
-    workshop.write("table1.md", _markdown(workshop, rows))
+    curves = [_curve(workshop, name, config["whole_curve"]) for name in config["algorithms"]]
+    for name, table in (("table1", rows), ("table1-curves", curves)):
+        workshop.write_numbers(f"{name}.json", table)
+        workshop.write(f"{name}.csv", _csv(table))
+    workshop.write("table1.md", _markdown(workshop, rows, curves))
     workshop.write("table1-modes.md", _modes(workshop, rows))
+    workshop.write("table1-worst.md", _worst_bases(workshop, rows, curves))
+    workshop.write("table1-families.md", _families(workshop, curves))
 
 
 def _row(workshop: Workshop, name: str, statistic: str, paper: list[float]) -> dict[str, Any]:
@@ -64,36 +71,74 @@ def _row(workshop: Workshop, name: str, statistic: str, paper: list[float]) -> d
     }
 
 
+def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
+    """The whole curve of one algorithm: its interval, and what that rests on."""
+    audit = workshop.audits[name]
+    posterior = workshop.whole_curve(name, statistic=STATISTICS[statistic])
+    counts = audit.attacked(STATISTICS[statistic]).counts(audit.target_alpha)
+    low, high = posterior.credible_interval("epsilon", 0.9)
+    shown_low, shown_high = posterior.credible_interval("shown", 0.9)
+    likeliest = posterior.families[0]
+    alone = {
+        family: workshop.whole_curve(name, statistic=STATISTICS[statistic], family=family)
+        for family in FAMILIES
+    }
+    ends = {family: each.credible_interval("epsilon", 0.9) for family, each in alone.items()}
+    return {
+        "algorithm": name,
+        "statistic": statistic,
+        "low": low,
+        "median": posterior.median("epsilon"),
+        "high": high,
+        "shown_low": shown_low,
+        "shown_high": shown_high,
+        "largest_auc": max(base.auc() for base in posterior.scores.bases),
+        "proved": em.best_base(em.ClopperPearson(), counts, audit.model.delta, 0.05),
+        "probability_alike": posterior.alike,
+        "family": likeliest.family,
+        "mixing": likeliest.mixing,
+        "reading": likeliest.reading,
+        "family_probability": likeliest.probability,
+        **{f"{family}_low": low for family, (low, _) in ends.items()},
+        **{f"{family}_median": each.median("epsilon") for family, each in alone.items()},
+        **{f"{family}_high": high for family, (_, high) in ends.items()},
+        "trustworthy": all(each.trustworthy for each in (posterior, *alone.values())),
+    }
+
+
 def _csv(rows: list[dict[str, Any]]) -> str:
     lines = [",".join(rows[0])]
     lines += [",".join(str(value) for value in row.values()) for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _markdown(workshop: Workshop, rows: list[dict[str, Any]]) -> str:
-    """A line an algorithm: the paper's interval, then ours by either statistic with what it rests on."""
+def _interval(row: dict[str, Any]) -> str:
+    doubt = "" if row["trustworthy"] else " (!)"
+    return f"{row['low']:.2f} to {row['high']:.2f}, median {row['median']:.2f}{doubt}"
+
+
+def _markdown(workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> str:
+    """A line an algorithm: the paper's interval, then ours by either statistic and the whole curve."""
     by_name: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["algorithm"], {})[row["statistic"]] = row
     lines = [
-        "| algorithm | paper | `loss` | realised rate | `logit` | realised rate |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| algorithm | paper | `loss` | realised rate | `logit` | realised rate | whole curve |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, found in by_name.items():
+    for (name, found), curve in zip(by_name.items(), curves, strict=True):
         loss = found["loss"]
         cells = [
             workshop.audits[name].title,
             f"{loss['paper_low']:.2f} to {loss['paper_high']:.2f}",
         ]
         for row in (loss, found["logit"]):
-            doubt = "" if row["trustworthy"] else " (!)"
-            cells.append(
-                f"{row['low']:.2f} to {row['high']:.2f}, median {row['median']:.2f}{doubt}"
-            )
+            cells.append(_interval(row))
             cells.append(
                 f"{row['realised_rate_least']:.2f} to {row['realised_rate_most']:.2f}, "
                 f"{row['bases_that_missed']} missed"
             )
+        cells.append(_interval(curve))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -110,4 +155,53 @@ def _modes(workshop: Workshop, rows: list[dict[str, Any]]) -> str:
         for row in rows
         if row["probability_near_zero"] >= SHOWN
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _worst_bases(
+    workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
+) -> str:
+    """What the strongest attack shows, beside what either model makes of all of them."""
+    published = {
+        (row["algorithm"], row["statistic"]): f"{row['low']:.2f} to {row['high']:.2f}"
+        for row in rows
+    }
+    lines = [
+        "| algorithm | largest AUC of a base | proved | published model | whole curve "
+        "| shown by the worst base | all attacks alike |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in curves:
+        alike = row["probability_alike"]
+        cells = [
+            workshop.audits[row["algorithm"]].title,
+            f"{row['largest_auc']:.2f}",
+            f"at least {row['proved']:.2f}",
+            published[row["algorithm"], row["statistic"]],
+            f"{row['low']:.2f} to {row['high']:.2f}",
+            f"{row['shown_low']:.2f} to {row['shown_high']:.2f}",
+            f"{alike:.3f}" if alike >= SHOWN else f"below {SHOWN}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _families(workshop: Workshop, curves: list[dict[str, Any]]) -> str:
+    """Which family carries the whole curve, and what single ones say."""
+    lines = [
+        "| algorithm | likeliest family | "
+        + " | ".join(f"{family} alone" for family in FAMILIES)
+        + " |",
+        "| --- | --- |" + " --- |" * len(FAMILIES),
+    ]
+    for row in curves:
+        mixed = "" if row["mixing"] == 1 else f", mixed with {row['mixing']:g}"
+        cells = [
+            workshop.audits[row["algorithm"]].title,
+            f"{row['family']}{mixed}, probability {row['family_probability']:.2f}",
+        ]
+        cells += [
+            f"{row[f'{family}_low']:.2f} to {row[f'{family}_high']:.2f}" for family in FAMILIES
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
