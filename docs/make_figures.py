@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 import epsilometer as em
@@ -200,6 +201,95 @@ def misfit() -> Figure:
     return figure
 
 
+def through(family: em.GaussianCurves | em.LaplaceCurves | em.ResponseCurves) -> float:
+    """The leak of a family whose curve goes through the point that a shift of 1 has at a rate of 0.1."""
+    wanted = float(norm.sf(norm.isf(0.1) - 1))
+    curves = em.Curves(family=family)
+
+    def excess(leak: float) -> float:
+        seen = curves.seen_true_positives(np.array([0.1]), np.array([leak]))
+        return float(seen[0, 0]) - wanted
+
+    return float(brentq(excess, 1e-3, 10))
+
+
+def families() -> Figure:
+    """One operating point, three curves through it, and what they say of epsilon."""
+    figure, (left, right) = new(9.2, 3.9, 2)
+    rates, deltas = np.linspace(1e-4, 1, 400), np.geomspace(1e-7, 0.2, 120)
+    shown = (
+        (em.GaussianCurves(), "Gaussian", BLUE, "-"),
+        (em.LaplaceCurves(), "Laplace", ORANGE, "--"),
+        (em.ResponseCurves(), "response", GREEN, ":"),
+    )
+    for family, label, colour, style in shown:
+        leak, curves = through(family), em.Curves(family=family)
+        misses = 1 - curves.seen_true_positives(rates, np.array([leak]))[:, 0]
+        left.plot(rates, misses, style, color=colour, label=label, linewidth=1.8)
+        epsilon = [float(curves.epsilon(leak, delta)) for delta in deltas]
+        right.plot(deltas, epsilon, style, color=colour, linewidth=1.8)
+    left.plot(0.1, norm.cdf(norm.isf(0.1) - 1), "o", color=GREY, zorder=3)
+    left.annotate("one operating point", (0.1, 0.62), (0.22, 0.8), arrowprops={"arrowstyle": "-"})
+    square(left, "trade-off functions")
+    left.set_ylabel("false-negative rate β")
+    left.legend(loc="upper right", bbox_to_anchor=(1.0, 0.78))
+    right.set(xscale="log", xlabel="δ", ylabel="ε", ylim=(0, 6))
+    right.set_title("privacy of the same three", fontsize=10.5)
+    return figure
+
+
+def whole_roc() -> Figure:
+    """Every score of one base, and the posterior of the curve behind them."""
+    without = norm.ppf((np.arange(100) + 0.5) / 100)
+    scores = em.Scores(without=[without], with_point=[without + 1])
+    posterior = em.estimate(scores, em.ProfileModel(delta=1e-5))
+    figure, (left, right) = new(9.2, 4.2, 2)
+    false, true = scores.bases[0].roc()
+    for axes, rates in ((left, np.linspace(1e-3, 1, 120)), (right, np.geomspace(1e-4, 1, 120))):
+        low, middle, high = 1 - posterior.trade_off(rates, [0.95, 0.5, 0.05], base=0)
+        axes.fill_between(rates, low, high, color=PALE, label="1 - f, 90 %")
+        axes.plot(rates, middle, color=BLUE, label="median")
+        axes.step(false, true, color=ORANGE, linewidth=1, where="post", label="scores")
+        axes.set(xlabel="false-positive rate α", xlim=(rates[0], 1))  # noqa: RUF001
+    left.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1)
+    left.set(ylabel="true-positive rate 1 - β", ylim=(0, 1), xlim=(0, 1))
+    left.legend(loc="lower right")
+    right.axvspan(1e-4, 0.01, color="#EEEEEE", zorder=0)
+    right.text(1.4e-4, 0.6, "below 1 / N:\nthe family's word", fontsize=9.5)
+    right.set(xscale="log", yscale="log", ylim=(1e-4, 1))
+    return figure
+
+
+def alike() -> Figure:
+    """Bases that leak alike and bases that differ, with the strength held at 1 and with any strength."""
+    quantiles = norm.ppf((np.arange(100) + 0.5) / 100)
+    figure, (left, right) = new(9.2, 3.6, 2, sharey=True)
+    grid = np.linspace(1e-3, 12, 500)
+    for axes, shares, title in (
+        (left, np.full(10, 0.7), "ten bases alike"),
+        (right, np.linspace(0.1, 1.0, 10), "ten bases that differ"),
+    ):
+        scores = em.Scores(
+            without=[quantiles] * 10, with_point=[quantiles + 1.5 * share for share in shares]
+        )
+        for strength, label, colour in (
+            (em.FixedStrength(), "strength held at 1", GREY),
+            (em.FreeStrengths(), "any strength", BLUE),
+        ):
+            model = em.ProfileModel(
+                delta=1e-5, families=(em.GaussianCurves(),), mixing=em.NoMixing(), strength=strength
+            )
+            density = em.estimate(scores, model).density("epsilon", grid)
+            axes.plot(grid, density, color=colour, label=label)
+        worst = float(em.GaussianCurves().epsilon(1.5 * shares.max(), 1e-5))
+        axes.axvline(worst, color=PURPLE, linestyle="--", linewidth=1, label="worst base")
+        axes.set(xlabel="ε", xlim=(0, 12), ylim=(0, 2))
+        axes.set_title(title, fontsize=10.5)
+    left.set_ylabel("posterior density")
+    right.legend()
+    return figure
+
+
 FIGURES = {
     "regions": regions,
     "rings": rings,
@@ -207,6 +297,9 @@ FIGURES = {
     "likelihoods": likelihoods,
     "priors": priors,
     "misfit": misfit,
+    "families": families,
+    "whole_roc": whole_roc,
+    "alike": alike,
 }
 
 

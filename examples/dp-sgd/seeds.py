@@ -13,18 +13,23 @@ HERE = Path(__file__).parent
 
 
 def judged(name: str, seed: int, stores: Path) -> str:
-    """Interval of epsilon and the probability that it exceeds the accountant's claim."""
+    """Interval of epsilon, how likely it exceeds the claim, and the published model's interval."""
     config = em.read_audit(HERE / f"{name}.toml")
     plan = replace(config.plan, seed=seed)
-    measured = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes")
-    attacked = plan.design.attack(measured.only, config.attack, statistic=config.statistic)
-    posterior = em.estimate(attacked.counts(config.file.attack.target_alpha), config.model)
-    low, high = posterior.credible_interval("epsilon", 0.9)
+    losses = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes").only
+    posterior = em.estimate(em.scores_of(losses, config.statistic), config.profile)
+    attacked = plan.design.attack(losses, config.attack, statistic=config.statistic)
+    published = em.estimate(attacked.counts(config.file.attack.target_alpha), config.model)
     claim = plan.algorithm.claimed_epsilon(config.model.delta)
     above = posterior.probability_above("epsilon", claim)
-    doubt = "" if posterior.trustworthy else " (!)"
     shown = "> 0.9999" if above > 0.9999 else f"{above:.2f}"
-    return f"{low:.2f} to {high:.2f}{doubt} | {shown}"
+    return f"{interval(posterior)} | {shown} | {interval(published)}"
+
+
+def interval(posterior: em.ProfilePosterior | em.Posterior) -> str:
+    """The 90 % interval of epsilon."""
+    low, high = posterior.credible_interval("epsilon", 0.9)
+    return f"{low:.2f} to {high:.2f}{'' if posterior.trustworthy else ' (!)'}"
 
 
 def main() -> None:

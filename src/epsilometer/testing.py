@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from epsilometer import _validate
 from epsilometer.errors import InputError, NotConvergedError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from epsilometer.inference.verdict import Thresholds, Verdict
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
+    from epsilometer.model.profile import ProfileModel
+    from epsilometer.model.scores import Scores
 
 __all__ = ["InconclusiveWarning", "assert_private"]
 
@@ -24,11 +26,11 @@ class InconclusiveWarning(UserWarning):
 
 
 def assert_private(
-    counts: AttackCounts | str | PathLike[str],
+    counts: AttackCounts | Scores | str | PathLike[str],
     *,
     epsilon: float,
     delta: float | None = None,
-    model: AuditModel | None = None,
+    model: AuditModel | ProfileModel | None = None,
     thresholds: Thresholds | None = None,
     fail_on: Literal["fail", "inconclusive"] = "fail",
 ) -> Verdict:
@@ -37,11 +39,12 @@ def assert_private(
     Parameters
     ----------
     counts
-        Error counts of attacks, or a file of them.
+        Error counts of attacks, or a file of them; or :class:`~epsilometer.Scores` of all models.
     epsilon
         The claimed epsilon.
     delta
-        The claimed delta, in [0, 1); counts are taken to be independent.  Or give a model:
+        The claimed delta, in [0, 1); counts are taken to be independent, scores are read by the
+        whole-curve model.  Or give a model:
     model
         What is assumed, with its delta: priors, ``likelihood=CorrelatedNormal()`` for cross-fed
         models.
@@ -73,11 +76,14 @@ def assert_private(
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.inference.estimate import estimate
+    from epsilometer.inference.profile.result import ProfileResult
     from epsilometer.inference.result import Question, Result
     from epsilometer.inference.verdict import Outcome, Thresholds
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
-    from epsilometer.report.summary import finding
+    from epsilometer.model.profile import ProfileModel
+    from epsilometer.model.scores import Scores
+    from epsilometer.report import profile_summary, summary
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)
@@ -85,14 +91,19 @@ def assert_private(
         raise InputError("expected either delta or a model, which has one.")
     if model is None:
         assert delta is not None
-        model = AuditModel(delta=delta)
-    observed = counts if isinstance(counts, AttackCounts) else AttackCounts.read(counts)
-    posterior = estimate(observed, model)
+        kind = ProfileModel if isinstance(counts, Scores) else AuditModel
+        model = kind(delta=delta)
+    known = isinstance(counts, AttackCounts | Scores)
+    posterior: Any = estimate(counts if known else AttackCounts.read(counts), model)  # type: ignore[arg-type]
     if not posterior.trustworthy:
         raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
     asked = Question(claim=epsilon, thresholds=thresholds or Thresholds())
-    result = Result(posterior=posterior, asked=asked)
-    verdict = result.verdict
+    result: Any = Result(posterior=posterior, asked=asked)
+    finding: Any = summary.finding
+    if hasattr(posterior, "scores"):
+        result = ProfileResult(posterior=posterior, asked=asked)
+        finding = profile_summary.finding
+    verdict: Verdict | None = result.verdict
     assert verdict is not None  # something is claimed
     if verdict.outcome is Outcome.FAIL or (
         verdict.outcome is Outcome.INCONCLUSIVE and fail_on == "inconclusive"
