@@ -1,4 +1,4 @@
-"""Laws of strengths: their quadrature against the uniform and log-uniform priors that they stand for."""
+"""Laws of strengths: their quadrature against the priors of mean and concentration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
     means, sizes, weights = laws.means[rest], laws.concentrations[rest], laws.weights[rest] / total
     # Gauss rules of 16 and 6 points are exact for these moments, up to rounding.
     for power in range(1, 5):
-        assert weights @ means**power == pytest.approx(1 / (power + 1), rel=1e-12)
+        # Of the density 2 (1 - m).
+        moment = 2 / ((power + 1) * (power + 2))
+        assert weights @ means**power == pytest.approx(moment, rel=1e-12)
         moments = np.log(sizes) / np.log(MOST_ALIKE)
         assert weights @ moments**power == pytest.approx(1 / (power + 1), rel=1e-12)
     assert np.all((means > 0) & (means < 1))
@@ -53,7 +55,7 @@ def test_draws_of_a_given_law() -> None:
     rng, again = np.random.default_rng(9), np.random.default_rng(9)
     drawn = FreeStrengths(alike=0.0).sample(20_000, rng=rng)
     again.random()
-    mean, concentration = again.random(), MOST_ALIKE ** again.random()
+    mean, concentration = 1 - np.sqrt(1 - again.random()), MOST_ALIKE ** again.random()
     assert 0.1 < mean < 0.9
     law = beta(mean * concentration, (1 - mean) * concentration)
     assert kstest(drawn, law.cdf).pvalue > 1e-6

@@ -62,12 +62,12 @@ def full() -> ProfileResult:
     )
     published = gather(
         em.estimate(counts, em.AuditModel(delta=1e-3)),
-        claim=1.0,
+        claim=0.5,
         origin=Origin(attack={"target_alpha": 0.1}),
         compare=False,
     )
-    curve = ProfileCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=1.0)
-    asked = Question(claim=1.0, claim_source="algorithm")
+    curve = ProfileCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=0.5)
+    asked = Question(claim=0.5, claim_source="algorithm")
     return ProfileResult(
         posterior=found, asked=asked, origin=origin, over_delta=curve, published=published
     )

@@ -263,7 +263,7 @@ def test_the_claim_is_drawn_at_its_delta_or_along_the_curve() -> None:
     point = traces(profile.profile_delta_chart(result))["claim"]
     assert (point["x"], point["y"]) == ([1e-3], [2.5])
     line = traces(profile.profile_delta_chart(full()))["claim"]
-    assert line["y"] == [1.0, 1.0, 1.0]
+    assert line["y"] == [0.5, 0.5, 0.5]
     far = profile.profile_delta_chart(replace(bare(), asked=Question(claim=500.0)))
     assert "The claim lies above the plot." in far.caption
     assert "claim" not in traces(far)

@@ -136,7 +136,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert "The posterior lies above the claim" in top
     assert "Look for a mistake in the algorithm" in top
     assert "with the scale x 0.5" in top
-    above = result.posterior.probability_above("shown", 1.0)
+    above = result.posterior.probability_above("shown", result.verdict.claim)
     assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
 
 

@@ -8,9 +8,10 @@ Around any pair there is a mixture, in which the point matters with probability 
 (1 - rate) P0 + rate P1.  `mixtures.py` has its epsilon; here pairs answer for rate = 1.
 
 Prior weights favour families with the smaller epsilon for the same ROC curve: where few scores cannot
-tell families apart, the interval then lies wholly above the truth no more often than it says
-(docs/calibration.md).  An algorithm that is known to sample its records is most often DP-SGD, whose
-noise is normal: there the Gaussian family has most of the prior.
+tell families apart, the interval then lies wholly above the truth about as often as it says
+(docs/calibration.md).  An algorithm that samples its records is most often DP-SGD, whose noise is
+normal: so mixtures are likely around Gaussian curves and rare around others, and where a sampling rate
+is told the Gaussian family has most of the prior.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class Family(Protocol):
     @property
     def sampled_weight(self) -> float:
         """The same for an algorithm that is known to sample its records."""
+
+    @property
+    def mixed_share(self) -> float:
+        """Prior probability, given the family, that there is a mixture around it."""
 
     @property
     def pieces(self) -> bool:
@@ -158,7 +163,8 @@ class GaussianCurves(_Normal):
 
     name: ClassVar[str] = "gaussian"
     prior_weight: ClassVar[float] = 5.0
-    sampled_weight: ClassVar[float] = 16.0
+    sampled_weight: ClassVar[float] = 18.0
+    mixed_share: ClassVar[float] = 0.5
 
     def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -194,7 +200,8 @@ class TwoVarianceCurves(_Normal):
 
     spread: float = 0.25
     prior_weight: ClassVar[float] = 5.0
-    sampled_weight: ClassVar[float] = 16.0
+    sampled_weight: ClassVar[float] = 18.0
+    mixed_share: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spread", _validate.non_negative("spread", self.spread))
@@ -257,7 +264,8 @@ class LaplaceCurves(_Scored):
 
     name: ClassVar[str] = "laplace"
     prior_weight: ClassVar[float] = 7.0
-    sampled_weight: ClassVar[float] = 2.0
+    sampled_weight: ClassVar[float] = 1.0
+    mixed_share: ClassVar[float] = 0.1
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
         """1 - exp((epsilon - leak) / 2), 0 where that is negative."""
@@ -320,7 +328,8 @@ class ResponseCurves:
     atom: float = 0.0
     pieces: ClassVar[bool] = True
     prior_weight: ClassVar[float] = 8.0
-    sampled_weight: ClassVar[float] = 2.0
+    sampled_weight: ClassVar[float] = 1.0
+    mixed_share: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "atom", _validate.delta(self.atom))

@@ -172,9 +172,6 @@ class Curves:
 RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
 """Rates that stand for any: each is about twice the one before."""
 
-MIXED_SHARE = 0.2
-"""Prior probability that there is a mixture."""
-
 READING_SHARES = {Reading.MECHANISM: 0.6, Reading.ATTACK: 0.4}
 """Whose mixture it is, if there is one: the reading with the smaller epsilon has more of the prior."""
 
@@ -193,8 +190,8 @@ class FreeMixing:
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The curves around a family, each with its prior weight."""
         own = family.prior_weight
-        found = [(Curves(family=family), own * (1 - MIXED_SHARE))]
-        mixed = own * MIXED_SHARE / len(RATES)
+        found = [(Curves(family=family), own * (1 - family.mixed_share))]
+        mixed = own * family.mixed_share / len(RATES)
         found += [
             (Curves(family=family, rate=rate, reading=reading), mixed * share)
             for rate in RATES

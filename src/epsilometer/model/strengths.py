@@ -2,7 +2,9 @@
 
 Most of the prior says that all s_i are 1, as every other tool assumes.  Without that, bases that are
 all alike would always be read as equally weak.  The rest lets them differ: s_i ~ Beta(m c, (1 - m) c), m
-uniform, c log-uniform on 1 to 128.  Bases that differ refute the first part at once.
+of density 2 (1 - m), c log-uniform on 1 to 128.  Attacks that are nearly the best need little of that
+part, for the first one has them; those that see half do.  Bases that differ refute the first part at
+once.
 """
 
 from __future__ import annotations
@@ -53,6 +55,16 @@ def mean_at(place: FloatArray) -> FloatArray:
     return np.asarray(place * place * (3 - 2 * place))
 
 
+def probability_below_mean(mean: FloatArray) -> FloatArray:
+    """Prior probability, among Beta laws, of a smaller mean: its density is 2 (1 - m)."""
+    return np.asarray(mean * (2 - mean))
+
+
+def mean_of_probability(probability: FloatArray) -> FloatArray:
+    """The mean below which lies that prior probability."""
+    return np.asarray(1 - np.sqrt(1 - probability))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreeStrengths:
     """Any strengths, alike or not.
@@ -63,7 +75,7 @@ class FreeStrengths:
         Prior probability that every attack was the best possible, in [0, 1).
     """
 
-    alike: float = 0.7
+    alike: float = 0.8
     fixed_value: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -87,7 +99,7 @@ class FreeStrengths:
         x, w = np.polynomial.legendre.leggauss(means)
         u = region.first_mean + (region.last_mean - region.first_mean) * (x + 1) / 2
         m = mean_at(u)
-        w = 6 * u * (1 - u) * w * (region.last_mean - region.first_mean)
+        w = 2 * (1 - m) * 6 * u * (1 - u) * w * (region.last_mean - region.first_mean)
         y, v = np.polynomial.legendre.leggauss(concentrations)
         span = region.last_concentration - region.first_concentration
         c = MOST_ALIKE ** (region.first_concentration + span * (y + 1) / 2)
@@ -102,7 +114,8 @@ class FreeStrengths:
         """Strengths of some bases of one audit."""
         if rng.random() < self.alike:
             return np.ones(bases)
-        mean, concentration = rng.random(), MOST_ALIKE ** rng.random()
+        mean = float(mean_of_probability(np.array(rng.random())))
+        concentration = MOST_ALIKE ** rng.random()
         a, b = mean * concentration, (1 - mean) * concentration
         return rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
 

@@ -108,7 +108,7 @@ class Weighted:
         self.alike = np.zeros(size, dtype=bool)
         if model.strength.fixed_value is None:
             self.alike = rng.random(size) < model.strength.alike
-        self.mean = np.where(self.alike, 1.0, rng.random(size))
+        self.mean = np.where(self.alike, 1.0, rng.beta(1.0, 2.0, size))
         size_of = MOST_ALIKE ** rng.random(size)
         a, b = self.mean * size_of, (1 - self.mean) * size_of
         strength = rng.beta(

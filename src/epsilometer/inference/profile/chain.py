@@ -66,43 +66,40 @@ def _averages(
     m: int,
     low: int,
     high: int,
-    share: FloatArray,
     first: IntArray,
-    node_share: FloatArray,
-    node_weight: FloatArray,
-    basis: FloatArray,
+    ratio: FloatArray,
+    rule: FloatArray,
     powers: FloatArray,
     known: IntArray,
     weights: FloatArray,
 ) -> None:
     """Weights of E[g(t U^(1/m))] at points low + 1 to high: of the point before, and of four others.
 
-    ``powers`` holds (u / t)^(m - 1) of cells that the step before asked for, as ``known`` says.
+    ``powers`` holds ``ratio`` to the power m - 1 of cells that the step before asked for, as ``known``
+    says.
     """
-    nodes = node_share.shape[1]
+    nodes = rule.shape[2]
     for cell in range(low, high):
-        end = share[cell + 1]
-        warm = known[0] == m - 1 and known[1] <= cell < known[2]
+        if known[0] == m - 1 and known[1] <= cell < known[2]:
+            for p in range(nodes + 1):
+                powers[cell, p] *= ratio[cell, p]
+        else:
+            for p in range(nodes + 1):
+                powers[cell, p] = ratio[cell, p] ** (m - 1)
         total = 0.0
         for k in range(4):
-            weights[cell, k] = 0.0
-        for p in range(nodes):
-            ratio = node_share[cell, p] / end
-            if warm:
-                powers[cell, p] *= ratio
-            else:
-                powers[cell, p] = ratio ** (m - 1)
-            part = powers[cell, p] * node_weight[cell, p]
+            part = 0.0
+            for p in range(nodes):
+                part += powers[cell, p] * rule[cell, k, p]
+            weights[cell, k] = part
             total += part
-            for k in range(4):
-                weights[cell, k] += part * basis[cell, p, k]
-        kept = (share[cell] / end) ** m if share[cell] > 0 else 0.0
+        kept = powers[cell, nodes] * ratio[cell, nodes]
         # Weights sum to one, as averages must, however steep the powers are.
         scale = (1 - kept) / total if total > 0 else 0.0
         for k in range(4):
             weights[cell, k] *= scale
         weights[cell, 4] = kept
-        if total == 0:
+        if total <= 0:
             weights[cell, cell + 1 - first[cell]] = 1 - kept
     known[0], known[1], known[2] = m, low, high
 
@@ -235,11 +232,9 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     density: FloatArray,
     members: float,
     theta: FloatArray,
-    share: FloatArray,
     first: IntArray,
-    node_share: FloatArray,
-    node_weight: FloatArray,
-    basis: FloatArray,
+    ratio: FloatArray,
+    rule: FloatArray,
     g: FloatArray,
     out: FloatArray,
     logs: FloatArray,
@@ -251,7 +246,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     bases, steps = labels.shape
     points, curves = density.shape
     weights = np.zeros((points, 5))
-    powers = np.zeros((points, node_share.shape[1]))
+    powers = np.zeros(ratio.shape)
     known = np.array([-1, 0, 0])
     most, slope = 1 / members, (1 - members) / members
     for k in range(steps):
@@ -266,10 +261,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
         else:
             # Points that are new to the window play no part yet.
             _spread(low, high, begin, end, g)
-            _averages(
-                rank, begin, end, share, first, node_share, node_weight, basis, powers, known,
-                weights,
-            )  # fmt: skip
+            _averages(rank, begin, end, first, ratio, rule, powers, known, weights)
             _step(begin, end, first, weights, g, out)
         for j in range(new_low, new_high + 1):
             for b in range(bases):
@@ -318,8 +310,8 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> Fl
 
     def carry(labels: IntArray) -> tuple[int, int]:
         return _singles(
-            labels, rank, total, *window, density, members, grid.theta, grid.share, grid.first,
-            grid.node_share, grid.node_weight, grid.basis, g, out, logs,
+            labels, rank, total, *window, density, members, grid.theta, grid.first, grid.ratio,
+            grid.rule, g, out, logs,
         )  # fmt: skip
 
     k = 0

@@ -21,14 +21,27 @@ from epsilometer.inference.profile import base_leaks, drawing, tree
 from epsilometer.inference.profile.base_leaks import Part
 from epsilometer.inference.profile.solve import Resolution, Solution, solve
 from epsilometer.inference.profile.tables import Table
-from epsilometer.inference.profile.tabulated import Tabulated, mixed, refined
+from epsilometer.inference.profile.tabulated import (
+    Tabulated,
+    edges_of,
+    middles,
+    mixed,
+    refined,
+    step_of,
+)
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch, profile_batch
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
-from epsilometer.model.strengths import EVERYWHERE, Region, mean_at
+from epsilometer.model.strengths import (
+    EVERYWHERE,
+    Region,
+    mean_at,
+    mean_of_probability,
+    probability_below_mean,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -40,6 +53,9 @@ PARAMETERS = ("epsilon", "shown", "strength")
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
 """Where reading single bases from the whole solution would take more multiplications than this, a
 coarser one serves."""
+
+RARE = 1e-6
+"""Probability of curves that are left out of bands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,9 +310,10 @@ class ProfilePosterior(Answers):
         _, which = np.unique(laws.means[beta], return_inverse=True)
         mass = np.bincount(which, weights[beta])
         prior = np.bincount(which, laws.weights[beta])
-        # The mean is uniform beforehand, so its cells are as wide as they were likely.
-        low, high = mean_at(np.array(self.accuracy.region[:2]))
-        edges = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
+        # Cells of means hold as much as they were likely beforehand.
+        low, high = probability_below_mean(mean_at(np.array(self.accuracy.region[:2])))
+        share = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
+        edges = mean_of_probability(np.minimum(share, 1.0))
         edges[-1] = min(edges[-1], 1 - 1e-9)
         cumulative = np.append(0.0, np.cumsum(mass)) / weights.sum()
         return Tabulated(points=np.append(edges, 1.0), cumulative=np.append(cumulative, 1.0))
@@ -367,8 +384,7 @@ class ProfilePosterior(Answers):
         for part in parts:
             mass = part.mass[:, column]
             if mass.sum() > 1e-10:
-                step = abs(float(np.log(part.leaks[0] / part.leaks[-1]))) / max(len(mass) - 1, 1)
-                edges, fine = refined(part.leaks, mass, step)
+                edges, fine = refined(part.leaks, mass, step_of(part.leaks))
                 curves = self._for_bases.components[part.component].curves
                 found.append((curves.epsilon(edges, self.model.delta)[::-1], fine[::-1]))
         return mixed(_whole(found, self._for_bases.no_leak), self._for_bases.no_leak)
@@ -385,29 +401,39 @@ class ProfilePosterior(Answers):
         """
         rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
         wanted = np.atleast_1d(check_probability(probability))
-        values, masses = [np.tile(1 - rates[:, None], (1, 1))], [np.array([self.solution.no_leak])]
-        for curves, leaks, mass in self._seen(base):
-            kept = mass > 1e-8 * mass.max()
+        parts = []
+        for curves, edges, mass in self._seen(base):
             seen = curves if base is not None or curves.subsampled else Curves(family=curves.family)
-            values.append(1 - seen.seen_true_positives(rates, leaks[kept]))
-            masses.append(mass[kept])
-        table, weight = np.concatenate(values, axis=1), np.concatenate(masses)
-        return np.stack([_weighted_quantiles(row, weight, wanted) for row in table], axis=1)
+            # What is gained over chance rises with the leak, and is 0 without one.
+            gain = seen.seen_true_positives(rates, edges) - rates[:, None]
+            rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
+            parts.append((rising, mass[::-1]))
+        nothing = self.solution.no_leak
+        found = [
+            mixed(_whole([(each[row], mass) for each, mass in parts], nothing), nothing)
+            for row in range(len(rates))
+        ]
+        gains = np.stack([each.quantile(1 - wanted) for each in found], axis=1)
+        return np.maximum(1 - rates - gains, 0.0)
 
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
-        """Curves, leaks and probabilities of the algorithm, or of one base."""
+        """Of the algorithm, or of one base: curves, ends of cells of leaks and probabilities."""
         if base is None:
             return [
-                (component.curves, self.solution.rows_of(number), mass.sum(axis=0))
+                (component.curves, self.solution.edges_of(number), mass.sum(axis=0))
                 for number, (component, mass) in enumerate(
                     zip(self.solution.components, self.solution.probability, strict=True)
                 )
-                if mass.sum() > 1e-6
+                if mass.sum() > RARE
             ]
         return [
-            (self._for_bases.components[part.component].curves, part.leaks, part.mass[:, base])
+            (
+                self._for_bases.components[part.component].curves,
+                edges_of(part.leaks),
+                part.mass[:, base],
+            )
             for part in self._base_parts
-            if part.mass[:, base].sum() > 1e-6
+            if part.mass[:, base].sum() > RARE
         ]
 
     @cached_property
@@ -424,8 +450,8 @@ class ProfilePosterior(Answers):
         the curve goes on there.  The median over all curves and leaks; 0 if nothing is extrapolated.
         """
         values, masses = [np.zeros(1)], [np.array([self.solution.no_leak])]
-        for curves, leaks, mass in self._seen(None):
-            values.append(curves.delta_at_rate(leaks, self.finest_rate))
+        for curves, edges, mass in self._seen(None):
+            values.append(curves.delta_at_rate(middles(edges), self.finest_rate))
             masses.append(mass)
         together = np.concatenate(values), np.concatenate(masses)
         return float(_weighted_quantiles(*together, np.array([0.5]))[0])
@@ -439,8 +465,8 @@ class ProfilePosterior(Answers):
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities one after the other; no leak comes last."""
-        kept = [part for part in self._algorithm if part[2].sum() > 1e-6]
-        curves = [(each, np.sqrt(edges[1:] * edges[:-1])) for each, edges, _ in kept]
+        kept = [part for part in self._algorithm if part[2].sum() > RARE]
+        curves = [(each, middles(edges)) for each, edges, _ in kept]
         weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
         return curves, weight / weight.sum()
 

@@ -28,18 +28,17 @@ class ShareGrid(NamedTuple):
         The points, as angles and as shares, increasing from 0.
     first
         The first of the four points of each cell.
-    node_share, node_weight
-        Gauss points of each cell, and their weights over t; shape (cells, nodes).
-    basis
-        The cubics' values at the Gauss points, shape (cells, nodes, 4).
+    ratio
+        Gauss points of each cell and, last, its lower end, all over its upper end; (cells, nodes + 1).
+    rule
+        Weights of the Gauss points over t times the four cubics' values there, (cells, 4, nodes).
     """
 
     theta: FloatArray
     share: FloatArray
     first: IntArray
-    node_share: FloatArray
-    node_weight: FloatArray
-    basis: FloatArray
+    ratio: FloatArray
+    rule: FloatArray
 
 
 def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
@@ -56,13 +55,14 @@ def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
     at = theta[:-1, None] + width * (x + 1) / 2
     weight = width * w / 2 * np.sin(at) / 2
     points = theta[first[:, None] + np.arange(STENCIL)]
-    basis = np.ones((cells, nodes, STENCIL))
+    rule = np.repeat(weight[:, None, :], STENCIL, axis=1)
     for own in range(STENCIL):
         for other in range(STENCIL):
             if other != own:
                 gap = (points[:, own] - points[:, other])[:, None]
-                basis[:, :, own] *= (at - points[:, other][:, None]) / gap
-    return ShareGrid(theta, share, first, np.sin(at / 2) ** 2, weight, basis)
+                rule[:, own] *= (at - points[:, other][:, None]) / gap
+    inside = np.column_stack([np.sin(at / 2) ** 2, share[:-1]])
+    return ShareGrid(theta, share, first, inside / share[1:, None], rule)
 
 
 def _stretch(low: float, high: float, step: float) -> FloatArray:

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import ContradictionError
-from epsilometer.inference.profile.strength_rows import averaging_rows, cell_means
+from epsilometer.inference.profile.strength_rows import averaging_rows, cell_means, log_products
 from epsilometer.inference.profile.tables import Table
 from epsilometer.model.priors import Prior
 from epsilometer.model.profile import Component, ProfileModel
@@ -28,7 +28,7 @@ SMALLEST = 1e-4
 NEGLIGIBLE = 30.0
 """Nats below the best from which nothing is worked out."""
 
-WIDEST_STEP = 0.1
+WIDEST_STEP = 0.2
 """Standard deviations count as this one where they are larger: axes are never coarse."""
 
 
@@ -289,9 +289,7 @@ def _log_products(strands: tuple[Strand, ...], laws: Laws, step: float) -> list[
                 for number in numbers:
                     found[number][law] = strands[number].alike[first.rows]
                 continue
-            average = _strength_rows(first, laws, law, step) @ together
-            with np.errstate(divide="ignore"):
-                logs = np.log(average).reshape(len(average), len(numbers), bases).sum(axis=2)
+            logs = log_products(_strength_rows(first, laws, law, step) @ together, bases)
             for place, number in enumerate(numbers):
                 found[number][law] = logs[:, place] + strands[number].log_top
     return found

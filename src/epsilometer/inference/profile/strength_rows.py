@@ -7,8 +7,10 @@ are; leaks below the last one count as that one.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+import numba
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import betainc
@@ -42,4 +44,28 @@ def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray
     found = np.array(sliding_window_view(padded, width)[first:last][::-1])
     if columns.stop == count:
         found[:, -1] = before[count - 1 - np.arange(rows.start, rows.stop)]
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def log_products(average: FloatArray, bases: int) -> FloatArray:
+    """Log of the products over bases, from shape (rows, strands * bases) to (rows, strands).
+
+    A logarithm is taken only now and then, before a product is too small for a number.
+    """
+    rows, strands = average.shape[0], average.shape[1] // bases
+    found = np.zeros((rows, strands))
+    for row in range(rows):
+        for strand in range(strands):
+            product, total = 1.0, 0.0
+            for base in range(bases):
+                value = average[row, strand * bases + base]
+                if value < 1e-150 or product < 1e-150:
+                    total += math.log(product)
+                    product = 1.0
+                if value < 1e-150:
+                    total += math.log(value) if value > 0 else -math.inf
+                else:
+                    product *= value
+            found[row, strand] = total + math.log(product)
     return found

@@ -119,7 +119,11 @@ def make_tables(
         leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
         logs = evaluate(sample, curves, leaks, accuracy.chain_step)
         first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
-        return first if factor == 1 else _refined(sample, first, Accuracy(accuracy[0], 0.1))
+        if factor == 1:
+            return first
+        # Errors grow with the number of scores, and so do differences: where leaks will be needed.
+        same = Accuracy(accuracy.chain_step, accuracy.spline / factor)
+        return _refined(sample, first, same, _depth(factor) / factor)
 
     def finish(first: Table) -> Table:
         rough = first if factor == 1 else _around_best(scores, first, factor, accuracy)
@@ -164,30 +168,40 @@ def _thinned(scores: Scores, factor: int) -> Scores:
     )
 
 
-def _around_best(scores: Scores, rough: Table, factor: int, accuracy: Accuracy) -> Table:
-    """Leaks around the best one, worked out; those far below it as the sample has them.
+def _depth(factor: int) -> float:
+    """Nats below the best of all scores at which their best may lie, as a sample of them has it.
 
-    A sample of the ranks has its best leak nearly at the same place.  What lies hundreds of nats below
-    plays no part, and is taken from the sample, times as many.
+    The best leaks of both are apart by about sqrt(factor) standard deviations of the sharper one.
     """
-    scaled = factor * rough.logs
-    near = _near(scaled, 10 * FAR_BELOW)
-    near[1:] |= near[:-1].copy()
-    near[:-1] |= near[1:].copy()
-    near[0] = False  # without a leak the ratio is 1
-    # Half of them: the others are found by halving.
-    kept = np.flatnonzero(near)[::2]
-    own = ~near
-    own[kept] = True
+    return float((5 * np.sqrt(factor) + np.sqrt(2 * FAR_BELOW)) ** 2 / 2)
+
+
+def _around_best(scores: Scores, rough: Table, factor: int, accuracy: Accuracy) -> Table:
+    """The table of a sample's leaks, worked out for all scores around their best.
+
+    Each call goes through all ranks, so leaks are asked for together: first some of those that may be
+    the best, then all that lie near it.  What is far below plays no part, and is taken from the sample,
+    times as many.
+    """
     curves = Curves(family=rough.family, rate=rough.rate)
-    scaled[:, kept] = evaluate(scores, curves, rough.leaks[kept], accuracy.chain_step)
-    return replace(rough, leaks=rough.leaks[own], logs=_filled(scaled[:, own]))
+    scaled = factor * rough.logs
+    possible = _wider(_near(scaled, _depth(factor)))
+    possible[0] = False  # without a leak the ratio is 1
+    asked = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
+    known = ~possible
+    known[asked] = True
+    scaled[:, asked] = evaluate(scores, curves, rough.leaks[asked], accuracy.chain_step)
+    first = replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
+    near = _wider(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
+    scaled[:, near] = evaluate(scores, curves, rough.leaks[near], accuracy.chain_step)
+    known |= near
+    return replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
 
 
-def _refined(scores: Scores, table: Table, accuracy: Accuracy) -> Table:
-    """Halve intervals until the spline predicted what was found in their middle."""
+def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FAR_BELOW) -> Table:
+    """Halve intervals, down to some depth, until the spline predicted what was in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
-    open_ones = _live(table.logs) & _unforeseen(table, accuracy)
+    open_ones = _live(table.logs, depth) & _unforeseen(table, accuracy, depth)
     for _ in range(MOST_ROUNDS):
         if not open_ones.any():
             break
@@ -201,12 +215,12 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy) -> Table:
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
         top = logs.max(axis=1, keepdims=True)
         larger = np.maximum(values, predicted)
-        together = larger.sum(axis=0) > logs.sum(axis=0).max() - FAR_BELOW
-        matters = (((larger > top - FAR_BELOW) | together) & missed).any(axis=0)
+        together = larger.sum(axis=0) > logs.sum(axis=0).max() - depth
+        matters = (((larger > top - depth) | together) & missed).any(axis=0)
         bad = np.append(np.zeros(len(table.leaks), dtype=bool), matters)[order]
         table = replace(table, leaks=leaks[order], logs=logs)
         # Both halves of an interval whose middle was missed.
-        open_ones = (bad[:-1] | bad[1:]) & _live(logs)
+        open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth)
     return table
 
 
@@ -217,24 +231,29 @@ def _near(logs: FloatArray, depth: float) -> BoolArray:
     return np.asarray(own | (together > together.max() - depth))
 
 
-def _unforeseen(table: Table, accuracy: Accuracy) -> BoolArray:
+def _unforeseen(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
     """Intervals beside leaks whose likelihood the leaks around them did not foretell."""
     kept = np.arange(len(table.leaks)) % 2 == 0
     kept[-1] = True
     fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
     missed = np.abs(table.logs - fewer.at(table.leaks)) > WORSE * accuracy.spline
-    bad = missed.any(axis=0) & _near(table.logs, FAR_BELOW)
+    bad = missed.any(axis=0) & _near(table.logs, depth)
     return np.asarray(bad[:-1] | bad[1:])
 
 
-def _live(logs: FloatArray) -> BoolArray:
+def _live(logs: FloatArray, depth: float = FAR_BELOW) -> BoolArray:
     """Intervals that may matter."""
-    near = _near(logs, FAR_BELOW)
-    wide = near.copy()
     # The best may lie beside the best that was seen.
+    wide = _wider(_near(logs, depth))
+    return np.asarray(wide[:-1] & wide[1:])
+
+
+def _wider(near: BoolArray) -> BoolArray:
+    """These and their neighbours."""
+    wide = near.copy()
     wide[1:] |= near[:-1]
     wide[:-1] |= near[1:]
-    return np.asarray(wide[:-1] & wide[1:])
+    return wide
 
 
 def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
@@ -250,6 +269,8 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, chain_step: floa
 
     Of scores with ties, the mean over several random orders.
     """
+    if not len(leaks):
+        return np.empty((len(scores), 0))
     ordered, owner = _in_orders(scores.bases)
     found = np.empty((len(ordered), len(leaks)))
     if curves.family.pieces:

@@ -118,3 +118,22 @@ def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tab
     # Cells that hardly mattered were left out; nothing is lost to infinity with them.
     total = at_zero + sum(float(mass.sum()) for _, mass in parts)
     return Tabulated(points=points, cumulative=np.maximum.accumulate(cumulative) / total)
+
+
+# --- leaks that are even in the logarithm, largest first -------------------------------------------
+
+
+def step_of(leaks: FloatArray) -> float:
+    """Of the logarithm of leaks that are even in it."""
+    return abs(float(np.log(leaks[0] / leaks[-1]))) / max(len(leaks) - 1, 1)
+
+
+def edges_of(leaks: FloatArray) -> FloatArray:
+    """Ends of the cells around leaks, largest first."""
+    half = np.exp(step_of(leaks) / 2)
+    return np.append(leaks * half, leaks[-1] / half)
+
+
+def middles(edges: FloatArray) -> FloatArray:
+    """Leaks in the middle of cells, in the logarithm."""
+    return np.asarray(np.sqrt(edges[1:] * edges[:-1]))
