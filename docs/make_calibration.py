@@ -221,6 +221,28 @@ def profile_table(
     return "\n".join(lines)
 
 
+def prior_table(rows: Sequence[ProfileRow]) -> str:
+    """Failures under the plain prior and under the model's, in the same runs, all sizes together."""
+    header = ["mechanism", "attacks", "runs", "above: plain", "now", "below: plain", "now"]
+    lines = [f"| {' | '.join(header)} |", f"| --- | --- |{' ---: |' * (len(header) - 2)}"]
+    groups: dict[tuple[str, str], list[ProfileRow]] = {}
+    for row in rows:
+        if row.section is Section.CONTROL:
+            continue
+        told = ", rate told" if row.section is Section.TOLD else ""
+        attacks = f"strengths {row.strengths}" if row.strengths else f"power {row.power:g}{told}"
+        groups.setdefault((name_of(row), attacks), []).append(row)
+    for (mechanism, attacks), own in groups.items():
+        runs = sum(row.runs for row in own)
+        counts = (
+            sum(getattr(row, name) for row in own)
+            for name in ("plain_above", "above", "plain_below", "below")
+        )
+        cells = [mechanism, attacks, f"{runs:,}", *(percent(count, runs) for count in counts)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def paragraph(text: str, first: str = "") -> str:
     """Lines of the page's width; ``first`` begins the first."""
     rest = " " * len(first)
@@ -356,6 +378,7 @@ def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
             of(Section.STRENGTHS), significance, {"strengths": lambda row: row.strengths}
         ),
         "profile-short": shortfall_text(rows, significance),
+        "profile-prior": prior_table(rows),
     }
 
 

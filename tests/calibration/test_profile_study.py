@@ -48,12 +48,20 @@ from epsilometer.calibration.table import (
     profile_rows,
     to_csv,
 )
-from epsilometer.calibration.whole_curve import WHOLE_CURVE, ProfileTally, judge_profile
+from epsilometer.calibration.whole_curve import (
+    WHOLE_CURVE,
+    ProfileTally,
+    judge_profile,
+    probability_under_plain_prior,
+)
 from epsilometer.cli.main import run
 from epsilometer.errors import InputError
 from epsilometer.inference.profile.engine import ProfileSettings
-from epsilometer.model.mixtures import FreeMixing, KnownMixing, Mixing
+from epsilometer.model.families import FAMILIES
+from epsilometer.model.mixtures import FreeMixing, KnownMixing, Mixing, NoMixing
 from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+from epsilometer.model.strengths import FixedStrength, FreeStrengths
 from epsilometer.report.figures.calibration import draw_profile_calibration
 
 SMALL = StudyPlan(
@@ -79,7 +87,8 @@ def row(**values: Any) -> ProfileRow:
     given: dict[str, Any] = {
         "mechanism": "Laplace", "setting": "pure_epsilon=1", "power": 1.0, "strengths": "",
         "bases": 5, "models": 100, "mixing": "free", "family": "average", "true_epsilon": 1.0,
-        "above": 10, "below": 10, "mean_low": 0.9, "mean_median": 1.1, "mean_high": 2.0,
+        "above": 10, "below": 10, "plain_above": 20, "plain_below": 5, "mean_low": 0.9,
+        "mean_median": 1.1, "mean_high": 2.0,
     } | values  # fmt: skip
     return ProfileRow(**given, runs=200, covers=200 - given["above"] - given["below"])
 
@@ -223,13 +232,19 @@ def test_other_code_and_damage_are_refused(
 
 def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
     ends = np.array([[0.0, 0.5, 0.9], [1.5, 2.0, 3.0], [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
-    whole = ProfileTally.of(ends, truth=1.0)
+    plain = np.array([0.5, 0.04, 0.96, 0.99])
+    asked: dict[str, float] = {"truth": 1.0, "significance": 0.05}
+    whole = ProfileTally.of(ends, plain, **asked)
     assert (whole.runs, whole.above, whole.below) == (4, 1, 1)
+    assert (whole.plain_above, whole.plain_below) == (1, 2)
     assert (whole.sum_low, whole.sum_median, whole.sum_high) == (3.0, 4.5, 6.9)
-    assert ProfileTally.of(ends[:1], truth=1.0) + ProfileTally.of(ends[1:], truth=1.0) == whole
+    first, rest = ProfileTally.of(ends[:1], plain[:1], **asked), (ends[1:], plain[1:])
+    assert first + ProfileTally.of(*rest, **asked) == whole
     assert ProfileTally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
     # On the null an interval that begins at 0 holds the truth.
-    null = ProfileTally.of(np.array([[0.0, 0.1, 0.5], [0.01, 0.1, 0.5]]), truth=0.0)
+    null = ProfileTally.of(
+        np.array([[0.0, 0.1, 0.5], [0.01, 0.1, 0.5]]), np.zeros(2), truth=0.0, significance=0.05
+    )
     assert (null.above, null.below) == (1, 0)
 
 
@@ -298,13 +313,55 @@ def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixi
     assert sums == pytest.approx(expected, abs=1e-6)
 
 
+# --- the plain prior ------------------------------------------------------------------------------
+
+
+def draws_of_two() -> Scores:
+    rng = np.random.default_rng(8)
+    return draw_bases(Gaussian(0.7), power=1.0, strengths=None, bases=2, models=60, rng=rng)
+
+
+def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
+    """Three estimates with a family each, weighted by their evidences: the oracle."""
+    scores, value = draws_of_two(), 1.6
+    told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
+    single = [
+        ProfileSettings().first_look(scores, ProfileModel(families=(each,), **told))
+        for each in FAMILIES.values()
+    ]
+    evidence = np.exp([each.log_evidence for each in single])
+    below = np.array([1 - each.probability_above("epsilon", value) for each in single])
+    together = ProfileSettings().first_look(scores, ProfileModel(**told))
+    found = probability_under_plain_prior(together.solution, value)
+    # Axes have other steps for all families together than for each of them.
+    assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
+    # The model's own prior, which is another, does not pass.
+    own = 1 - together.probability_above("epsilon", value)
+    assert abs(own - found) > 0.02
+
+
+def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
+    """Of strengths that may differ: other priors of the model, one answer."""
+    scores = draws_of_two()
+    found = [
+        probability_under_plain_prior(
+            ProfileSettings()
+            .first_look(
+                scores,
+                ProfileModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
+            )
+            .solution,
+            1.3,
+        )
+        for alike, no_leak in ((0.8, 0.1), (0.2, 0.0), (0.05, 0.5))
+    ]
+    assert found == pytest.approx([found[0]] * 3, abs=1e-6)
+
+
 def test_the_plan_holds_what_it_promises() -> None:
     cells = [cell for cell in profile_plan().cells if isinstance(cell, ProfileCell)]
     assert len(cells) == len(profile_plan().cells) == 85
-    # Where something is promised, and a run is not long.
-    promised = [c for c in cells if c.power == 1 and c.models == 100 and c.strengths is None]
-    assert {cell.runs for cell in promised if cell.family == "average"} == {200}
-    assert min(cell.runs for cell in cells) == 40
+    assert {cell.runs for cell in cells} == {200}
     assert len({replace(cell) for cell in cells}) == len(cells)
     sizes = {(1, 100), (5, 100), (20, 100), (1, 1000)}
     plain = [

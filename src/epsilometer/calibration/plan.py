@@ -220,45 +220,25 @@ CONTROL = ProfileCell(mechanism=Laplace(1.0), bases=20, models=100, family="gaus
 
 
 def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
-    """The study of the whole-curve model whose results ship: an hour on two quiet cores.
-
-    Fewer runs where nothing is promised (weak attacks, strengths that differ) and where a run is long.
-    """
-
-    def count(power: float, models: int) -> int:
-        few = runs if power == 1 else runs // 2
-        return few if models == 100 else (runs // 2 if power == 1 else runs // 5)
-
+    """The study of the whole-curve model whose results ship: an hour on two quiet cores."""
     cells: list[Cell] = [
-        ProfileCell(
-            mechanism=mechanism,
-            power=power,
-            bases=bases,
-            models=models,
-            runs=count(power, models),
-        )
+        ProfileCell(mechanism=mechanism, power=power, bases=bases, models=models, runs=runs)
         for power in POWERS
         for mechanism in PROFILE_MECHANISMS
         for bases, models in SIZES
         if power == 1 or mechanism != Null()
     ]
     cells += [
-        ProfileCell(
-            mechanism=each,
-            bases=bases,
-            models=models,
-            mixing=each.rate,
-            runs=count(1.0, models),
-        )
+        ProfileCell(mechanism=each, bases=bases, models=models, mixing=each.rate, runs=runs)
         for each in SUBSAMPLED
         for bases, models in SIZES
     ]
     cells += [
-        ProfileCell(mechanism=Gaussian(1.5), strengths=law, bases=bases, models=100, runs=runs // 2)
+        ProfileCell(mechanism=Gaussian(1.5), strengths=law, bases=bases, models=100, runs=runs)
         for law in STRENGTHS
         for bases in (5, 20)
     ]
-    return StudyPlan(cells=(*cells, replace(CONTROL, runs=runs // 2)))
+    return StudyPlan(cells=(*cells, replace(CONTROL, runs=runs)))
 
 
 def quick_profile_plan() -> StudyPlan:

@@ -138,6 +138,8 @@ class ProfileRow:
     covers: int
     above: int
     below: int
+    plain_above: int
+    plain_below: int
     mean_low: float
     mean_median: float
     mean_high: float
@@ -314,6 +316,8 @@ def _profile_row(cell: ProfileCell, tally: ProfileTally) -> ProfileRow:
         covers=runs - tally.above - tally.below,
         above=tally.above,
         below=tally.below,
+        plain_above=tally.plain_above,
+        plain_below=tally.plain_below,
         mean_low=round(tally.sum_low / runs, 6),
         mean_median=round(tally.sum_median / runs, 6),
         mean_high=round(tally.sum_high / runs, 6),

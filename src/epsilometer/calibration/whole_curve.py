@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
 from operator import add
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,11 @@ from epsilometer._arrays import FloatArray
 from epsilometer.calibration.attacks import draw_bases
 from epsilometer.calibration.plan import ProfileCell
 from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer.inference.profile.solve import Solution
+    from epsilometer.model.mixtures import Curves
+    from epsilometer.model.profile import ProfileModel
 
 WHOLE_CURVE = "Epsilometer, whole curve"
 
@@ -23,19 +29,27 @@ DIGITS = 6
 class ProfileTally:
     """Of ``runs``: how many intervals lay wholly above the truth and wholly below it, and sums.
 
-    They add up, so that runs can come in any order.
+    ``plain_above`` and ``plain_below`` count intervals of the same runs under the plain prior.  They
+    add up, so that runs can come in any order.
     """
 
     runs: int = 0
     above: int = 0
     below: int = 0
+    plain_above: int = 0
+    plain_below: int = 0
     sum_low: float = 0.0
     sum_median: float = 0.0
     sum_high: float = 0.0
 
     @classmethod
-    def of(cls, quantiles: FloatArray, *, truth: float) -> ProfileTally:
-        """The sums of quantiles of shape (runs, 3): lower end, median, upper end."""
+    def of(
+        cls, quantiles: FloatArray, plain: FloatArray, *, truth: float, significance: float
+    ) -> ProfileTally:
+        """The sums of quantiles of shape (runs, 3): lower end, median, upper end.
+
+        ``plain`` are probabilities, under the plain prior, of an epsilon of at most the truth.
+        """
         # Ends are rounded: one that is off by no more than that is not beyond the truth.
         slack = 10.0**-DIGITS
         low, median, high = np.round(quantiles, DIGITS).T
@@ -43,6 +57,8 @@ class ProfileTally:
             runs=len(quantiles),
             above=int(np.sum(low > truth + slack)),
             below=int(np.sum(high < truth - slack)),
+            plain_above=int(np.sum(plain < significance)),
+            plain_below=int(np.sum(plain > 1 - significance)),
             sum_low=float(low.sum()),
             sum_median=float(median.sum()),
             sum_high=float(high.sum()),
@@ -75,7 +91,8 @@ def judge_profile(
         delta=cell.delta, mixing=mixing_of(cell.mixing), families=families_of(cell.family)
     )
     wanted, settings = [significance, 0.5, 1 - significance], ProfileSettings()
-    found = np.empty((runs, len(wanted)))
+    truth = cell.mechanism.epsilon(cell.delta)
+    found, plain = np.empty((runs, len(wanted))), np.empty(runs)
     for run in range(runs):
         scores = draw_bases(
             cell.mechanism,
@@ -85,5 +102,49 @@ def judge_profile(
             models=cell.models,
             rng=rng,
         )
-        found[run] = settings.first_look(scores, model).quantile("epsilon", wanted)
-    return ProfileTally.of(found, truth=cell.mechanism.epsilon(cell.delta))
+        posterior = settings.first_look(scores, model)
+        found[run] = posterior.quantile("epsilon", wanted)
+        plain[run] = probability_under_plain_prior(posterior.solution, truth)
+    return ProfileTally.of(found, plain, truth=truth, significance=significance)
+
+
+# --- the plain prior: what the model's own is compared with ----------------------------------------
+
+PLAIN_ALIKE, PLAIN_MIXED = 0.5, 0.5
+"""Every attack the best possible; a mixture, of any rate and either reading alike."""
+
+
+def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
+    """Posterior probability of at most ``epsilon``, had families and readings been equally likely.
+
+    The plain prior has one half for "every attack is the best", one half for mixtures, means of
+    strengths uniform, and nothing for no leak at all.  Probabilities of a solution are a prior times a
+    likelihood, so another prior of the same families and laws is a matter of weights.
+    """
+    laws, model = solution.laws, solution.model
+    law_ratio = np.ones(len(laws.weights))
+    if model.strength.fixed_value is None:
+        alike = np.isinf(laws.concentrations)
+        # Means have the density 2 (1 - m) in the model, and 1 here.
+        others = (1 - PLAIN_ALIKE) / (1 - model.strength.alike)
+        law_ratio = np.where(
+            alike, PLAIN_ALIKE / model.strength.alike, others / (2 * (1 - laws.means) + alike)
+        )
+    below = total = 0.0
+    for number, component in enumerate(solution.components):
+        mass = law_ratio @ solution.probability[number]
+        mass = mass * _plain_share(component.curves, model) / component.probability
+        edges = component.curves.epsilon(solution.edges_of(number), model.delta)[::-1]
+        reached = np.append(0.0, np.cumsum(mass[::-1]))
+        below += float(np.interp(epsilon, edges, reached, left=0.0))
+        total += float(mass.sum())
+    return below / total
+
+
+def _plain_share(curves: Curves, model: ProfileModel) -> float:
+    """Prior probability of curves under the plain prior, up to a factor."""
+    several = len({each.curves.rate for each in model.components})
+    if several == 1:
+        return 1.0
+    readings = 2 * (several - 1)
+    return PLAIN_MIXED / readings if curves.mixed else 1 - PLAIN_MIXED
