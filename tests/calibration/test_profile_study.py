@@ -233,13 +233,15 @@ def test_other_code_and_damage_are_refused(
 def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
     ends = np.array([[0.0, 0.5, 0.9], [1.5, 2.0, 3.0], [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
     plain = np.array([0.5, 0.04, 0.96, 0.99])
-    asked: dict[str, float] = {"truth": 1.0, "significance": 0.05}
-    whole = ProfileTally.of(ends, plain, **asked)
+
+    def tally(rows: slice) -> ProfileTally:
+        return ProfileTally.of(ends[rows], plain[rows], truth=1.0, significance=0.05)
+
+    whole = tally(slice(None))
     assert (whole.runs, whole.above, whole.below) == (4, 1, 1)
     assert (whole.plain_above, whole.plain_below) == (1, 2)
     assert (whole.sum_low, whole.sum_median, whole.sum_high) == (3.0, 4.5, 6.9)
-    first, rest = ProfileTally.of(ends[:1], plain[:1], **asked), (ends[1:], plain[1:])
-    assert first + ProfileTally.of(*rest, **asked) == whole
+    assert tally(slice(1)) + tally(slice(1, None)) == whole
     assert ProfileTally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
     # On the null an interval that begins at 0 holds the truth.
     null = ProfileTally.of(

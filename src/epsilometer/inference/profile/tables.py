@@ -209,15 +209,11 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
         new = (table.leaks[where] + table.leaks[where + 1]) / 2
         predicted = table.at(new)
         values = evaluate(scores, curves, new, accuracy.chain_step)
-        missed = np.abs(values - predicted) > WORSE * accuracy.spline
         leaks = np.append(table.leaks, new)
         order = np.argsort(leaks, kind="stable")
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
-        top = logs.max(axis=1, keepdims=True)
-        larger = np.maximum(values, predicted)
-        together = larger.sum(axis=0) > logs.sum(axis=0).max() - depth
-        matters = (((larger > top - depth) | together) & missed).any(axis=0)
-        bad = np.append(np.zeros(len(table.leaks), dtype=bool), matters)[order]
+        foretold = np.append(table.logs, predicted, axis=1)[:, order]
+        bad = _missed(logs, foretold, accuracy, depth)
         table = replace(table, leaks=leaks[order], logs=logs)
         # Both halves of an interval whose middle was missed.
         open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth)
@@ -226,9 +222,22 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
 
 def _near(logs: FloatArray, depth: float) -> BoolArray:
     """Leaks at which some base is not far below its best, or all of them together below theirs."""
+    return np.asarray(_near_by_base(logs, depth).any(axis=0))
+
+
+def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
     together = logs.sum(axis=0)
-    own = (logs > logs.max(axis=1, keepdims=True) - depth).any(axis=0)
+    own = logs > logs.max(axis=1, keepdims=True) - depth
     return np.asarray(own | (together > together.max() - depth))
+
+
+def _missed(logs: FloatArray, foretold: FloatArray, accuracy: Accuracy, depth: float) -> BoolArray:
+    """Leaks at which a likelihood that matters to its base is not as the leaks around it foretold.
+
+    It matters beside a leak that does, too, however low: the best may lie between the two.
+    """
+    matters = _wider(_near_by_base(np.maximum(logs, foretold), depth))
+    return np.asarray((matters & (np.abs(logs - foretold) > WORSE * accuracy.spline)).any(axis=0))
 
 
 def _unforeseen(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
@@ -236,8 +245,7 @@ def _unforeseen(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
     kept = np.arange(len(table.leaks)) % 2 == 0
     kept[-1] = True
     fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
-    missed = np.abs(table.logs - fewer.at(table.leaks)) > WORSE * accuracy.spline
-    bad = missed.any(axis=0) & _near(table.logs, depth)
+    bad = _missed(table.logs, fewer.at(table.leaks), accuracy, depth)
     return np.asarray(bad[:-1] | bad[1:])
 
 
@@ -249,10 +257,10 @@ def _live(logs: FloatArray, depth: float = FAR_BELOW) -> BoolArray:
 
 
 def _wider(near: BoolArray) -> BoolArray:
-    """These and their neighbours."""
+    """These leaks, along the last axis, and their neighbours."""
     wide = near.copy()
-    wide[1:] |= near[:-1]
-    wide[:-1] |= near[1:]
+    wide[..., 1:] |= near[..., :-1]
+    wide[..., :-1] |= near[..., 1:]
     return wide
 
 
