@@ -169,7 +169,7 @@ def test_the_largest_leak_has_the_epsilon_asked_for(rate: float, delta: float) -
 def test_densities_of_a_mixture_are_those_of_the_mixed_pair() -> None:
     share, leak = np.linspace(0.02, 0.98, 13), 1.5
     for members in (0.2, 0.5):
-        density, below = Curves(family=GaussianCurves(), rate=0.3).densities(
+        density, _, below = Curves(family=GaussianCurves(), rate=0.3).densities(
             share, np.array([leak]), members
         )
         pair = mixed(gaussian(leak), 0.3)

@@ -224,21 +224,27 @@ class TwoVarianceCurves(_Normal):
             # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = level
             a = np.where(mu > 0, (1 - width**-2) / 2, 1.0)
             b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - level
-            inside = b * b - 4 * a * c
-            root = np.sqrt(np.maximum(inside, 0.0))
-            return (-b - root) / (2 * a), (-b + root) / (2 * a), inside > 0
+            square = b * b - 4 * a * c
+            root = np.sqrt(np.maximum(square, 0.0))
+            return (-b - root) / (2 * a), (-b + root) / (2 * a), square > 0
 
         def outside(low: FloatArray, high: FloatArray) -> FloatPair:
             without = ndtr(low) + ndtr(-high)
             with_point = ndtr((low - mu) / width) + ndtr((mu - high) / width)
             return without, with_point
 
+        def inside(low: FloatArray, high: FloatArray) -> FloatPair:
+            # As differences, not as what is left outside: small ones must not cancel.
+            without = ndtr(high) - ndtr(low)
+            with_point = ndtr((high - mu) / width) - ndtr((low - mu) / width)
+            return without, with_point
+
         low, high, real = roots(eps)
         without, with_point = outside(low, high)
         forward = np.where(real, with_point - np.exp(eps) * without, 1 - np.exp(eps))
         low, high, real = roots(-eps)
-        without, with_point = outside(low, high)
-        backward = np.where(real, (1 - without) - np.exp(eps) * (1 - with_point), 0.0)
+        without, with_point = inside(low, high)
+        backward = np.where(real, without - np.exp(eps) * with_point, 0.0)
         leaks = mu > 0
         return (
             np.where(leaks, np.maximum(forward, 0.0), 0.0),

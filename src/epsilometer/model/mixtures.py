@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
 from epsilometer.model.families import Family
 
@@ -26,6 +26,17 @@ class Reading(StrEnum):
 
     MECHANISM = "mechanism"
     ATTACK = "attack"
+
+
+class Densities(NamedTuple):
+    """Over the pooled share t, (points, leaks): of both hypotheses, and the integral of the first.
+
+    Mixed as in the pool, the two densities are 1 everywhere.
+    """
+
+    without: FloatArray
+    with_point: FloatArray
+    below: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,18 +122,18 @@ class Curves:
         whole = math.log1p(math.expm1(min(epsilon, 500.0)) / self.rate)
         return self.family.leak_of(whole, delta / self.rate)
 
-    def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> FloatPair:
-        """Density of the hypothesis without the point over the pooled share t, and its integral.
+    def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> Densities:
+        """Densities of both hypotheses over the pooled share t, as the attacks see them.
 
-        t pools both hypotheses, a part ``members`` of it with the point.  What the attacks see,
-        whatever the reading; with the point the density is what makes the pool even: 2 minus this one
-        at one half.
-        Shapes (points, leaks).
+        t pools both hypotheses, a part ``members`` of it with the point.  Whatever the reading.
         """
         score = self.family.scores_at(share, leak, members * self.rate)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             ratio = 1 - self.rate + self.rate * np.exp(self.family.log_ratio(score, leak))
-        return 1 / (1 - members + members * ratio), self.family.above(score, leak)[0]
+            # Each by itself: one as what the other leaves would lose its small values.
+            without = 1 / (1 - members + members * ratio)
+            with_point = 1 / (members + (1 - members) / ratio)
+        return Densities(without, with_point, self.family.above(score, leak)[0])
 
     def seen_true_positives(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
         """True-positive rates that the attacks see, shape (rates, leaks): 1 - f at these rates."""
@@ -152,8 +163,7 @@ class Curves:
 
         At smaller deltas epsilon is decided by smaller rates, of which data may say nothing.
         """
-        if self.family.pieces:  # decided by the corners, wherever these are
-            return np.zeros(leak.shape)
+        # Of pieces: that of the piece which holds the rate.
         score = self.family.scores_at(np.array([false_positive_rate]), leak, 0.0)
         slope = self.family.log_ratio(score, leak)[0]
         if self.subsampled:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import epsilometer as em
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.tables import evaluate
+from epsilometer.inference.profile.tables import Accuracy, evaluate
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.strengths import MOST_ALIKE
 from tests.inference.profile.oracles import reference_scores, scores_in_order
@@ -68,7 +68,9 @@ def test_a_pinned_posterior_is_likelihood_times_prior() -> None:
     epsilon = np.linspace(0.0, 16.0, 2001)[1:]
     leaks = np.linspace(0.0, 3.6, 4001)
     leak = np.interp(epsilon, em.GaussianCurves().epsilon(leaks, delta), leaks)
-    logs = evaluate(scores, Curves(family=em.GaussianCurves()), strength * leak, 0.4).sum(axis=0)
+    logs = evaluate(scores, Curves(family=em.GaussianCurves()), strength * leak, Accuracy(0.4)).sum(
+        axis=0
+    )
     weight = np.exp(logs + prior.log_density(epsilon))
     below = np.cumsum(weight) - weight / 2
     model = em.ProfileModel(
@@ -130,7 +132,7 @@ class Weighted:
             key = (curves.family.name, curves.rate)
             if key not in tables or tables[key][0][-1] < own.max():
                 at = 1.2 * own.max() * np.linspace(0.0, 1.0, 121) ** 1.5
-                tables[key] = at, evaluate(scores, curves, at, 0.7)
+                tables[key] = at, evaluate(scores, curves, at, Accuracy(0.7))
             at, table = tables[key]
             logs[rows] = sum(np.interp(own[:, base], at, table[base]) for base in range(bases))
         self.log_evidence = float(np.log(np.mean(np.exp(logs))))
@@ -295,7 +297,7 @@ def test_nothing_leaks() -> None:
 def plain_sums(scores: em.Scores, model: em.ProfileModel, leaks: FloatArray) -> FloatArray:
     """Quantiles of epsilon of a pinned model, by sums over leaks whose likelihood is worked out."""
     epsilon = em.GaussianCurves().epsilon(leaks, model.delta)
-    logs = evaluate(scores, Curves(family=em.GaussianCurves()), leaks, 0.4).sum(axis=0)
+    logs = evaluate(scores, Curves(family=em.GaussianCurves()), leaks, Accuracy(0.4)).sum(axis=0)
     logs = logs + model.epsilon.log_density(epsilon) + np.log(np.gradient(epsilon))
     weight = np.exp(logs - logs.max())
     return np.interp(TAILS, (np.cumsum(weight) - weight / 2) / weight.sum(), epsilon)
@@ -321,8 +323,8 @@ def test_bases_that_contradict_each_other_at_one_strength() -> None:
     """Where both are best together each is far below its own best, by hundreds of nats."""
     scores, model = gaussian_bases([0.5, 2.0], 800, 800, seed=17), pinned(1e-5)
     curves = Curves(family=em.GaussianCurves())
-    own, together = evaluate(scores, curves, np.linspace(0.3, 2.2, 40), 1.0), 1.1
-    lost = own.max(axis=1) - evaluate(scores, curves, np.array([together]), 1.0)[:, 0]
+    own, together = evaluate(scores, curves, np.linspace(0.3, 2.2, 40), Accuracy(1.0)), 1.1
+    lost = own.max(axis=1) - evaluate(scores, curves, np.array([together]), Accuracy(1.0))[:, 0]
     assert np.all(lost > 50)
     posterior = em.estimate(scores, model)
     expected = plain_sums(scores, model, np.linspace(0.8, 1.5, 141))

@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.inference.profile.blocks import Blocks
 from epsilometer.inference.profile.pieces import MOST_CUTS, log_likelihood_ratios
-from epsilometer.inference.profile.tables import evaluate
+from epsilometer.inference.profile.tables import Accuracy, evaluate
 from epsilometer.model.families import ResponseCurves
 from epsilometer.model.mixtures import Curves
 from tests.inference.profile.oracles import (
@@ -107,7 +107,7 @@ def test_grouped_bases_come_the_same_way() -> None:
         false_positives=[2], trials_h0=6, false_negatives=[1], trials_h1=5, names=["a"]
     )
     curves, leaks = Curves(family=PLAIN, rate=0.6), np.array([1.4])
-    found = evaluate(em.Scores.of_counts(counts), curves, leaks, 1.0)[0, 0]
+    found = evaluate(em.Scores.of_counts(counts), curves, leaks, Accuracy(1.0))[0, 0]
     expected = averaged_over_ties([2, 4], [4, 1], lambda labels: twin(labels, (PLAIN, 1.4, 0.6)))
     assert found == pytest.approx(expected, abs=EXACT)
 
@@ -198,7 +198,7 @@ def test_many_scores_without_ties() -> None:
     labels = (rng.random(20_000) < np.where(np.arange(20_000) < 10_000, 0.6, 0.4)).astype(int)
     scores = scores_in_order(labels)
     leak = 0.4
-    found = evaluate(scores, Curves(family=PLAIN), np.array([leak]), 1.0)[0, 0]
+    found = evaluate(scores, Curves(family=PLAIN), np.array([leak]), Accuracy(1.0))[0, 0]
     without, with_point = (np.log(each) for each in PLAIN.masses(leak))
     above = np.append(0, np.cumsum(labels))
     size = np.arange(20_001)
@@ -212,7 +212,7 @@ def test_many_scores_without_ties() -> None:
 def test_an_atom_with_too_many_places_is_refused_in_one_line() -> None:
     scores = scores_in_order([0, 1] * 1600)
     with pytest.raises(InputError, match="family with an atom") as caught:
-        evaluate(scores, Curves(family=ATOM), np.array([1.0]), 1.0)
+        evaluate(scores, Curves(family=ATOM), np.array([1.0]), Accuracy(1.0))
     assert "\n" not in str(caught.value)
 
 

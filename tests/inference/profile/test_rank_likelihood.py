@@ -17,7 +17,7 @@ from scipy.special import logsumexp, xlogy
 from scipy.stats import norm
 
 import epsilometer as em
-from epsilometer.inference.profile.tables import evaluate
+from epsilometer.inference.profile.tables import Accuracy, evaluate
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.scores import BaseScores
@@ -53,7 +53,7 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def chain(scores: em.Scores, family: Family, leak: float, rate: float, step: float = STEP) -> float:
-    found = evaluate(scores, Curves(family=family, rate=rate), np.array([leak]), step)
+    found = evaluate(scores, Curves(family=family, rate=rate), np.array([leak]), Accuracy(step))
     return float(found[0, 0])
 
 
@@ -186,7 +186,7 @@ def test_bases_of_different_sizes_together_are_as_alone() -> None:
     alone = [drawn(case, *each, seed=number) for number, each in enumerate(sizes)]
     together = em.Scores.of_bases([each.bases[0] for each in alone], range(len(sizes)))
     leaks = np.array([0.3, 1.3, 2.5])
-    found = evaluate(together, Curves(family=em.GaussianCurves()), leaks, STEP)
+    found = evaluate(together, Curves(family=em.GaussianCurves()), leaks, Accuracy(STEP))
     for row, scores in enumerate(alone):
         expected = [log_lambda(labels_of(scores), gaussian(leak)) for leak in leaks.tolist()]
         np.testing.assert_allclose(found[row], expected, atol=TOLERANCE)
@@ -361,7 +361,8 @@ def test_steps_agree_on_five_thousand_scores() -> None:
         scores = drawn(CASES["gaussian"], zeros, ones, seed=6)
         leaks = np.array([1.2, 1.3, 1.4])
         coarse, fine = (
-            evaluate(scores, Curves(family=em.GaussianCurves()), leaks, step) for step in (1.0, 0.5)
+            evaluate(scores, Curves(family=em.GaussianCurves()), leaks, Accuracy(step))
+            for step in (1.0, 0.5)
         )
         # What the engine's first level promises, times two.
         np.testing.assert_allclose(coarse, fine, atol=0.02)
@@ -383,7 +384,8 @@ def test_steps_agree_on_a_hundred_thousand_scores(zeros: int, ones: int) -> None
     scores = drawn(CASES["gaussian"], zeros, ones, seed=8)
     leaks = np.array([1.29, 1.3, 1.31])
     coarse, fine = (
-        evaluate(scores, Curves(family=em.GaussianCurves()), leaks, step) for step in (1.0, 0.6)
+        evaluate(scores, Curves(family=em.GaussianCurves()), leaks, Accuracy(step))
+        for step in (1.0, 0.6)
     )
     np.testing.assert_allclose(coarse, fine, atol=0.02)
     # About how far the best leak is ahead, by the law of large numbers: the pair's own divergence.
@@ -423,5 +425,6 @@ def test_only_the_order_matters(labels: list[int]) -> None:
     )
     curves, leaks = Curves(family=em.LaplaceCurves(), rate=0.4), np.array([0.5, 2.0])
     np.testing.assert_array_equal(
-        evaluate(scores, curves, leaks, 1.0), evaluate(other, curves, leaks, 1.0)
+        evaluate(scores, curves, leaks, Accuracy(1.0)),
+        evaluate(other, curves, leaks, Accuracy(1.0)),
     )

@@ -10,7 +10,7 @@ from epsilometer.inference.profile import tables
 from epsilometer.inference.profile.tables import Accuracy, Table, evaluate, make_tables
 from epsilometer.model.mixtures import Curves
 
-ACCURACY = Accuracy(1.0, 0.01)
+ACCURACY = Accuracy(1.0, 10.0, 0.01)
 MODEL = em.ProfileModel(delta=1e-5, mixing=em.KnownMixing(rate=0.4))
 
 
@@ -29,7 +29,7 @@ def worst_between(scores: em.Scores, table: Table) -> float:
     near = (table.logs > table.logs.max(axis=1, keepdims=True) - 20).any(axis=0)
     asked = middle[near[1:] & near[:-1]]
     curves = Curves(family=table.family, rate=table.rate)
-    exact = evaluate(scores, curves, asked, ACCURACY.chain_step)
+    exact = evaluate(scores, curves, asked, ACCURACY)
     matters = exact > exact.max(axis=1, keepdims=True) - 20
     return float(np.abs(table.at(asked) - exact)[matters].max())
 
@@ -59,5 +59,5 @@ def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_leaks_ask_for_nothing() -> None:
-    found = evaluate(bases(20, 20), Curves(family=em.GaussianCurves()), np.empty(0), 1.0)
+    found = evaluate(bases(20, 20), Curves(family=em.GaussianCurves()), np.empty(0), ACCURACY)
     assert found.shape == (2, 0)

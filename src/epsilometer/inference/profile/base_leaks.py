@@ -14,7 +14,8 @@ NEGLIGIBLE = 1e-6
 """Probability of a law of strengths, with one component, that is left out."""
 
 MOST_ROWS, MOST_COLUMNS = 80, 100
-"""Leaks that stand for all when the worst of several bases is sought."""
+"""Leaks that stand for all when the worst of several bases is sought: of the algorithm, and of the worst
+base, first anywhere and then where it has probability."""
 
 
 class Part(NamedTuple):
@@ -75,21 +76,42 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
         # Both readings of a mixture have the same likelihoods.
         own = [c for c, which in enumerate(solution.strand_of) if which == number]
         columns = strand.leaks[strand.columns]
-        every = max(1, -(-len(columns) // MOST_COLUMNS))
-        cuts = np.arange(0, len(columns), every)
-        below = np.zeros((len(own), len(cuts)))
-        for law in range(len(solution.laws.weights)):
-            rows = np.stack([solution.probability[component][law] for component in own])
-            if np.isfinite(solution.laws.concentrations[law]) and rows.sum() > NEGLIGIBLE:
-                below += _all_below(solution, strand, law, rows, cuts)
-        # A cell reaches from its cut to the next; its middle stands for it.
+        first, last = 0, len(columns)
+        cuts = _cuts(first, last, last)
+        mass = _worst(solution, strand, own, cuts)
+        if len(cuts) < len(columns) and mass.sum() > 0:
+            # A weak base makes the columns many, and the worst one may lie between two cuts.
+            some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE * mass.sum())
+            stops = np.append(cuts[1:], len(columns))
+            first, last = int(cuts[some[0]]), int(stops[some[-1]])
+            cuts = _cuts(first, last, len(columns))
+            mass = _worst(solution, strand, own, cuts)
+        inside = np.flatnonzero((cuts >= first) & (cuts < last))
+        # A cell reaches from its cut to the next; in the logarithm, its middle stands for it.
         stops = np.append(cuts[1:], len(columns))
-        middle = columns[(cuts + stops - 1) // 2]
-        for component, reached in zip(own, below, strict=True):
-            leaks, mass = alike(solution, component)
-            found.append(Part(component, leaks, mass[:, None]))
-            found.append(Part(component, middle, (reached - np.append(reached[1:], 0.0))[:, None]))
+        middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
+        for component, probability in zip(own, mass, strict=True):
+            leaks, same = alike(solution, component)
+            found.append(Part(component, leaks, same[:, None]))
+            found.append(Part(component, middle, probability[inside, None]))
     return [part for part in found if part.mass.sum() > 0]
+
+
+def _cuts(first: int, last: int, end: int) -> IntArray:
+    """Columns that divide those from first to last evenly, and what lies on either side of them."""
+    every = max(1, -(-(last - first) // MOST_COLUMNS))
+    found = np.unique([0, *range(first, last, every), last])
+    return np.asarray(found[found < end])
+
+
+def _worst(solution: Solution, strand: Strand, components: list[int], cuts: IntArray) -> FloatArray:
+    """Probability that the largest leak of any base lies in each cell: (components, cuts)."""
+    below = np.zeros((len(components), len(cuts)))
+    for law in range(len(solution.laws.weights)):
+        rows = np.stack([solution.probability[component][law] for component in components])
+        if np.isfinite(solution.laws.concentrations[law]) and rows.sum() > NEGLIGIBLE:
+            below += _all_below(solution, strand, law, rows, cuts)
+    return -np.diff(below, axis=1, append=0.0)
 
 
 def _all_below(

@@ -16,7 +16,9 @@ A and B the mean densities between u and t.  This is exact, as is a block that o
 kind lie between two ranks; counts of one threshold are two such blocks.
 
 t pools both hypotheses as they are among the scores, N1 of M with the point.  So shares of rank m are
-near m / M, and each step looks at a window of ten standard deviations.
+near m / M, and each step looks at a window of ten standard deviations or more.  Where a curve does not
+fit, g is steeper than that and the chain only says that it does not: averages are kept above 0, and
+finer levels of the engine see how far off it is.
 """
 
 from __future__ import annotations
@@ -29,9 +31,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.profile.share_grid import ShareGrid
-
-FARTHEST = 10.0
-"""Standard deviations of a rank's share within which it is followed: 50 nats."""
+from epsilometer.model.mixtures import Densities
 
 RESCALE = 8
 """Steps between rescalings: each multiplies by at most 2, and by less than any double only if nothing
@@ -52,12 +52,12 @@ def _place(theta: FloatArray, angle: float) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def _window(theta: FloatArray, rank: int, total: int) -> tuple[int, int]:
-    """The points near the share of a rank, ends included."""
+def _window(theta: FloatArray, rank: int, total: int, reach: float) -> tuple[int, int]:
+    """The points within so many standard deviations of the share of a rank, ends included."""
     centre = 2 * math.asin(math.sqrt(rank / (total + 1)))
-    reach = FARTHEST / math.sqrt(total)
-    low = _place(theta, centre - reach)
-    high = _place(theta, centre + reach)
+    width = reach / math.sqrt(total)
+    low = _place(theta, centre - width)
+    high = _place(theta, centre + width)
     return max(low - 3, 0), min(high + 3, len(theta) - 1)
 
 
@@ -117,13 +117,14 @@ def _step(
         w0, w1, w2 = weights[cell, 0], weights[cell, 1], weights[cell, 2]
         w3, kept = weights[cell, 3], weights[cell, 4]
         for c in range(columns):
-            out[cell + 1, c] = (
-                kept * out[cell, c]
-                + w0 * g[start, c]
+            inside = (
+                w0 * g[start, c]
                 + w1 * g[start + 1, c]
                 + w2 * g[start + 2, c]
                 + w3 * g[start + 3, c]
             )
+            # A cubic through steep values may dip below 0; an average of positive ones cannot.
+            out[cell + 1, c] = kept * out[cell, c] + max(inside, 0.0)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -166,7 +167,8 @@ def _block(
     share: FloatArray,
     beta_share: FloatArray,
     beta_weight: FloatArray,
-    density: FloatArray,
+    without: FloatArray,
+    with_point: FloatArray,
     below: FloatArray,
     members: float,
     g: FloatArray,
@@ -202,10 +204,9 @@ def _block(
             if width > 1e-14:
                 mean0 = min(max((below[j, curve] - under) / width, 1e-300), 1 / (1 - members))
             else:
-                mean0 = max(density[j, curve], 1e-300)
+                mean0 = max(without[j, curve], 1e-300)
             mean1 = max((1 - (1 - members) * mean0) / members, 1e-300)
-            other = (1 - (1 - members) * density[j, curve]) / members
-            edge = zeros / n * density[j, curve] / mean0 + ones / n * other / mean1
+            edge = zeros / n * without[j, curve] / mean0 + ones / n * with_point[j, curve] / mean1
             value *= edge
             logs[j - new[0], p] = -np.inf
             if value > 0:
@@ -229,8 +230,9 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     total: int,
     low: int,
     high: int,
-    density: FloatArray,
-    members: float,
+    reach: float,
+    without: FloatArray,
+    with_point: FloatArray,
     theta: FloatArray,
     first: IntArray,
     ratio: FloatArray,
@@ -244,15 +246,14 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     A label beyond the last rank stands for no score: only the average is taken, over all points.
     """
     bases, steps = labels.shape
-    points, curves = density.shape
+    points, curves = without.shape
     weights = np.zeros((points, 5))
     powers = np.zeros(ratio.shape)
     known = np.array([-1, 0, 0])
-    most, slope = 1 / members, (1 - members) / members
     for k in range(steps):
         new_low, new_high = low, points - 1
         if rank < total:
-            new_low, new_high = _window(theta, rank + 1, total)
+            new_low, new_high = _window(theta, rank + 1, total, reach)
         begin, end = min(low, new_low), max(high, new_high)
         if rank == 0:
             for j in range(begin, end + 1):
@@ -268,10 +269,10 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
                 start = b * curves
                 if labels[b, k] == 1:
                     for c in range(curves):
-                        g[j, start + c] = out[j, start + c] * (most - slope * density[j, c])
+                        g[j, start + c] = out[j, start + c] * with_point[j, c]
                 elif labels[b, k] == 0:
                     for c in range(curves):
-                        g[j, start + c] = out[j, start + c] * density[j, c]
+                        g[j, start + c] = out[j, start + c] * without[j, c]
                 else:
                     for c in range(curves):
                         g[j, start + c] = out[j, start + c]
@@ -283,15 +284,15 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
 
 
 class Curved(NamedTuple):
-    """Curves on a grid: density h_0 over the share and its integral, shape (points, curves).
+    """Curves on a grid: their densities, the part ``members`` of the pool that has the point, in (0, 1).
 
-    ``members`` is the part of the pool that has the point, in (0, 1).
+    ``reach`` is how many standard deviations of a rank's share are followed, on either side.
     """
 
     grid: ShareGrid
-    density: FloatArray
-    below: FloatArray
+    densities: Densities
     members: float
+    reach: float
 
 
 def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> FloatArray:
@@ -300,18 +301,18 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> Fl
     ``zeros`` and ``ones`` say how many scores without and with the point each block of ties has, highest
     first, shape (bases, blocks).
     """
-    grid, density, below, members = curved
+    grid, (without, with_point, below), members, reach = curved
     sizes = zeros[0] + ones[0]
     total, blocks, bases = int(sizes.sum()), len(sizes), len(zeros)
-    points, curves = density.shape
+    points, curves = without.shape
     g, out = np.zeros((points, bases * curves)), np.zeros((points, bases * curves))
     logs = np.zeros(bases * curves)
     rank, window = 0, (0, points - 1)
 
     def carry(labels: IntArray) -> tuple[int, int]:
         return _singles(
-            labels, rank, total, *window, density, members, grid.theta, grid.first, grid.ratio,
-            grid.rule, g, out, logs,
+            labels, rank, total, *window, reach, without, with_point, grid.theta, grid.first,
+            grid.ratio, grid.rule, g, out, logs,
         )  # fmt: skip
 
     k = 0
@@ -324,14 +325,14 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> Fl
             window = carry(np.ascontiguousarray(ones[:, k:after]))
             rank, k = rank + after - k, after
             continue
-        new = _window(grid.theta, rank + n, total)
+        new = _window(grid.theta, rank + n, total, reach)
         rule = beta_rule(rank, n) if rank else (np.ones(1), np.ones(1))
         _spread(*window, *window, g)
         for column in range(bases * curves):
             base, curve = divmod(column, curves)
             logs[column] += _block(
                 int(zeros[base, k]), int(ones[base, k]), rank, window, new, grid.theta, grid.share,
-                *rule, density, below, members, g, column, curve, out,
+                *rule, without, with_point, below, members, g, column, curve, out,
             )  # fmt: skip
         g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
         rank, window, k = rank + n, new, k + 1

@@ -66,8 +66,10 @@ class ProfileSettings:
         """How finely a level works out likelihoods."""
         # A chain that is coarser than the first one is not quicker: splines would follow its errors.
         step = 1.0 / 1.5 ** max(level - 1, 0)
+        # A curve that does not fit moves shares far: levels must not share a window.
+        reach = 10.0 + 4.0 * max(level - 1, 0)
         # Errors of many bases add up, and not all with the same sign.
-        return Accuracy(step, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (level - 1)))
+        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (level - 1)))
 
     def supports(self, scores: Scores | AttackCounts, model: ProfileModel) -> str | None:
         """Why scores cannot be estimated from; None if they can."""

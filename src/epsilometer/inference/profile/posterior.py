@@ -19,6 +19,7 @@ from epsilometer.inference.answers import Answers
 from epsilometer.inference.marginals import Marginal, Point, check_probability
 from epsilometer.inference.profile import base_leaks, drawing, tree
 from epsilometer.inference.profile.base_leaks import Part
+from epsilometer.inference.profile.mean_strength import drawn_means, mean_strength
 from epsilometer.inference.profile.solve import Resolution, Solution, solve
 from epsilometer.inference.profile.tables import Table
 from epsilometer.inference.profile.tabulated import (
@@ -35,13 +36,7 @@ from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
-from epsilometer.model.strengths import (
-    EVERYWHERE,
-    Region,
-    mean_at,
-    mean_of_probability,
-    probability_below_mean,
-)
+from epsilometer.model.strengths import EVERYWHERE, Region
 
 if TYPE_CHECKING:
     import xarray
@@ -196,7 +191,7 @@ class ProfilePosterior(Answers):
             curves = self.solution.components[number].curves
             epsilon[rows] = curves.epsilon(drawn.leak[rows], self.model.delta)
             leak[rows] = curves.epsilon(drawn.base_leak[rows], self.model.delta)
-        strength = self.solution.laws.means[drawn.law]
+        strength = drawn_means(self.solution, self.accuracy.region, drawn.law, rng=rng)
         return {
             "epsilon": epsilon,
             "shown": leak.max(axis=1),
@@ -305,18 +300,7 @@ class ProfilePosterior(Answers):
         fixed = self.model.strength.fixed_value
         if fixed is not None:
             return Point(value=fixed)
-        laws, weights = self.solution.laws, self.solution.law_weights
-        beta = np.isfinite(laws.concentrations)
-        _, which = np.unique(laws.means[beta], return_inverse=True)
-        mass = np.bincount(which, weights[beta])
-        prior = np.bincount(which, laws.weights[beta])
-        # Cells of means hold as much as they were likely beforehand.
-        low, high = probability_below_mean(mean_at(np.array(self.accuracy.region[:2])))
-        share = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
-        edges = mean_of_probability(np.minimum(share, 1.0))
-        edges[-1] = min(edges[-1], 1 - 1e-9)
-        cumulative = np.append(0.0, np.cumsum(mass)) / weights.sum()
-        return Tabulated(points=np.append(edges, 1.0), cumulative=np.append(cumulative, 1.0))
+        return mean_strength(self.solution, self.accuracy.region)
 
     # --- epsilon --------------------------------------------------------------------------------
 

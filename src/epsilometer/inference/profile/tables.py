@@ -22,7 +22,7 @@ from epsilometer.inference.profile.blocks import Blocks
 from epsilometer.inference.profile.chain import Curved, log_likelihood_ratios
 from epsilometer.inference.profile.share_grid import share_grid
 from epsilometer.model.families import Family
-from epsilometer.model.mixtures import Curves
+from epsilometer.model.mixtures import Curves, Densities
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import BaseScores, Scores
 
@@ -60,10 +60,15 @@ REFUTED = 40.0
 
 
 class Accuracy(NamedTuple):
-    """How finely a table is made: steps of the chain, and the error of a spline in nats, per base."""
+    """How finely a table is made.
 
-    chain_step: float
-    spline: float
+    Steps of the chain of ranks and how many standard deviations of a share it follows, and the error of
+    a spline in nats, per base.
+    """
+
+    chain_step: float = 1.0
+    reach: float = 10.0
+    spline: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,24 +114,22 @@ def make_tables(
         max(curves.largest_leak(farthest, model.delta) for curves in each)
         for each in groups.values()
     ]
-    sizes = np.where(
-        [base.grouped for base in scores.bases], 0, scores.trials_h0 + scores.trials_h1
-    )
-    factor = int(np.ceil(sizes.max() / THINNED_TO)) if sizes.max() > THINNED_FROM else 1
-    sample = scores if factor == 1 else _thinned(scores, factor)
+    factors = _factors(scores)
+    factor = int(factors.max())
+    sample = scores if factor == 1 else _thinned(scores, factors)
 
     def look(curves: Curves, end: float) -> Table:
         leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
-        logs = evaluate(sample, curves, leaks, accuracy.chain_step)
+        logs = evaluate(sample, curves, leaks, accuracy)
         first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
         if factor == 1:
             return first
         # Errors grow with the number of scores, and so do differences: where leaks will be needed.
-        same = Accuracy(accuracy.chain_step, accuracy.spline / factor)
+        same = accuracy._replace(spline=accuracy.spline / factor)
         return _refined(sample, first, same, _depth(factor) / factor)
 
     def finish(first: Table) -> Table:
-        rough = first if factor == 1 else _around_best(scores, first, factor, accuracy)
+        rough = first if factor == 1 else _around_best(scores, first, factors, accuracy)
         return _refined(scores, rough, accuracy)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -150,7 +153,7 @@ def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tupl
         near = np.append(live, False) | np.append(False, live)
         logs = table.logs.copy()
         curves = Curves(family=table.family, rate=table.rate)
-        logs[:, near] = evaluate(scores, curves, table.leaks[near], accuracy.chain_step)
+        logs[:, near] = evaluate(scores, curves, table.leaks[near], accuracy)
         return replace(table, logs=_filled(logs))
 
     # Curves of pieces are exact already.
@@ -158,13 +161,18 @@ def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tupl
         return tuple(pool.map(lambda each: each if each.family.pieces else again(each), tables))
 
 
-def _thinned(scores: Scores, factor: int) -> Scores:
-    """Every so manyth score of each hypothesis, in the order of scores; counts as they are."""
+def _factors(scores: Scores) -> IntArray:
+    """Every how manyth score of each base is enough for a first look; counts are looked at whole."""
+    sizes = scores.trials_h0 + scores.trials_h1
+    whole = np.array([base.grouped for base in scores.bases]) | (sizes <= THINNED_FROM)
+    return np.where(whole, 1, -(-sizes // THINNED_TO))
+
+
+def _thinned(scores: Scores, factors: IntArray) -> Scores:
+    """Every so manyth score of each hypothesis, in the order of scores."""
     return scores.with_bases(
-        base
-        if base.grouped
-        else BaseScores.of(*(values[::factor] for values in base.by_hypothesis))
-        for base in scores.bases
+        base if factor == 1 else BaseScores.of(*(values[::factor] for values in base.by_hypothesis))
+        for base, factor in zip(scores.bases, factors.tolist(), strict=True)
     )
 
 
@@ -176,7 +184,7 @@ def _depth(factor: int) -> float:
     return float((5 * np.sqrt(factor) + np.sqrt(2 * FAR_BELOW)) ** 2 / 2)
 
 
-def _around_best(scores: Scores, rough: Table, factor: int, accuracy: Accuracy) -> Table:
+def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accuracy) -> Table:
     """The table of a sample's leaks, worked out for all scores around their best.
 
     Each call goes through all ranks, so leaks are asked for together: first some of those that may be
@@ -184,16 +192,21 @@ def _around_best(scores: Scores, rough: Table, factor: int, accuracy: Accuracy) 
     times as many.
     """
     curves = Curves(family=rough.family, rate=rough.rate)
-    scaled = factor * rough.logs
-    possible = _wider(_near(scaled, _depth(factor)))
+    scaled = factors[:, None] * rough.logs
+    possible = _wider(_near(scaled, _depth(int(factors.max()))))
     possible[0] = False  # without a leak the ratio is 1
     asked = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
     known = ~possible
     known[asked] = True
-    scaled[:, asked] = evaluate(scores, curves, rough.leaks[asked], accuracy.chain_step)
+    scaled[:, asked] = evaluate(scores, curves, rough.leaks[asked], accuracy)
     first = replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
     near = _wider(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
-    scaled[:, near] = evaluate(scores, curves, rough.leaks[near], accuracy.chain_step)
+    scaled[:, near] = evaluate(scores, curves, rough.leaks[near], accuracy)
+    # What a sample says of leaks that nobody asked for must not look like the best there is.
+    top = scaled[:, [0, *asked, *np.flatnonzero(near)]].max(axis=1, keepdims=True)
+    guessed = known & ~np.isin(np.arange(len(known)), asked)
+    guessed[0] = False
+    scaled[:, guessed] = np.minimum(scaled[:, guessed], top - 2 * FAR_BELOW)
     known |= near
     return replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
 
@@ -208,7 +221,7 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
         where = np.flatnonzero(open_ones)
         new = (table.leaks[where] + table.leaks[where + 1]) / 2
         predicted = table.at(new)
-        values = evaluate(scores, curves, new, accuracy.chain_step)
+        values = evaluate(scores, curves, new, accuracy)
         leaks = np.append(table.leaks, new)
         order = np.argsort(leaks, kind="stable")
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
@@ -272,7 +285,7 @@ def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
 # --- one evaluation ---------------------------------------------------------------------------
 
 
-def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, chain_step: float) -> FloatArray:
+def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> FloatArray:
     """Log likelihood ratios of all bases at some leaks, shape (bases, leaks).
 
     Of scores with ties, the mean over several random orders.
@@ -286,7 +299,7 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, chain_step: floa
     else:
         for rows in _alike(ordered):
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
-            curved = _curved(largest, curves, leaks, chain_step)
+            curved = _curved(largest, curves, leaks, accuracy)
             for same in _same_blocks(ordered, rows):
                 part = max(1, MOST_COLUMNS // len(leaks))
                 for start in range(0, len(same), part):
@@ -316,17 +329,17 @@ def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
     return found, np.array(owner)
 
 
-def _curved(base: Blocks, curves: Curves, leaks: FloatArray, chain_step: float) -> Curved:
+def _curved(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> Curved:
     total, blocks = int(base.zeros.sum() + base.ones.sum()), len(base.zeros)
     # Errors of single steps add up, so more steps want smaller ones; of many they nearly cancel.
-    chain_step *= min(max(1.0, total / 10_000), 2.0)
+    chain_step = accuracy.chain_step * min(max(1.0, total / 10_000), 2.0)
     step = chain_step * min(blocks**-0.25 * total**-0.5, LARGEST_STEP)
     nodes = 8 if total < 3000 else 16
     # As in the scores: a pool of other proportions would have every rank elsewhere.
     members = int(base.ones.sum()) / total
     grid = share_grid(step, curves.rate * members, nodes)
-    density, below = curves.densities(grid.share, leaks, members)
-    return Curved(grid, np.ascontiguousarray(density), np.ascontiguousarray(below), members)
+    found = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
+    return Curved(grid, found, members, accuracy.reach)
 
 
 def _alike(bases: Iterable[Blocks]) -> list[list[int]]:
