@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+
+if TYPE_CHECKING:
+    from epsilometer.inference.profile.posterior import ProfilePosterior
 
 
 class OtherModels(Enum):
@@ -124,8 +127,49 @@ class Origin:
         return None if value is None else float(value)
 
 
+class Judged:
+    """What every result has: its interval's level, whose claim it judges, and the verdict."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def posterior(self) -> Posterior | ProfilePosterior: ...
+        @property
+        def asked(self) -> Question: ...
+        @property
+        def origin(self) -> Origin: ...
+        @property
+        def report(self) -> Say | None: ...
+
+    @property
+    def level(self) -> float:
+        """Probability of the credible intervals."""
+        return self.asked.level
+
+    @property
+    def claim_source(self) -> str | None:
+        """Who claims what is judged."""
+        return self.asked.claim_source or self.origin.claim_source
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the posterior says of the claim; None without one."""
+        if self.asked.claim is None:
+            return None
+        return judge(
+            self.posterior,
+            claim=self.asked.claim,
+            thresholds=self.asked.thresholds,
+            accept_untrusted=self.asked.accept_untrusted,
+        )
+
+    def _tell(self, line: str) -> None:
+        if self.report is not None:
+            self.report(line)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result:
+class Result(Judged):
     """A posterior with everything a reader or a reviewer would ask about it.
 
     Parameters
@@ -166,32 +210,10 @@ class Result:
         return self.posterior.model
 
     @property
-    def level(self) -> float:
-        """Probability of the credible intervals."""
-        return self.asked.level
-
-    @property
     def trustworthy(self) -> bool:
         """Whether the engine reached its accuracy, over delta too if there is a curve."""
         over = self.over_delta is None or self.over_delta.curve.trustworthy
         return bool(self.posterior.trustworthy and over)
-
-    @property
-    def claim_source(self) -> str | None:
-        """Who claims what is judged."""
-        return self.asked.claim_source or self.origin.claim_source
-
-    @cached_property
-    def verdict(self) -> Verdict | None:
-        """What the posterior says of the claim; None without one."""
-        if self.asked.claim is None:
-            return None
-        return judge(
-            self.posterior,
-            claim=self.asked.claim,
-            thresholds=self.asked.thresholds,
-            accept_untrusted=self.asked.accept_untrusted,
-        )
 
     # --- checks, each worked out once ---------------------------------------------------------
 
@@ -306,7 +328,3 @@ class Result:
     def _members_scatter(self, model: AuditModel) -> bool:
         """Such models take the exact engine longer than a page should."""
         return model.scatters(self.counts) and model.dependence.scatter is not None
-
-    def _tell(self, line: str) -> None:
-        if self.report is not None:
-            self.report(line)

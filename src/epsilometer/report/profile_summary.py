@@ -13,7 +13,9 @@ from epsilometer.inference.profile.tabulated import Tabulated
 from epsilometer.inference.profile.tree import model_values
 from epsilometer.report.summary import (
     FACT_COLUMNS,
+    answers_data,
     batches_note,
+    engine_data,
     origin_data,
     rows_of_batches,
     summary_data,
@@ -55,16 +57,7 @@ def _interval(distribution: Tabulated, level: float) -> tuple[float, float, floa
 def profile_data(result: ProfileResult) -> dict[str, Any]:
     """Everything worth quoting, ready for JSON; never NaN or infinity."""
     posterior, level = result.posterior, result.level
-    provenance = posterior.provenance
-    found: dict[str, Any] = {
-        name: {
-            "mean": posterior.mean(name),
-            "median": posterior.median(name),
-            "interval": list(posterior.credible_interval(name, level)),
-            "level": level,
-        }
-        for name in ("epsilon", "strength", "shown")
-    }
+    found = answers_data(posterior, ("epsilon", "strength", "shown"), level)
     found["strength"]["all_best"] = posterior.alike
     found |= {
         "model": "profile",
@@ -75,16 +68,9 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
         "bases": [base_data(row, level) for row in leak_rows(result)],
         "extrapolated_below_delta": posterior.extrapolated_below_delta,
         "extrapolation": extrapolation_sentence(result),
-        "engine": provenance.engine,
-        "seconds": provenance.seconds,
-        "converged": bool(posterior.trustworthy),
-        "batches": [batch.to_dict() for batch in posterior.batches],
-        **posterior.quality,
         **verdict_data(result),
         "assumptions": model_values(result.model) | {"sentences": result.model.sentences},
-        "settings": dict(provenance.settings),
-        "seed": provenance.seed,
-        "versions": dict(provenance.versions),
+        **engine_data(posterior),
         "warnings": list(result.warnings),
     }
     if result.published is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from epsilometer import _files
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, OtherModels, Result
 from epsilometer.inference.trees import values_of
@@ -51,32 +53,45 @@ def parameters_of(result: Result) -> list[str]:
     return [name for name in LABELS if name in shown]
 
 
-def summary_data(result: Result) -> dict[str, Any]:
-    """Everything worth quoting, as plain Python values ready for JSON; never NaN or infinity."""
-    posterior, level = result.posterior, result.level
-    provenance = posterior.provenance
-    found: dict[str, Any] = {
+def answers_data(
+    posterior: Posterior | ProfilePosterior, names: Iterable[str], level: float
+) -> dict[str, Any]:
+    """What is known of some parameters."""
+    return {
         name: {
             "mean": posterior.mean(name),
             "median": posterior.median(name),
             "interval": list(posterior.credible_interval(name, level)),
             "level": level,
         }
-        for name in parameters_of(result)
+        for name in names
     }
-    found |= {
-        "num_challenge_bases": len(result.counts),
-        "delta": result.model.delta,
+
+
+def engine_data(posterior: Posterior | ProfilePosterior) -> dict[str, Any]:
+    """How a posterior was made, and how far it can be trusted."""
+    provenance = posterior.provenance
+    return {
         "engine": provenance.engine,
         "seconds": provenance.seconds,
         "converged": bool(posterior.trustworthy),
         "batches": [batch.to_dict() for batch in posterior.batches],
         **posterior.quality,
-        **verdict_data(result),
-        "assumptions": _assumptions_data(result.model, result.counts),
         "settings": dict(provenance.settings),
         "seed": provenance.seed,
         "versions": dict(provenance.versions),
+    }
+
+
+def summary_data(result: Result) -> dict[str, Any]:
+    """Everything worth quoting, as plain Python values ready for JSON; never NaN or infinity."""
+    found: dict[str, Any] = answers_data(result.posterior, parameters_of(result), result.level)
+    found |= {
+        "num_challenge_bases": len(result.counts),
+        "delta": result.model.delta,
+        **verdict_data(result),
+        "assumptions": _assumptions_data(result.model, result.counts),
+        **engine_data(result.posterior),
     }
     beside = result.independent_counts
     if beside is not None:

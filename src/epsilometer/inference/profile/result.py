@@ -22,20 +22,16 @@ from epsilometer.inference.profile.checks import (
 )
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import Origin, Question, Result
-from epsilometer.inference.verdict import Verdict, judge
+from epsilometer.inference.result import Judged, Origin, Question, Result
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
 
 MOST_LISTED = 4
 """Surprises that a warning names."""
 
-PART = 1.5
-"""Two medians differ where one is so many times the other and outside of the other's interval."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileResult:
+class ProfileResult(Judged):
     """A posterior of the whole curve with everything a reader or a reviewer would ask about it.
 
     Parameters
@@ -70,31 +66,9 @@ class ProfileResult:
         return self.posterior.model
 
     @property
-    def level(self) -> float:
-        """Probability of the credible intervals."""
-        return self.asked.level
-
-    @property
     def trustworthy(self) -> bool:
         """Whether the engine reached its accuracy."""
         return self.posterior.trustworthy
-
-    @property
-    def claim_source(self) -> str | None:
-        """Who claims what is judged."""
-        return self.asked.claim_source or self.origin.claim_source
-
-    @cached_property
-    def verdict(self) -> Verdict | None:
-        """What the posterior says of the claim; None without one."""
-        if self.asked.claim is None:
-            return None
-        return judge(
-            self.posterior,
-            claim=self.asked.claim,
-            thresholds=self.asked.thresholds,
-            accept_untrusted=self.asked.accept_untrusted,
-        )
 
     @cached_property
     def predictive(self) -> RocCheck:
@@ -182,7 +156,3 @@ class ProfileResult:
     def doubts(self) -> tuple[str, ...]:
         """What is warned of without further work: nothing that the page does not say too."""
         return ()
-
-    def _tell(self, line: str) -> None:
-        if self.report is not None:
-            self.report(line)
