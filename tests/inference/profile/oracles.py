@@ -82,7 +82,8 @@ def log_lambda(labels: Sequence[int] | IntArray, pair: Pair, *, finer: float = 1
     width = edges[:-1] - edges[1:]
     x = edges[:-1, None] - width[:, None] * nodes
     density = pair.p0(x) * width[:, None], pair.p1(x) * width[:, None]
-    running, logs = np.ones(x.shape), 0.0
+    # Running integrals go like t^m, and those of a thousand ranks leave the range of doubles.
+    running, logs = np.ones(x.shape, dtype=np.longdouble if size > 800 else np.float64), 0.0
     for label in order.tolist():
         part = density[label] * running
         cells = part @ weights
