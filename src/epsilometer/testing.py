@@ -111,4 +111,7 @@ def assert_private(
         raise AssertionError(finding(result))
     if verdict.outcome is Outcome.INCONCLUSIVE:
         warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
+    if result.doubts:
+        text = f"{verdict.outcome}, but: {' '.join(result.doubts)}"
+        warnings.warn(text, InconclusiveWarning, stacklevel=2)
     return verdict

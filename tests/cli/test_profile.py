@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 import epsilometer as em
 from epsilometer.cli.main import run
+from epsilometer.testing import InconclusiveWarning, assert_private
 from tests.cli.small_audit import AUDIT
 
 QUICK = ["--family", "gaussian", "--mixing", "none"]
@@ -183,7 +184,52 @@ def test_new_scores_go_on_from_a_posterior(
     assert "contradicts" in capsys.readouterr().err
 
 
+def test_scores_that_contradict_the_answer_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reversed sign, and a family without an epsilon: on the terminal, in JSON and in tests."""
+    rng = np.random.default_rng(2)
+    scores = em.Scores(
+        without=[rng.standard_normal(60) for _ in range(3)],
+        with_point=[rng.standard_normal(60) - 1.5 for _ in range(3)],
+    )
+    path = tmp_path / "reversed.csv"
+    scores.write(path)
+    assert run(["estimate", str(path), "--delta", "1e-3", "--claim", "2"]) == 0
+    err = capsys.readouterr().err
+    assert "is their sign reversed?" in err
+    assert "would hardly make scores like these" in err
+    found = asked(capsys, "estimate", path, "--delta", 1e-3)
+    assert any("is their sign reversed?" in text for text in found["warnings"])
+    with pytest.warns(InconclusiveWarning, match=r"PASS, but: .*is their sign reversed"):
+        assert_private(scores, epsilon=2.0, delta=1e-3)
+    # The right way round nothing is said.
+    right = em.Scores(
+        without=[base.by_hypothesis[1] for base in scores.bases],
+        with_point=[base.by_hypothesis[0] for base in scores.bases],
+    )
+    right.write(path)
+    assert run(["estimate", str(path), "--delta", "1e-3"]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert run(["estimate", str(path), "--delta", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert "Left out: gaussian, which has no epsilon at delta = 0" in err.replace("\n", " ")
+    assert "one of the families laplace, response" in out.replace("\n  ", " ")
+
+
+def test_the_same_scores_twice_are_refused(
+    losses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["estimate", str(losses), str(losses), "--delta", "1e-5"]) == 2
+    assert "got the same scores twice" in capsys.readouterr().err
+    folder = tmp_path / "result"
+    asked(capsys, "estimate", losses, "--delta", 1e-5, *QUICK, "--output", folder)
+    assert run(["estimate", str(folder), str(losses)]) == 2
+    assert "got the same scores twice" in capsys.readouterr().err
+
+
 BAD = {
+    "check": ("", ["--check-model"], "--check-model is for --model published"),
     "one hypothesis empty": ("score,member\n1,0\n2,0\n", [], "expected scores of models with"),
     "NaN scores": ("score,member\n1,0\nnan,1\n", [], "row 3: expected score to be a number"),
     "all ties": ("score,member\n1,0\n1,1\n1,0\n1,1\n", [], "got only ties"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer import _validate
+from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
@@ -284,7 +284,7 @@ def doubts_of(result: AnyResult) -> list[str]:
     over = result.over_delta
     if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
-    return found + [f"warning: {sentence}" for sentence in result.doubts]
+    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.doubts]
 
 
 def outcomes_of(result: AnyResult) -> list[em.Outcome]:

@@ -67,6 +67,10 @@ def estimate(
     data = Batches.read(files, reading)
     kind = wanted or (PROFILE if data.has_scores else "published")
     _refuse_mismatch(kind, data, curves, priors, groups, engine)
+    if kind == PROFILE and delivery.check_model:
+        raise InputError(
+            "--check-model is for --model published; the whole curve is always checked."
+        )
     if data.start is None:
         options.need_delta(delta)
         model = _model(kind, deltas[0], curves, priors, groups)
@@ -147,7 +151,8 @@ def _refuse_mismatch(
         own = "the whole-curve model" if started else "the published model"
         raise InputError(f"{data.name}: is a posterior of {own}; give what that model reads.")
     if kind != PROFILE:
-        curves.refuse("counts are read by the published one unless --model profile is said")
+        said = "as --model said" if curves.chosen else "unless --model profile is said"
+        curves.refuse(f"the published one reads these, {said}")
         return
     other = options.given(groups, engine)
     if priors.likelihood is not None:

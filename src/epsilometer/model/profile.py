@@ -96,8 +96,9 @@ class ProfileModel:
     @property
     def sentences(self) -> list[str]:
         """What is assumed, in plain words."""
-        named = ", ".join(each.name for each in self.families)
-        several = len(self.families) > 1
+        # Without those that have no epsilon at this delta.
+        used = dict.fromkeys(each.curves.family.name for each in self.components)
+        named, several = ", ".join(used), len(used) > 1
         which = "one of the families" if several else "the family"
         return [
             "Models of a base are independent, and only the order of their scores is used.",

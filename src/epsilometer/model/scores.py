@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 
@@ -111,7 +112,7 @@ class BaseScores:
         return np.asarray(np.interp(wanted, false[last], true[last]))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Scores:
     """Scores of models without and with the challenge point, for each challenge base.
 
@@ -231,6 +232,10 @@ class Scores:
         except InputError as error:
             raise InputError(_named(str(error), name)) from None
 
+    def __repr__(self) -> str:
+        models = int(self.trials_h0.sum() + self.trials_h1.sum())
+        return f"Scores({len(self)} bases, {models:,} models)"
+
     def __len__(self) -> int:
         """The number of challenge bases."""
         return len(self.bases)
@@ -281,6 +286,11 @@ class Scores:
         for name, each in parts.items():
             if len(each) > 1 and any(base.grouped for base in each):
                 raise InputError(f"challenge base {_files.shown(name)}: counts cannot be added to.")
+            if any(_same(one, other) for one, other in combinations(each, 2)):
+                raise InputError(
+                    f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
+                    "scores twice."
+                )
         merged = [
             each[0]
             if len(each) == 1
@@ -305,6 +315,18 @@ class Scores:
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV; replaces a file of that name."""
         _files.write_text(Path(target), self.to_csv())
+
+
+DISTINCT = 10
+"""Different scores from which two batches are not the same by chance."""
+
+
+def _same(one: BaseScores, other: BaseScores) -> bool:
+    """Whether two batches of a base are one and the same."""
+    return len(one.value) >= DISTINCT and all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("value", "zeros", "ones")
+    )
 
 
 def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:

@@ -174,8 +174,10 @@ def family_sentence(result: ProfileResult) -> str:
         text += f"; {', '.join(rest)}" if rest else ""
     mixed = sum(row.probability for row in posterior.families if row.mixing < 1)
     if result.model.mixing.name == "free":
-        text += f"; mixed {_at_least(mixed)}"
+        text += f"; mixed, of these, {_at_least(mixed)}"
     nothing = posterior.solution.no_leak
+    if nothing >= max(NO_LEAK, shares[best]):
+        return f"no leak at all with probability {probability_text(nothing)}; otherwise {text}"
     if nothing >= NO_LEAK:
         text += f"; no leak at all {probability_text(nothing)}"
     return text
@@ -187,10 +189,13 @@ def strength_sentence(result: ProfileResult) -> str:
     if fixed is not None:
         return f"held at {fixed:g}"
     low, high = result.posterior.credible_interval("strength", result.level)
-    return (
+    found = (
         f"{low:.2f} to {high:.2f} on average over bases; every attack the best possible with "
         f"probability {_at_least(result.posterior.alike)}"
     )
+    if len(result.scores) == 1:
+        found += ", which is the prior's word: one base cannot tell a weak attack from privacy"
+    return found
 
 
 def _at_least(probability: float) -> str:
@@ -203,7 +208,10 @@ def extrapolation_sentence(result: ProfileResult) -> str:
     posterior = result.posterior
     below, models = posterior.extrapolated_below_delta, round(1 / posterior.finest_rate)
     if not below > 0:
-        return "nothing is extrapolated: epsilon is decided by rates that the scores show"
+        return (
+            "not at the median: it is decided by rates that the scores show; the upper end may go "
+            "beyond them, as the family does"
+        )
     where = "this delta included" if result.model.delta < below else "not at this delta"
     return (
         f"below delta = {below:.2g}, {where}: epsilon is decided there by false-positive rates under "

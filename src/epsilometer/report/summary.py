@@ -298,7 +298,10 @@ def batches_note(batches: Sequence[Batch]) -> str:
         "what the batch said about epsilon (divergence from what was known before it, in nats)."
     )
     if any(batch.log_predictive is not None for batch in batches):
-        text += " log p is the log probability of the batch given the ones before it."
+        text += (
+            " log p is the log probability of the batch given the ones before it; of scores, relative "
+            "to a random order."
+        )
     return text
 
 

@@ -164,8 +164,10 @@ class ProfileCurve:
             below = posterior.extrapolated_below_delta
             found.append(EXTRAPOLATION.format(below=below, models=models))
         if self.outcome is not None:
+            anywhere = self.probability_anywhere
+            shown = f"{anywhere:.4g}" if anywhere <= 1 - 1e-4 else "above 0.9999"
             found.append(
                 f"{self.outcome}: the claimed curve is exceeded at one delta or more with probability "
-                f"{self.probability_anywhere:.4g}, all deltas judged at once."
+                f"{shown}, all deltas judged at once."
             )
         return found

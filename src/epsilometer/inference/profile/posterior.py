@@ -90,7 +90,7 @@ class FamilyShare:
     prior: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ProfilePosterior(Answers):
     """The posterior of trade-off curves, leaks and strengths, from the order of all scores.
 
@@ -118,6 +118,10 @@ class ProfilePosterior(Answers):
     tables: tuple[Table, ...]
     accuracy: ProfileAccuracy
     history: tuple[Batch, ...] = ()
+
+    def __repr__(self) -> str:
+        low, high = self.credible_interval("epsilon", 0.9)
+        return f"ProfilePosterior({self.scores!r}, epsilon 90 % interval {low:.3g} to {high:.3g})"
 
     # --- what every posterior has -------------------------------------------------------------
 
@@ -378,12 +382,18 @@ class ProfilePosterior(Answers):
     def trade_off(
         self, false_positive_rate: ArrayLike, probability: ArrayLike, *, base: int | None = None
     ) -> FloatArray:
-        """Quantiles of f, the least false-negative rate, at false-positive rates.
+        """Quantiles of f, the least false-negative rate, at false-positive rates in [0, 1].
 
         Of the algorithm's own curve, or of what attacks see of a base, by its number.  Shape
         (probabilities, rates).
         """
         rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
+        if not np.all((rates >= 0) & (rates <= 1)):
+            raise InputError("expected false-positive rates in [0, 1].")
+        if base is not None and base not in range(len(self.scores)):
+            raise InputError(
+                f"expected the number of a base, 0 to {len(self.scores) - 1}, got base={base!r}."
+            )
         wanted = np.atleast_1d(check_probability(probability))
         parts = []
         for curves, edges, mass in self._seen(base):

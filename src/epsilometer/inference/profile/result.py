@@ -29,6 +29,9 @@ from epsilometer.model.scores import Scores
 MOST_LISTED = 4
 """Surprises that a warning names."""
 
+REVERSED = -4.0
+"""Standard deviations of the rank sum from which members have the lower scores: 3e-5 by chance."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProfileResult(Judged):
@@ -142,6 +145,25 @@ class ProfileResult(Judged):
                 f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if "
                 "failing depends on the challenge point, the estimate is biased."
             )
+        return (*found, *self.doubts)
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """What the scores themselves say against the answer."""
+        found = []
+        used = {each.curves.family.name for each in self.model.components}
+        left_out = [each.name for each in self.model.families if each.name not in used]
+        if left_out:
+            found.append(
+                f"Left out: {', '.join(left_out)}, which has no epsilon at delta = "
+                f"{self.model.delta:g}. If the algorithm is of that family, no answer at this delta "
+                "is right; a larger delta has one."
+            )
+        if _rank_z(self.scores) < REVERSED:
+            found.append(
+                "Scores are lower for models with the point than for those without it: is their sign "
+                "reversed? Higher must look more like a member."
+            )
         odd = self.predictive.surprising
         if odd:
             listed = "; ".join(odd[:MOST_LISTED])
@@ -152,7 +174,9 @@ class ProfileResult(Judged):
             )
         return tuple(found)
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What is warned of without further work: nothing that the page does not say too."""
-        return ()
+
+def _rank_z(scores: Scores) -> float:
+    """Standardised rank sum over all bases: negative where members have the lower scores."""
+    n0, n1 = scores.trials_h0.astype(float), scores.trials_h1.astype(float)
+    above = np.array([base.auc() - 0.5 for base in scores.bases]) * n0 * n1
+    return float(above.sum() / np.sqrt((n0 * n1 * (n0 + n1 + 1) / 12).sum()))
