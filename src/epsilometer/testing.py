@@ -22,7 +22,7 @@ FAIL_ON = ("fail", "inconclusive")
 
 
 class InconclusiveWarning(UserWarning):
-    """The posterior lies on both sides of the claim."""
+    """The posterior lies on both sides of the claim, or something speaks against its verdict."""
 
 
 def assert_private(
