@@ -87,7 +87,7 @@ class Batches:
                 said = "something else" if known is None else _shown(known)
                 raise InputError(
                     f"--{name.replace('_', '-')} {_shown(value)} contradicts {self.name}, "
-                    f"which has {said}: leave the option out, or estimate from all counts anew."
+                    f"which has {said}: leave the option out, or estimate from all files anew."
                 )
         found: AnyModel = self.start.model
         return found

@@ -17,6 +17,9 @@ from epsilometer.errors import InputError
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
 
+COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
+"""Columns by which counts are known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
@@ -73,6 +76,14 @@ def read_source(file: str, options: LossOptions) -> Source:
     if "score" in columns:
         scores = em.Scores.parse_csv(text, name=name)
         return Source(label=name, scores=_checked(scores, name))
+    if len(columns) > 1 and not set(columns) & COUNTS:
+        from epsilometer.attacks.losses import COLUMNS
+
+        raise InputError(
+            f"{name}: expected the columns of losses ({', '.join(COLUMNS)}), of scores "
+            "(challenge_base, hypothesis, score; of canaries score, member) or of counts "
+            f"(false_positives, trials_h0, ...), got {_files.shown(', '.join(columns))}."
+        )
     return Source(label=name, counts=_counts(file, name, text))
 
 

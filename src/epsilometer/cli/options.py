@@ -49,8 +49,8 @@ def flag(text: str, name: str) -> Any:
 AS_JSON = flag("Print one JSON object instead of text.", "--json")
 CLAIM = option(
     "E",
-    "Judge the claim that epsilon is at most E; that of the configuration or the result, if it has "
-    "one, unless given.",
+    "Judge the claim that epsilon is at most E; unless given, `audit` takes the configuration's and "
+    "`report` the result's.",
 )
 DELTAS = option(
     "D",
