@@ -21,8 +21,8 @@ RATES = (0.01, 0.1)
 
 STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in RATES))
 
-MOST_MODELS = 4_000_000
-"""Simulated models in all: for large bases there are fewer replications."""
+MOST_MODELS, MOST_CURVES = 4_000_000, 40_000
+"""Simulated models and ROC curves in all: of large bases, or many, there are fewer replications."""
 
 SURPRISING = 0.01
 """Two-sided p-value below which a statistic over all bases is surprising."""
@@ -98,7 +98,7 @@ def check_rocs(
     Parameters
     ----------
     replications
-        Audits that are simulated; fewer where bases are large.
+        Audits that are simulated; fewer where bases are large or many.
     family
         Predict from one family alone, by its name, whatever its probability.
     """
@@ -106,7 +106,7 @@ def check_rocs(
     scores = posterior.scores
     bases = scores.bases
     models = int((scores.trials_h0 + scores.trials_h1).sum())
-    count = max(100, min(replications, MOST_MODELS // max(models, 1)))
+    count = max(100, min(replications, MOST_MODELS // models, MOST_CURVES // len(bases)))
     observed = np.array([_statistics(base.roc()) for base in bases])
     simulated = np.empty((count, *observed.shape))
     solution = _only(posterior, family).solution
