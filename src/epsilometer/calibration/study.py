@@ -10,11 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import as_completed
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
-from operator import add
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,6 +37,7 @@ from epsilometer.calibration.plan import (
     StudyPlan,
     describe,
 )
+from epsilometer.calibration.tally import Sums
 from epsilometer.calibration.whole_curve import WHOLE_CURVE, judge_profile
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
@@ -57,13 +57,12 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Sums):
     """Of ``runs``: how often the lower end was above the truth, the upper end below it, and more.
 
     Sums of one estimator in one cell; they add up, so that runs can come in any order.
     """
 
-    runs: int = 0
     above: int = 0
     below: int = 0
     sum_low: float = 0.0
@@ -82,19 +81,6 @@ class Tally:
             bounded=int(finite.sum()),
             sum_width=float(np.sum(high[finite] - low[finite])),
         )
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*map(add, astuple(self), astuple(other)))
-
-    as_dict = asdict
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Tally:
-        """From a file, whose text is checked."""
-        names = set(asdict(cls()))
-        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
-            raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
-        return cls(**data)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.calibration.attacks import draw_bases
 from epsilometer.calibration.plan import ProfileCell
-from epsilometer.errors import InputError
+from epsilometer.calibration.tally import Sums
 
 if TYPE_CHECKING:
     from epsilometer.inference.profile.solve import Solution
@@ -26,14 +24,13 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class ProfileTally:
+class ProfileTally(Sums):
     """Of ``runs``: how many intervals lay wholly above the truth and wholly below it, and sums.
 
     ``plain_above`` and ``plain_below`` count intervals of the same runs under the plain prior.  They
     add up, so that runs can come in any order.
     """
 
-    runs: int = 0
     above: int = 0
     below: int = 0
     plain_above: int = 0
@@ -63,19 +60,6 @@ class ProfileTally:
             sum_median=float(median.sum()),
             sum_high=float(high.sum()),
         )
-
-    def __add__(self, other: ProfileTally) -> ProfileTally:
-        return ProfileTally(*map(add, astuple(self), astuple(other)))
-
-    as_dict = asdict
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> ProfileTally:
-        """From a file, whose text is checked."""
-        names = set(asdict(cls()))
-        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
-            raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
-        return cls(**data)  # type: ignore[arg-type]
 
 
 def judge_profile(

@@ -16,6 +16,7 @@ from epsilometer.report.summary import (
     answers_data,
     batches_note,
     engine_data,
+    judged_sentence,
     origin_data,
     rows_of_batches,
     summary_data,
@@ -149,11 +150,7 @@ def finding(result: ProfileResult) -> str:
     if verdict is None:
         return f"{at[0].upper()}{at[1:]} {found}."
     whose = "the algorithm's own claim of {:g}" if result.claim_source == "algorithm" else "{:g}"
-    return (
-        f"{verdict.outcome}: {verdict.meaning}; {at} exceeds {whose.format(verdict.claim)} with "
-        f"probability {probability_text(verdict.probability_above)} "
-        f"({probability_text(verdict.prior_probability_above)} before the data) and {found}."
-    )
+    return judged_sentence(verdict, whose, at, found)
 
 
 def family_sentence(result: ProfileResult) -> str:

@@ -13,6 +13,7 @@ from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, OtherModels, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.updating import Batch
+from epsilometer.inference.verdict import Verdict
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Beta
@@ -205,6 +206,11 @@ def finding(result: Result) -> str:
         return f"A{at[1:]} {found}."
     own = result.claim_source == "algorithm"
     whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
+    return judged_sentence(verdict, whose, at, found)
+
+
+def judged_sentence(verdict: Verdict, whose: str, at: str, found: str) -> str:
+    """The verdict on a claim, of words for ``whose`` it is, and what was ``found``."""
     return (
         f"{verdict.outcome}: {verdict.meaning}; {at} exceeds {whose.format(verdict.claim)} with "
         f"probability {probability_text(verdict.probability_above)} "

@@ -53,6 +53,7 @@ def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> No
             sampled = em.estimate(scores, em.ProfileModel(delta=1e-5))
             patch.setattr(tables, "THINNED_FROM", 10**9)
             whole = em.estimate(scores, em.ProfileModel(delta=1e-5))
+        # The spline's error of one base; quantiles to half of the engine's tolerance.
         assert sampled.log_evidence == pytest.approx(whole.log_evidence, abs=0.01)
         found, expected = (each.quantile("epsilon", wanted) for each in (sampled, whole))
         np.testing.assert_allclose(found, expected, rtol=0.005, atol=0.005)

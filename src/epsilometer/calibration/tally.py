@@ -1,0 +1,32 @@
+"""Sums over runs that add up in any order and go through JSON: what tallies of every kind share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from operator import add
+from typing import Any, Self
+
+from epsilometer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Counts and sums, 0 before the first run; a kind of tally adds its fields."""
+
+    runs: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(add, astuple(self), astuple(other)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Self:
+        """From a file, whose text is checked."""
+        names = set(asdict(cls()))
+        if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
+            raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
+        return cls(**data)  # type: ignore[arg-type]
