@@ -50,6 +50,11 @@ class Likelihood(Protocol):
         """Whether the likelihood of any counts is bounded: a probability, not a density."""
         return True
 
+    @property
+    def independent(self) -> bool:
+        """Whether decisions on one base are independent; valid bounds from counts need that."""
+        return True
+
     def check(self, counts: AttackCounts) -> None:
         """Refuse counts that it cannot be about."""
         return
@@ -178,6 +183,7 @@ class CorrelatedNormal(Likelihood):
     parameters = ("within_correlation", "cross_correlation")
     # The normal density is unbounded where a rate meets 0 or 1.
     bounded = False
+    independent = False
 
     def __post_init__(self) -> None:
         scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)

@@ -1,12 +1,13 @@
 """Columns of scores out of CSV and Parquet.
 
 Files are untrusted: every row is checked and a wrong one named.  Either ``challenge_base, hypothesis,
-score`` with a row for each model, or ``score, member`` with a row for each canary of one base.  A column
-``replicate`` may number the models.
+score`` with a row for each model, or ``score, member`` with a row for each canary of one training run.
+Models came in the order of the column ``replicate``, if there is one, else in that of the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ CANARIES = "canaries"
 LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
 """Words for whether the point was trained on."""
 
-Rows = tuple[list[str], IntArray, FloatArray]
-"""Base, hypothesis and score of each row."""
+Rows = tuple[list[str], IntArray, FloatArray, bool]
+"""Base, hypothesis and score of each row in the order of models, and whether these are canaries."""
 
 
 def header_of(text: str) -> list[str]:
@@ -51,7 +52,7 @@ def parse_csv(text: str, *, name: str) -> Rows:
     canaries = MEMBER in header_of(text)
     required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
     truth = MEMBER if canaries else HYPOTHESIS
-    labels, hypotheses, scores = [], [], []
+    labels, hypotheses, scores, numbers = [], [], [], []
     optional = (REPLICATE, BASE) if canaries else (REPLICATE,)
     for row, place in _files.records(text, required, optional, name=name):
         given = row[truth].strip()
@@ -65,9 +66,30 @@ def parse_csv(text: str, *, name: str) -> Rows:
         labels.append(_files.label(row.get(BASE, CANARIES), BASE, place))
         hypotheses.append(member)
         scores.append(score)
+        numbers.append(_files.number(row.get(REPLICATE) or ""))
     if not scores:
         raise InputError(f"{name}: expected at least one row, got none.")
-    return labels, np.array(hypotheses, dtype=np.int64), np.array(scores)
+    return _in_order(
+        labels, np.array(hypotheses, dtype=np.int64), np.array(scores), numbers, canaries
+    )
+
+
+def _in_order(
+    labels: list[str],
+    hypotheses: IntArray,
+    scores: FloatArray,
+    replicates: Sequence[float | None],
+    canaries: bool,
+) -> Rows:
+    """Rows in the order of their replicates; as they are where any is no number."""
+    if any(each is None for each in replicates):
+        return labels, hypotheses, scores, canaries
+    order = np.argsort(np.array(replicates, dtype=float), kind="stable")
+    # Bases keep the order of their first rows.
+    names = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    base = np.array([names[label] for label in labels])[order]
+    order = order[np.argsort(base, kind="stable")]
+    return [labels[row] for row in order], hypotheses[order], scores[order], canaries
 
 
 def _of_arrow(table: Any, name: str) -> Rows:
@@ -98,4 +120,7 @@ def _of_arrow(table: Any, name: str) -> Rows:
             _files.label(label, BASE, f"{name} row {row + 1}")
             for row, label in enumerate(table.column(BASE).to_pylist())
         ]
-    return labels, hypotheses.astype(np.int64), scores
+    numbers: list[float | None] = [None]
+    if REPLICATE in columns:
+        numbers = [_files.number(str(each)) for each in table.column(REPLICATE).to_pylist()]
+    return _in_order(labels, hypotheses.astype(np.int64), scores, numbers, canaries)

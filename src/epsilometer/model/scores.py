@@ -31,12 +31,15 @@ class BaseScores:
 
     ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` says that models in
     one place need not have the same score: only which side of a threshold they are on is known.
+    ``arrival`` has the place of each model among the scores, in the order in which models came, without
+    the point and with it; None if nobody knows.  Posteriors do not depend on it, proofs do.
     """
 
     value: FloatArray
     zeros: IntArray
     ones: IntArray
     grouped: bool = False
+    arrival: tuple[IntArray, IntArray] | None = None
 
     @classmethod
     def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
@@ -49,8 +52,9 @@ class BaseScores:
             value=0.0 - value,
             zeros=zeros.astype(np.int64),
             ones=ones.astype(np.int64),
+            arrival=(which[: len(without)], which[len(without) :]),
         )
-        for column in (found.value, found.zeros, found.ones):
+        for column in (found.value, found.zeros, found.ones, which):
             column.flags.writeable = False
         return found
 
@@ -92,6 +96,14 @@ class BaseScores:
         """The scores without and with the point, highest first."""
         return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
 
+    @property
+    def as_they_came(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point in the order of the models; else highest first."""
+        if self.arrival is None:
+            return self.by_hypothesis
+        without, with_point = self.arrival
+        return self.value[without], self.value[with_point]
+
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
         false = np.append(0, np.cumsum(self.zeros)) / self.trials_h0
@@ -125,6 +137,9 @@ class Scores:
         scores are the highest or lowest there are.
     names
         A label for each base, each once; its number, from 0, unless given.
+    one_run
+        Whether a base is one training run and its scores are of canaries in it, put in by coin flips;
+        else every score is of a model that was trained on its own.
 
     Examples
     --------
@@ -135,6 +150,7 @@ class Scores:
 
     bases: tuple[BaseScores, ...]
     names: tuple[str, ...]
+    one_run: bool = False
 
     def __init__(
         self,
@@ -142,6 +158,7 @@ class Scores:
         without: Sequence[ArrayLike],
         with_point: Sequence[ArrayLike],
         names: Sequence[object] | None = None,
+        one_run: bool = False,
     ) -> None:
         if len(without) != len(with_point):
             raise InputError(
@@ -150,6 +167,7 @@ class Scores:
             )
         labels = _labels(names, len(without))
         object.__setattr__(self, "names", labels)
+        object.__setattr__(self, "one_run", bool(one_run))
         object.__setattr__(
             self,
             "bases",
@@ -160,10 +178,13 @@ class Scores:
         )
 
     @classmethod
-    def of_bases(cls, bases: Iterable[BaseScores], names: Sequence[object]) -> Scores:
+    def of_bases(
+        cls, bases: Iterable[BaseScores], names: Sequence[object], *, one_run: bool = False
+    ) -> Scores:
         """Out of bases that are sound, with their names."""
         found = object.__new__(cls)
         kept = tuple(bases)
+        object.__setattr__(found, "one_run", one_run)
         object.__setattr__(found, "bases", kept)
         object.__setattr__(found, "names", _labels(names, len(kept)))
         return found
@@ -171,7 +192,7 @@ class Scores:
     @classmethod
     def of_canaries(cls, members: ArrayLike, others: ArrayLike) -> Scores:
         """One base of canaries: scores of those that were in the training data, and of the others."""
-        return cls(without=[others], with_point=[members], names=["canaries"])
+        return cls(without=[others], with_point=[members], names=["canaries"], one_run=True)
 
     @classmethod
     def of_counts(cls, counts: AttackCounts) -> Scores:
@@ -201,9 +222,16 @@ class Scores:
 
     @classmethod
     def of_rows(
-        cls, challenge_base: Sequence[object], hypothesis: ArrayLike, score: ArrayLike
+        cls,
+        challenge_base: Sequence[object],
+        hypothesis: ArrayLike,
+        score: ArrayLike,
+        one_run: bool = False,
     ) -> Scores:
-        """From a row for each model: its base, 0 or 1 (trained with the point), its score."""
+        """From a row for each model: its base, 0 or 1 (trained with the point), its score.
+
+        Rows are in the order in which the models came.
+        """
         labels = [_files.label(each, BASE, "scores") for each in challenge_base]
         names = tuple(dict.fromkeys(labels))
         number = {name: index for index, name in enumerate(names)}
@@ -217,7 +245,7 @@ class Scores:
         order = np.argsort(2 * base + with_point, kind="stable")
         sizes = np.bincount(2 * base + with_point.astype(np.int64), minlength=2 * len(names))
         parts = np.split(values[order], np.cumsum(sizes)[:-1])
-        return cls(without=parts[0::2], with_point=parts[1::2], names=names)
+        return cls(without=parts[0::2], with_point=parts[1::2], names=names, one_run=one_run)
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> Scores:
@@ -270,12 +298,14 @@ class Scores:
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names."""
-        return Scores.of_bases(bases, self.names)
+        return Scores.of_bases(bases, self.names, one_run=self.one_run)
 
     def take(self, rows: Iterable[int]) -> Scores:
         """The scores of some bases, in the given order."""
         index = list(rows)
-        return Scores.of_bases((self.bases[i] for i in index), [self.names[i] for i in index])
+        return Scores.of_bases(
+            (self.bases[i] for i in index), [self.names[i] for i in index], one_run=self.one_run
+        )
 
     def joined(self, *others: Scores) -> Scores:
         """These scores and others; bases of one name are one base with more models."""
@@ -295,16 +325,18 @@ class Scores:
             each[0]
             if len(each) == 1
             else BaseScores.of(
-                *(np.concatenate([base.by_hypothesis[which] for base in each]) for which in (0, 1))
+                *(np.concatenate([base.as_they_came[which] for base in each]) for which in (0, 1))
             )
             for each in parts.values()
         ]
-        return Scores.of_bases(merged, list(parts))
+        # A base that was added to is no single run any more: its bounds do not hold.
+        one_run = all(scores.one_run for scores in (self, *others))
+        return Scores.of_bases(merged, list(parts), one_run=one_run)
 
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""
         for name, base in zip(self.names, self.bases, strict=True):
-            for hypothesis, values in enumerate(base.by_hypothesis):
+            for hypothesis, values in enumerate(base.as_they_came):
                 for number, value in enumerate(values.tolist()):
                     yield name, hypothesis, number, value
 

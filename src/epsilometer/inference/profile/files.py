@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.inference.profile.engine import ProfileSettings
 from epsilometer.inference.profile.posterior import ProfileAccuracy, ProfilePosterior
 from epsilometer.inference.profile.solve import solve
 from epsilometer.inference.profile.tables import Table
+from epsilometer.inference.profile.tree import ARRIVALS
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.families import FAMILY_KINDS
@@ -102,13 +103,38 @@ def _scores(reader: Reader) -> Scores:
     if not sound or len(size) != len(names) or (zeros + ones < 1).any() or (zeros < 0).any():
         raise InputError("expected scores of every base in observed_data.")
     ends = np.cumsum(size)[:-1]
+    parts = [np.split(column, ends) for column in (value, zeros, ones)]
     bases = [
-        BaseScores(value=a, zeros=b, ones=c, grouped=bool(d))
-        for a, b, c, d in zip(
-            np.split(value, ends), np.split(zeros, ends), np.split(ones, ends), grouped, strict=True
-        )
+        BaseScores(value=a, zeros=b, ones=c, grouped=bool(d), arrival=e)
+        for a, b, c, d, e in zip(*parts, grouped, _arrivals(reader, *parts[1:]), strict=True)
     ]
-    return Scores.of_bases(bases, names)
+    one_run = "observed_data/one_run" in reader.arrays and reader.get(
+        "observed_data/one_run", ndim=0
+    )
+    return Scores.of_bases(bases, names, one_run=bool(one_run))
+
+
+def _arrivals(
+    reader: Reader, zeros: list[IntArray], ones: list[IntArray]
+) -> list[tuple[IntArray, IntArray] | None]:
+    """In which order the models of each base came; None where the file does not say."""
+    names = [f"observed_data/{name}" for name in ARRIVALS]
+    if not all(name in reader.arrays for name in names):
+        return [None] * len(zeros)
+    sides = []
+    for name, tallies in zip(names, (zeros, ones), strict=True):
+        places = reader.get(name, ndim=1)
+        sizes = [int(each.sum()) for each in tallies]
+        if len(places) != sum(sizes):
+            raise InputError(f"expected a place for every model in {name}.")
+        parts = np.split(places, np.cumsum(sizes)[:-1])
+        for part, tally in zip(parts, tallies, strict=True):
+            if (part < 0).any() or not np.array_equal(
+                np.bincount(part, minlength=len(tally)), tally
+            ):
+                raise InputError(f"expected the places of the models' scores in {name}.")
+        sides.append(parts)
+    return list(zip(*sides, strict=True))
 
 
 def _table(reader: Reader, number: int, described: dict[str, Any], bases: int) -> Table:

@@ -24,6 +24,10 @@ CHOICES = ("epsilon", "mixing", "strength")
 """Fields of the model that are objects themselves; ``families`` are several."""
 
 
+ARRIVALS = ("arrival_h0", "arrival_h1")
+"""Places of the models among the scores of their base, in the order in which they came."""
+
+
 def model_values(model: ProfileModel) -> dict[str, Any]:
     """The model as plain values, choices with the names of their classes."""
     found: dict[str, Any] = {}
@@ -64,9 +68,14 @@ def to_datatree(posterior: ProfilePosterior) -> xarray.DataTree:
             "ones": ("rank", np.concatenate([base.ones for base in bases])),
             "size": ("base", np.array([len(base.value) for base in bases], dtype=np.int64)),
             "grouped": ("base", np.array([base.grouped for base in bases], dtype=np.int64)),
+            "one_run": ((), np.int64(posterior.scores.one_run)),
             "challenge_base": ("base", names, {"names_are_json": int(escaped)}),
         }
     )
+    if all(base.arrival is not None for base in bases):
+        for side, name in enumerate(ARRIVALS):
+            places = [base.arrival[side] for base in bases if base.arrival is not None]
+            observed[name] = (f"model_{name}", np.concatenate(places).astype(np.int64))
     grid: dict[str, Any] = {}
     for number, table in enumerate(posterior.tables):
         grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)

@@ -1,0 +1,133 @@
+"""Bets against a claim of (epsilon, delta)-DP, placed on models in the order in which they came.
+
+A block of one base has models without and with the point.  For a threshold fixed beforehand let G be
+the share of models with the point above it, and L that of models without.  The claim implies
+
+    E[G - e^epsilon L - delta] <= 0,
+
+and the same for the other error: G the share of models without the point below a threshold, L that of
+models with it.  Whoever stakes a share c of his capital wins the factor 1 + c r, where
+
+    r = (G - e^epsilon L - delta) / (e^epsilon + delta) >= -1,
+
+and under the claim his capital does not grow on average, whatever he learnt from earlier blocks: it is
+a supermartingale, an e-process.  At any moment it is 1 / error or more with probability at most error
+(Ville's inequality), however often somebody looks.
+
+A bettor has a rate (of errors below his threshold, which follows the scores seen so far), a direction
+(one error, the other, or half of the stake on each) and a stake.  Bettors are mixed: an average of
+e-values is one, however they depend on each other.  Capitals on different bases are multiplied, which
+needs models of different bases to be independent; `independent=False` averages over bases instead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+"""Error rates that thresholds aim at.  Those that a base is too small for wait."""
+
+STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
+"""Shares of the capital that are staked; never all of it, so that nobody is ruined for ever."""
+
+SHARES = ((1.0, 0.5), (0.3, 0.25), (0.1, 0.15), (0.03, 0.1))
+"""Share of the capital of a base that is at stake at all, and the weight of that choice.
+
+Where few bases leak, the others would eat up what those win; with a share w of it a base cannot lose
+more than the factor 1 - w."""
+
+FIRST = 4
+"""Blocks before the first bet: thresholds need a past."""
+
+DIRECTIONS = 3
+"""False positives, false negatives, half of the stake on each."""
+
+OUTCOMES = 4
+"""Of a bet: G and L for false positives, G and L for false negatives."""
+
+
+def block_sizes(without: int, with_point: int) -> tuple[int, int]:
+    """Models of either kind in a block: one of the scarcer kind."""
+    fewer = min(without, with_point)
+    return without // fewer, with_point // fewer
+
+
+def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
+    """What every block did to every rate's bets: blocks x rates x OUTCOMES; NaN where nobody bets.
+
+    Scores are in the order in which the models came.  Each block is judged by thresholds from the
+    blocks before it.
+    """
+    sizes = block_sizes(len(without), len(with_point))
+    blocks = min(len(without) // sizes[0], len(with_point) // sizes[1])
+    found = np.full((blocks, len(RATES), OUTCOMES), np.nan)
+    sides = [
+        side[: blocks * size].reshape(blocks, size)
+        for side, size in zip((without, with_point), sizes, strict=True)
+    ]
+    # The threshold is learnt from the side whose errors must be few; higher is then worse for it.
+    for direction, (rare, common) in enumerate(((sides[0], sides[1]), (-sides[1], -sides[0]))):
+        above = [_past_at_least(rare, common), _past_at_least(rare, rare)]
+        seen = np.arange(blocks) * rare.shape[1]
+        for number, rate in enumerate(RATES):
+            rank = np.maximum(np.rint(rate * (seen + 1)) - 1, 0)
+            bets = (np.arange(blocks) >= FIRST) & (rate * (seen + 1) >= 0.5)
+            for place, ranks in enumerate(above):
+                # Above the threshold are scores that at most `rank` earlier ones reach.
+                share = (ranks <= rank[:, None]).mean(axis=1)
+                found[bets, number, 2 * direction + place] = share[bets]
+    return found
+
+
+def _past_at_least(past: FloatArray, now: FloatArray) -> FloatArray:
+    """How many scores of earlier blocks are at least as high as each score of this one."""
+    found = np.empty(now.shape)
+    ordered: list[float] = []
+    for block, (earlier, values) in enumerate(zip(past.tolist(), now.tolist(), strict=True)):
+        for place, value in enumerate(values):
+            found[block, place] = len(ordered) - bisect_left(ordered, value)
+        for value in earlier:
+            insort(ordered, value)
+    return found
+
+
+def returns(outcome: FloatArray, epsilon: float, delta: float) -> FloatArray:
+    """The return r of each direction, last axis; 0 where nobody bets."""
+    shrink = np.exp(-epsilon)
+    gains, losses = outcome[..., 0::2], outcome[..., 1::2]
+    single = np.nan_to_num((shrink * (gains - delta) - losses) / (1 + shrink * delta))
+    return np.concatenate([single, single.mean(axis=-1, keepdims=True)], axis=-1)
+
+
+def log_growth(returned: FloatArray) -> FloatArray:
+    """Log of the factor of every stake: one more axis."""
+    return np.asarray(np.log1p(returned[..., None] * np.array(STAKES)))
+
+
+def mixed(log_capitals: FloatArray, *, independent: bool = True) -> FloatArray:
+    """Log of the mixture of all bettors on all bases: bases x bettors (x anything) -> anything.
+
+    With ``independent`` the capitals of a bettor on all bases are multiplied, with each of the shares,
+    and averaged over shares and bettors; without it everything is averaged.
+
+    Examples
+    --------
+    >>> bool(mixed(np.zeros((3, 5))) == 0)  # nobody won or lost
+    True
+    """
+    if not independent:
+        return _log_mean(log_capitals.reshape(-1, *log_capitals.shape[2:]))
+    parts = []
+    for share, weight in SHARES:
+        kept = np.log1p(-share) if share < 1 else -np.inf
+        total = np.logaddexp(kept, np.log(share) + log_capitals).sum(axis=0)
+        parts.append(np.log(weight) + _log_mean(total))
+    return np.asarray(np.logaddexp.reduce(parts, axis=0))
+
+
+def _log_mean(logs: FloatArray) -> FloatArray:
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))

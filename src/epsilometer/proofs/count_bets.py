@@ -1,0 +1,104 @@
+"""E-values of error counts: a rule fixed beforehand, its errors counted once.
+
+Given X of N0 and Y of N1, the claim of (epsilon, delta)-DP says that the rates (alpha, beta) lie in a
+convex region R.  For any other rates (a, b) let (a', b') be the point of R at the least divergence
+N0 KL(a, a') + N1 KL(b, b').  Then the likelihood ratio of (a, b) to (a', b') has mean 1 at most
+everywhere in R: by the convexity of R and log(1 + x) <= x (Turner, Ly and Grünwald 2024).  It is the
+e-value that grows fastest if (a, b) are the rates.  E-values of many such rates are mixed, and bases are
+multiplied, as in `bets.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, xlog1py, xlogy
+
+from epsilometer._arrays import FloatArray, FloatPair
+from epsilometer.model.counts import AttackCounts
+
+POINTS = 24
+"""Rates along each axis of the mixture, even in the logit."""
+
+FURTHEST = 8.0
+"""Largest logit of a rate in the mixture: below 1 in 2,000 rates are alike for counts."""
+
+STEPS = 60
+"""Of bisection: a rate to the last digit."""
+
+
+def alternatives() -> FloatPair:
+    """The rates (a, b) that are mixed, below the line a + b = 1 where attacks lie."""
+    rates = expit(np.linspace(-FURTHEST, FURTHEST, POINTS))
+    first, second = (each.ravel() for each in np.meshgrid(rates, rates, indexing="ij"))
+    useful = first + second < 1
+    return first[useful], second[useful]
+
+
+def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArray:
+    """Log e-value against the claim, for each base and each of the alternatives."""
+    alpha, beta = alternatives()
+    found = np.zeros((len(counts), len(alpha)))
+    sizes = np.stack([counts.trials_h0, counts.trials_h1], axis=1)
+    for size in np.unique(sizes, axis=0):
+        rows = np.flatnonzero((sizes == size).all(axis=1))
+        null = projected(alpha, beta, size, epsilon, delta)
+        for (errors, trials), rate, other in zip(
+            counts.by_hypothesis, (alpha, beta), null, strict=True
+        ):
+            x, n = errors[rows, None], trials[rows, None]
+            ratio = xlogy(x, rate) + xlog1py(n - x, -rate) - xlogy(x, other)
+            found[rows] += ratio - xlog1py(n - x, -other)
+    return found
+
+
+def projected(
+    alpha: FloatArray, beta: FloatArray, size: FloatArray, epsilon: float, delta: float
+) -> FloatPair:
+    """The rates that the claim allows at the least divergence from (alpha, beta); themselves inside.
+
+    The two lower edges of R are beta = 1 - delta - e^epsilon alpha and its mirror image; they meet
+    where alpha = beta.
+    """
+    odds = np.exp(epsilon)
+    corner = (1 - delta) / (1 + odds)
+    # Along the steep edge alpha runs from 0 to the corner; the flat edge is its mirror image.
+    steep = _nearest(alpha, beta, size[0], size[1], odds, delta, corner)
+    flat = _nearest(beta, alpha, size[1], size[0], odds, delta, corner)
+    candidates = (
+        (alpha, beta),
+        (steep, 1 - delta - odds * steep),
+        (1 - delta - odds * flat, flat),
+    )
+    divergence = np.stack([size[0] * _kl(alpha, a) + size[1] * _kl(beta, b) for a, b in candidates])
+    allowed = (odds * alpha + beta >= 1 - delta) & (alpha + odds * beta >= 1 - delta)
+    divergence[0] = np.where(allowed, 0.0, np.inf)
+    best = np.argmin(divergence, axis=0)
+    a, b = (np.choose(best, list(each)) for each in zip(*candidates, strict=True))
+    return a, b
+
+
+def _nearest(
+    alpha: FloatArray,
+    beta: FloatArray,
+    n0: float,
+    n1: float,
+    odds: float,
+    delta: float,
+    corner: float,
+) -> FloatArray:
+    """Alpha of the nearest point of the edge beta = 1 - delta - odds alpha, 0 < alpha <= corner."""
+    low, high = np.zeros_like(alpha), np.full_like(alpha, corner)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        other = 1 - delta - odds * middle
+        slope = n0 * (middle - alpha) / (middle * (1 - middle))
+        slope -= odds * n1 * (other - beta) / (other * (1 - other))
+        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
+    return np.asarray(high)
+
+
+def _kl(rate: FloatArray, other: FloatArray) -> FloatArray:
+    """Divergence of one coin from another; inf where the other cannot do what the rate can."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = xlogy(rate, rate / other) + xlogy(1 - rate, (1 - rate) / (1 - other))
+    return np.asarray(np.where(np.isnan(found), np.inf, found))

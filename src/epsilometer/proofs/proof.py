@@ -1,0 +1,199 @@
+"""``prove``: epsilon is at least L, and a claim below it is refuted, with a stated error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import Scores
+from epsilometer.proofs import evidence as kinds
+from epsilometer.proofs.evidence import Evidence
+
+ERROR = 0.05
+"""Probability that a proof errs, unless given."""
+
+STEP = 0.05
+"""Of epsilon, in which e-values are followed upwards; they change by little in between."""
+
+ACCURACY = 1e-4
+"""Of the proven epsilon; it is rounded down."""
+
+ROUNDING = 1e-9
+"""Of a log e-value."""
+
+LARGEST_LOG = 600.0
+"""Of an e-value: beyond it nobody cares, and means of several stay finite."""
+
+LARGEST = 60.0
+"""Epsilon beyond which nothing is asked: no data refute so much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What attacks prove about epsilon.
+
+    Attributes
+    ----------
+    at_least
+        Epsilon at ``delta`` is at least this, except with probability ``error``; 0: nothing is proven.
+    delta, error
+        As they were asked for.
+    claim, e_value
+        A claimed epsilon and the evidence against it: the capital of somebody who began with 1 and bet
+        against the claim.  A true claim lets it reach 1 / error with probability at most ``error``.
+        None without a claim.
+    any_time
+        Whether this holds however often somebody looked and whenever the audit stopped.
+    assumes
+        What must hold for it.
+    """
+
+    at_least: float
+    delta: float
+    error: float
+    any_time: bool
+    assumes: str
+    claim: float | None = None
+    e_value: float | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted; False without one."""
+        return self.claim is not None and self.refutes(self.claim)
+
+    def refutes(self, epsilon: float) -> bool:
+        """Whether an epsilon is refuted: it lies below what is proven."""
+        return epsilon < self.at_least
+
+    @property
+    def refutation(self) -> str:
+        """How it refutes a claim below it, without the full stop."""
+        return (
+            f"the attacks prove that epsilon is at least {self.at_least:.2f} at delta = "
+            f"{self.delta:g}, with a probability of error of at most {100 * self.error:g} %"
+        )
+
+    def described(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        found: dict[str, Any] = {
+            "at_least": self.at_least,
+            "delta": self.delta,
+            "error": self.error,
+            "any_time": self.any_time,
+            "assumes": self.assumes,
+        }
+        if self.claim is not None:
+            found |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
+        return found
+
+
+@singledispatch
+def evidence_of(data: object, *, independent: bool = True) -> Evidence:
+    """The evidence in scores or counts."""
+    raise InputError(f"expected scores or error counts to prove something from, got {data!r}.")
+
+
+@evidence_of.register
+def _(data: Scores, *, independent: bool = True) -> Evidence:
+    return kinds.of_scores(data, independent=independent)
+
+
+@evidence_of.register
+def _(data: AttackCounts, *, independent: bool = True) -> Evidence:
+    return kinds.FixedCounts(counts=data)
+
+
+def prove(
+    data: Scores | AttackCounts,
+    *,
+    delta: float,
+    claim: float | None = None,
+    error: float = ERROR,
+    independent: bool = True,
+) -> Proof:
+    """The largest epsilon that attacks refute, and whether they refute a claim.
+
+    No model of the algorithm and no prior: only that the claim bounds every attack's error rates.
+
+    Parameters
+    ----------
+    data
+        Scores of models in the order in which they came: valid at any time.  Error counts of rules
+        fixed beforehand, or canaries of one run: valid for one look.
+    delta
+        In [0, 1).
+    claim
+        An epsilon to hold against the data, at least 0.
+    error
+        Probability that the proof errs, in (0, 1).
+    independent
+        Whether models of different bases were trained independently; without it, bases are averaged.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> scores = Scores(without=[rng.normal(size=500)], with_point=[rng.normal(size=500) + 2])
+    >>> proof = prove(scores, delta=1e-5, claim=1.0)
+    >>> proof.refuted, proof.any_time, 1.5 < proof.at_least < 3
+    (True, True, True)
+    """
+    delta = _validate.delta(delta)
+    error = _validate.open_unit_interval("error", error)
+    if claim is not None:
+        claim = _validate.non_negative("claim", claim)
+    found = evidence_of(data, independent=independent)
+    e_value = None
+    if claim is not None:
+        e_value = math.exp(min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG))
+    return Proof(
+        at_least=largest_refuted(found, delta, error),
+        delta=delta,
+        error=error,
+        any_time=found.any_time,
+        assumes=found.assumes,
+        claim=claim,
+        e_value=e_value,
+    )
+
+
+def largest_refuted(evidence: Evidence, delta: float, error: float) -> float:
+    """The epsilon up to which everything is refuted.
+
+    The true epsilon is refuted with probability ``error`` at most, so the first one that is not lies at
+    or below it except with that probability.
+    """
+    needed = -math.log(error)
+
+    def refuted(epsilon: float) -> bool:
+        # All-or-nothing e-values reach the limit exactly, up to rounding.
+        return evidence.log_e_value(epsilon, delta, error) >= needed - ROUNDING
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, STEP
+    while refuted(high):
+        low, high = high, high + STEP
+        if high > LARGEST:
+            return low
+    while high - low > ACCURACY:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def refuted_together(proofs: Sequence[Proof]) -> bool:
+    """Whether claims at several deltas, held against the same data, are refuted as one.
+
+    Their mean e-value decides: an average of e-values is one, however they depend on each other.
+    """
+    return bool(proofs) and float(np.mean([proof.e_value or 0.0 for proof in proofs])) >= max(
+        1 / proof.error for proof in proofs
+    )
