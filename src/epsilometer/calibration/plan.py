@@ -19,6 +19,8 @@ from epsilometer.calibration.mechanisms import (
     RandomisedResponse,
     SubsampledGaussian,
 )
+from epsilometer.calibration.proofs import PowerCell, RefutationCell
+from epsilometer.calibration.verdicts import COUNTS, SCORES, VerdictCell
 from epsilometer.model.families import AVERAGE
 
 DELTA = 1e-5
@@ -93,7 +95,7 @@ class ProfileCell:
     chunk = 10
 
 
-Cell = CountsCell | ScoresCell | ModelCell | ProfileCell
+Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | VerdictCell | RefutationCell | PowerCell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,3 +250,60 @@ def quick_profile_plan() -> StudyPlan:
         for mechanism in (Null(), Laplace(1.0), Gaussian(1.0))
     ]
     return StudyPlan(cells=(*cells, replace(CONTROL, runs=20)))
+
+
+# --- proofs and verdicts ---------------------------------------------------------------------------
+
+PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800)
+"""Models a side of one base, at which methods are compared."""
+
+
+def proof_plan() -> StudyPlan:
+    """False refutations under continuous looking, and power: half an hour on two quiet cores."""
+    cells: list[Cell] = [
+        RefutationCell(mechanism=mechanism, bases=bases, models=models, runs=runs)
+        for mechanism in MECHANISMS
+        for bases, models, runs in ((1, 100, 10_000), (5, 100, 10_000), (1, 1000, 2000))
+    ]
+    leaking = [mechanism for mechanism in MECHANISMS if mechanism != Null()]
+    cells += [
+        PowerCell(mechanism=mechanism, bases=1, sizes=PAIRS, runs=50) for mechanism in leaking
+    ]
+    cells += [
+        PowerCell(mechanism=mechanism, bases=bases, sizes=(100,), runs=200)
+        for mechanism in leaking
+        for bases in (5, 20)
+    ]
+    return StudyPlan(cells=tuple(cells))
+
+
+def quick_proof_plan() -> StudyPlan:
+    """A minute: the null and randomised response, where a claim at the truth is hardest to keep."""
+    cells: list[Cell] = [
+        RefutationCell(mechanism=mechanism, bases=1, models=100, runs=400)
+        for mechanism in (Null(), RandomisedResponse(1.0))
+    ]
+    cells.append(PowerCell(mechanism=RandomisedResponse(1.0), bases=1, sizes=(100, 400), runs=10))
+    return StudyPlan(cells=tuple(cells))
+
+
+def verdict_plan() -> StudyPlan:
+    """Every outcome on claims below, at and above the truth: about an hour on two cores."""
+    cells: list[Cell] = [
+        VerdictCell(mechanism=mechanism, power=power, data=data, bases=bases, runs=runs)
+        for data, power, runs in ((SCORES, 1.0, 200), (SCORES, 0.5, 100), (COUNTS, 1.0, 200))
+        for mechanism in MECHANISMS
+        for bases in (5, 20)
+        if power == 1 or mechanism != Null()
+    ]
+    return StudyPlan(cells=tuple(cells))
+
+
+def quick_verdict_plan() -> StudyPlan:
+    """A minute: little more than that it runs."""
+    cells: list[Cell] = [
+        VerdictCell(mechanism=mechanism, data=data, bases=5, runs=10)
+        for data in (SCORES, COUNTS)
+        for mechanism in (RandomisedResponse(1.0), Gaussian(1.0))
+    ]
+    return StudyPlan(cells=tuple(cells))

@@ -37,11 +37,16 @@ from epsilometer.calibration.plan import (
     StudyPlan,
     describe,
 )
+from epsilometer.calibration.proofs import PowerCell, RefutationCell
 from epsilometer.calibration.tally import Sums
+from epsilometer.calibration.verdicts import VerdictCell
 from epsilometer.calibration.whole_curve import WHOLE_CURVE, judge_profile
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
+
+JUDGING = (VerdictCell, RefutationCell, PowerCell)
+"""Cells that judge their runs themselves."""
 
 POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = one_run_scan(Bonferroni())
@@ -113,6 +118,8 @@ def jobs_of(plan: StudyPlan) -> list[Job]:
 
     def weight(job: Job) -> int:
         cell = plan.cells[job.cell]
+        if isinstance(cell, JUDGING):
+            return -cell.weight
         if isinstance(cell, ProfileCell):
             return -(10_000 + cell.bases * cell.models)
         slow = isinstance(cell, ModelCell) or job.part == "posterior"
@@ -188,7 +195,7 @@ def code_digest() -> str:
     """A short name for the source of all that a study's numbers depend on."""
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
-    for folder in ("baselines", "calibration", "inference", "model"):
+    for folder in ("baselines", "calibration", "inference", "model", "proofs"):
         for path in sorted((package / folder).rglob("*.py"), key=Path.as_posix):
             name = path.relative_to(package).as_posix()
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -210,7 +217,7 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
         for job in jobs:
             yield job, run_job(plan, job)
         return
-    crowded = any(isinstance(cell, ProfileCell) for cell in plan.cells)
+    crowded = any(isinstance(cell, (ProfileCell, *JUDGING)) for cell in plan.cells)
     with _one_thread_each() if crowded else contextlib.nullcontext(), process_pool(workers) as pool:
         running = {pool.submit(run_job, plan, job): job for job in jobs}
         for future in as_completed(running):
@@ -241,6 +248,8 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     name = json.dumps([describe(cell) | {"runs": 0, "posterior_runs": 0}, job.part], sort_keys=True)
     entropy = int.from_bytes(sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, entropy, job.first]))
+    if isinstance(cell, JUDGING):
+        return cell.judge(plan.significance, job.size, rng)
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}
     if isinstance(cell, ProfileCell):

@@ -207,7 +207,7 @@ def keeps(failures: int, runs: int, significance: float) -> bool:
     return chance_of(failures, runs, significance) > CHANCE
 
 
-def _by_cell(
+def by_cell(
     plan: StudyPlan, results: Mapping[str, Any]
 ) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
     """Each cell of the plan with what its finished jobs found."""
@@ -219,8 +219,8 @@ def _by_cell(
 def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
     """Rows of the cells on known mechanisms, in the plan's order."""
     rows = []
-    for cell, found in _by_cell(plan, results):
-        if isinstance(cell, ModelCell | ProfileCell):
+    for cell, found in by_cell(plan, results):
+        if not isinstance(cell, CountsCell | ScoresCell):
             continue
         sums: dict[str, Tally] = {}
         for result in found:
@@ -262,7 +262,7 @@ def _bound_row(cell: CountsCell | ScoresCell, name: str, tally: Tally) -> BoundR
 def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
     """Rows of the cells under the model itself."""
     rows = []
-    for cell, found in _by_cell(plan, results):
+    for cell, found in by_cell(plan, results):
         if not isinstance(cell, ModelCell) or not found:
             continue
         for parameter in sorted(found[0]["ranks"]):
@@ -288,7 +288,7 @@ def model_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ModelRow]:
 def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow]:
     """Rows of the cells of the whole-curve model, in the plan's order."""
     rows = []
-    for cell, found in _by_cell(plan, results):
+    for cell, found in by_cell(plan, results):
         if not isinstance(cell, ProfileCell) or not found:
             continue
         tally = ProfileTally()
@@ -357,7 +357,7 @@ def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summ
     return found
 
 
-def to_csv(rows: Iterable[Row], kind: type[Row]) -> str:
+def to_csv(rows: Iterable[Any], kind: type[Any]) -> str:
     """The rows as a table that `from_csv` reads back."""
     names = [field.name for field in fields(kind)]
     return _files.csv_text(names, [[getattr(row, name) for name in names] for row in rows])

@@ -20,20 +20,24 @@ if TYPE_CHECKING:
 
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
-PUBLISHED, PROFILE = "published", "profile"
+PUBLISHED, PROFILE, PROOFS, VERDICTS = "published", "profile", "proofs", "verdicts"
+REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 
 
 def calibrate(
-    model: str = option(
-        f"{PUBLISHED}|{PROFILE}",
-        "Which study: every bound and the published model, or the whole-curve model.",
+    study: str = option(
+        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}",
+        "Which study: every bound and the published model, the whole-curve model, proofs under "
+        "continuous looking, or verdicts on true and false claims.",
+        "--study",
+        "--model",
         default=PUBLISHED,
     ),
     quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
     output: Path | None = option(
         "DIR",
-        "Where results go, and where an ended study goes on; default calibration, with -profile and "
-        "-quick behind it where that is asked for.",
+        "Where results go, and where an ended study goes on; default calibration, with the study's name "
+        "and -quick behind it where that is asked for.",
     ),
     workers: int | None = options.PROCESSES,
     seed: int = options.SEED,
@@ -41,49 +45,52 @@ def calibrate(
 ) -> int:
     """Measure how often bounds and intervals fail on mechanisms of known privacy."""
     from epsilometer.calibration.study import run_study
-    from epsilometer.calibration.table import (
-        bound_rows,
-        model_rows,
-        profile_rows,
-        summarise_bounds,
-    )
 
-    whole_curve = _validate.one_of("model", model, (PUBLISHED, PROFILE)) == PROFILE
+    _validate.one_of("study", study, STUDIES)
     processes = _validate.whole_number(
         "workers", (os.cpu_count() or 1) if workers is None else workers
     )
-    plan = replace(_plan(whole_curve, quick), seed=seed)
-    parts = ["calibration", *[PROFILE] * whole_curve, *["quick"] * quick]
+    plan = replace(_plan(study, quick), seed=seed)
+    parts = ["calibration", *[study] * (study != PUBLISHED), *["quick"] * quick]
     folder = output or Path("-".join(parts))
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: expected a folder, got a file.")
     folder.mkdir(parents=True, exist_ok=True)
     with results.progress("calibrating") as (_, advance):
         found = run_study(plan, folder / STORE, workers=processes, progress=advance)
-    if whole_curve:
-        rows = profile_rows(plan, found)
-        _write_profile(plan, folder, rows)
-        return results.answer(
-            as_json,
-            lambda: _described_profile(plan, rows),
-            lambda: _profile_text(plan, rows, folder),
-        )
+    data, text = STUDIES[study](plan, folder, found)
+    return results.answer(as_json, lambda: data, lambda: text)
+
+
+def _plan(study: str, quick: bool) -> StudyPlan:
+    from epsilometer.calibration import plan
+
+    full, short = {
+        PUBLISHED: (plan.full_plan, plan.quick_plan),
+        PROFILE: (plan.profile_plan, plan.quick_profile_plan),
+        PROOFS: (plan.proof_plan, plan.quick_proof_plan),
+        VERDICTS: (plan.verdict_plan, plan.quick_verdict_plan),
+    }[study]
+    return short() if quick else full()
+
+
+def _published(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Every bound, and the published model under its own assumptions."""
+    from epsilometer.calibration.table import bound_rows, model_rows, summarise_bounds
+
     bounds, models = bound_rows(plan, found), model_rows(plan, found)
     _write(plan, folder, bounds, models)
     summaries = summarise_bounds(bounds, plan.significance)
-    return results.answer(
-        as_json,
-        lambda: _described(plan, summaries, models),
-        lambda: _text(plan, summaries, models, folder),
-    )
+    return _described(plan, summaries, models), _text(plan, summaries, models, folder)
 
 
-def _plan(whole_curve: bool, quick: bool) -> StudyPlan:
-    from epsilometer.calibration import plan
+def _profile(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Intervals of the whole-curve model."""
+    from epsilometer.calibration.table import profile_rows
 
-    if whole_curve:
-        return plan.quick_profile_plan() if quick else plan.profile_plan()
-    return plan.quick_plan() if quick else plan.full_plan()
+    rows = profile_rows(plan, found)
+    _write_profile(plan, folder, rows)
+    return _described_profile(plan, rows), _profile_text(plan, rows, folder)
 
 
 def _plan_text(plan: StudyPlan) -> str:
@@ -233,3 +240,99 @@ def _profile_text(plan: StudyPlan, rows: list[ProfileRow], folder: Path) -> str:
     lines += wrapped(said)
     lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{COVERAGE},{FIGURE}}}"]
     return "\n".join(lines) + "\n"
+
+
+# --- proofs and verdicts --------------------------------------------------------------------------
+
+
+def _proofs(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """How often true claims are refuted, and what false ones take."""
+    from epsilometer.calibration.proof_table import (
+        PowerRow,
+        RefutationRow,
+        power_rows,
+        refutation_rows,
+    )
+    from epsilometer.calibration.proofs import PEEKING
+    from epsilometer.calibration.table import to_csv
+
+    true, false = refutation_rows(plan, found), power_rows(plan, found)
+    texts = {
+        PLAN: _plan_text(plan),
+        REFUTATIONS: to_csv(true, RefutationRow),
+        POWER: to_csv(false, PowerRow),
+    }
+    results.write_files(folder, texts, {})
+    data = {
+        "significance": plan.significance,
+        "plan": plan.digest(),
+        "refutations": [asdict(row) for row in true],
+        "power": [asdict(row) for row in false],
+    }
+    lines = [
+        f"True claims, looked at after every block of models; at most {100 * plan.significance:g} % may "
+        "be refuted:",
+        "",
+        f"{'':36}{'bases':>6}{'models':>7}{'proof':>9}{'peeking':>9}",
+    ]
+    pairs = [row for row in true if row.method != PEEKING]
+    peeked = {(row.mechanism, row.setting, row.bases, row.models): row for row in true}
+    for row in pairs:
+        control = peeked[row.mechanism, row.setting, row.bases, row.models]
+        shares = [f"{100 * each.refuted / each.runs:.2f} %" for each in (row, control)]
+        mark = "" if row.kept(plan.significance) else " !"
+        lines.append(
+            f"{f'{row.mechanism} {row.setting}':36.36}{row.bases:>6}{row.models:>7,}"
+            f"{shares[0]:>9}{shares[1]:>9}{mark}"
+        )
+    caught = any(not row.kept(plan.significance) for row in true if row.method == PEEKING)
+    blamed = sum(not row.kept(plan.significance) for row in pairs)
+    said = "No proof errs more often than it says." if not blamed else f"Too often in {blamed}."
+    control_words = "was caught" if caught else "was NOT SEEN to be wrong. Run longer"
+    said += f" The control, Clopper-Pearson at every look (peeking), {control_words}."
+    lines += ["", *wrapped(said)]
+    written = f"{PLAN},{REFUTATIONS},{POWER}"
+    lines += ["", f"Written: {_files.printable(folder)}/{{{written}}}"]
+    return data, "\n".join(lines) + "\n"
+
+
+def _verdicts(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """How often each verdict is given."""
+    from epsilometer.calibration.proof_table import VerdictRow, verdict_rows
+    from epsilometer.calibration.table import CHANCE, to_csv
+
+    rows = verdict_rows(plan, found)
+    results.write_files(folder, {PLAN: _plan_text(plan), JUDGED: to_csv(rows, VerdictRow)}, {})
+    data = {
+        "significance": plan.significance,
+        "plan": plan.digest(),
+        "verdicts": [asdict(row) | {"inconclusive": row.inconclusive} for row in rows],
+    }
+    lines = [
+        "Verdicts on claims of 1/2, 1 and 2 times the truth, per cent of runs:",
+        "",
+        f"{'':30}{'bases':>6}{'claim':>7}  {'FAIL':>6}{'FAIL':>8}{'PASS':>8}{'open':>6}",
+        f"{'':43}  {'proven':>6}{'judged':>8}{'judged':>8}",
+    ]
+    for row in rows:
+        name = f"{row.data} {row.mechanism}{'' if row.power == 1 else ' (half power)'}"
+        kinds = (row.fail_proven, row.fail_judged, row.pass_judged, row.inconclusive)
+        shares = [f"{100 * number / row.runs:.0f}" for number in kinds]
+        mark = " !" if row.chance(plan.significance) <= CHANCE else ""
+        lines.append(
+            f"{name:30.30}{row.bases:>6}{row.factor:>6g}x  {shares[0]:>6}{shares[1]:>8}{shares[2]:>8}"
+            f"{shares[3]:>6}{mark}"
+        )
+    blamed = sum(row.chance(plan.significance) <= CHANCE for row in rows)
+    said = (
+        f"At most {100 * plan.significance:g} % FAIL where the claim is true, and PASS where the "
+        "attacks are the best and the claim is half the truth: "
+        + ("kept in all settings." if not blamed else f"not kept in {blamed} (marked !).")
+    )
+    lines += ["", *wrapped(said)]
+    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{JUDGED}}}"]
+    return data, "\n".join(lines) + "\n"
+
+
+STUDIES = {PUBLISHED: _published, PROFILE: _profile, PROOFS: _proofs, VERDICTS: _verdicts}
+"""What is made of each study: data, and text; files are written."""

@@ -1,0 +1,173 @@
+"""What the studies of proofs and verdicts found, a row each, and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from epsilometer.calibration.plan import StudyPlan, describe
+from epsilometer.calibration.proofs import PowerCell, RefutationCell, RefutationTally
+from epsilometer.calibration.table import by_cell, chance_of, keeps
+from epsilometer.calibration.tally import Sums
+from epsilometer.calibration.verdicts import FACTORS, VerdictCell, VerdictTally
+
+AnyTally = TypeVar("AnyTally", bound=Sums)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefutationRow:
+    """How often a method refuted a true claim, looked at after every block of models."""
+
+    mechanism: str
+    setting: str
+    true_epsilon: float
+    bases: int
+    models: int
+    method: str
+    runs: int
+    refuted: int
+
+    def kept(self, significance: float) -> bool:
+        """Whether so many may be chance at an error of ``significance``."""
+        return keeps(self.refuted, self.runs, significance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerRow:
+    """How often a method refuted a false claim, and what it proved on average."""
+
+    mechanism: str
+    setting: str
+    true_epsilon: float
+    claim: float
+    bases: int
+    models: int
+    method: str
+    runs: int
+    refuted: int
+    mean_at_least: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictRow:
+    """How often each verdict was given on a claim of ``factor`` times the truth."""
+
+    data: str
+    mechanism: str
+    setting: str
+    power: float
+    true_epsilon: float
+    bases: int
+    models: int
+    factor: float
+    claim: float
+    runs: int
+    fail_proven: int
+    fail_judged: int
+    pass_judged: int
+
+    @property
+    def inconclusive(self) -> int:
+        """Runs without an answer."""
+        return self.runs - self.fail_proven - self.fail_judged - self.pass_judged
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether the claim is true."""
+        return self.claim >= self.true_epsilon
+
+    @property
+    def wrong(self) -> int | None:
+        """Verdicts that must be rare: FAIL of a true claim, PASS of half the truth; else None."""
+        if self.claim_holds:
+            return self.fail_proven + self.fail_judged
+        return self.pass_judged if self.power == 1 else None
+
+    def chance(self, significance: float) -> float:
+        """Probability of so many wrong verdicts at an error of ``significance``; 1 if none matter."""
+        return 1.0 if self.wrong is None else chance_of(self.wrong, self.runs, significance)
+
+
+def _summed(found: list[dict[str, Any]], kind: type[AnyTally]) -> dict[str, AnyTally]:
+    """Tallies of all jobs of a cell, by what they are of."""
+    sums: dict[str, AnyTally] = {}
+    for result in found:
+        for name, data in result.items():
+            sums[name] = sums.get(name, kind()) + kind.from_dict(data)
+    return sums
+
+
+def _place(cell: Any) -> dict[str, Any]:
+    options = describe(cell)["options"]
+    return {
+        "mechanism": cell.mechanism.name,
+        "setting": " ".join(f"{key}={value:g}" for key, value in options.items()),
+        "true_epsilon": round(cell.mechanism.epsilon(cell.delta), 6),
+        "bases": cell.bases,
+    }
+
+
+def refutation_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[RefutationRow]:
+    """Rows of true claims, in the plan's order."""
+    return [
+        RefutationRow(
+            **_place(cell),
+            models=cell.models,
+            method=name,
+            runs=tally.runs,
+            refuted=tally.refuted,
+        )
+        for cell, found in by_cell(plan, results)
+        if isinstance(cell, RefutationCell)
+        for name, tally in _summed(found, RefutationTally).items()
+    ]
+
+
+def power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PowerRow]:
+    """Rows of false claims, in the plan's order."""
+    return list(_power_rows(plan, results))
+
+
+def _power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> Iterator[PowerRow]:
+    for cell, found in by_cell(plan, results):
+        if not isinstance(cell, PowerCell):
+            continue
+        for name, tally in _summed(found, RefutationTally).items():
+            method, _, size = name.rpartition(" @ ")
+            place = _place(cell)
+            yield PowerRow(
+                **place,
+                claim=round(cell.factor * place["true_epsilon"], 6),
+                models=int(size),
+                method=method,
+                runs=tally.runs,
+                refuted=tally.refuted,
+                mean_at_least=round(tally.sum_at_least / tally.runs, 6),
+            )
+
+
+def verdict_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[VerdictRow]:
+    """Rows of verdicts, in the plan's order."""
+    rows = []
+    for cell, found in by_cell(plan, results):
+        if not isinstance(cell, VerdictCell) or not found:
+            continue
+        sums, claims = _summed(found, VerdictTally), cell.claims()
+        for factor in FACTORS:
+            tally = sums[f"{factor:g}"]
+            rows.append(
+                VerdictRow(
+                    **_place(cell),
+                    data=cell.data,
+                    power=cell.power,
+                    models=cell.models,
+                    factor=factor,
+                    claim=round(claims[factor], 6),
+                    runs=tally.runs,
+                    fail_proven=tally.fail_proven,
+                    fail_judged=tally.fail_judged,
+                    pass_judged=tally.pass_judged,
+                )
+            )
+    return rows
