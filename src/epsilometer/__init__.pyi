@@ -62,6 +62,7 @@ from epsilometer.inference.delta_curve import DeltaCurve as DeltaCurve
 from epsilometer.inference.delta_curve import estimate_curve as estimate_curve
 from epsilometer.inference.estimate import estimate as estimate
 from epsilometer.inference.exact.engine import ExactSettings as ExactSettings
+from epsilometer.inference.judging import judge as judge
 from epsilometer.inference.mcmc.driver import McmcSettings as McmcSettings
 from epsilometer.inference.posterior import Posterior as Posterior
 from epsilometer.inference.profile.checks import RocCheck as RocCheck
@@ -73,10 +74,11 @@ from epsilometer.inference.region_probability import region_probability as regio
 from epsilometer.inference.result import Origin as Origin
 from epsilometer.inference.storage import load as load
 from epsilometer.inference.updating import Batch as Batch
+from epsilometer.inference.verdict import FAIL_ON as FAIL_ON
+from epsilometer.inference.verdict import Grounds as Grounds
 from epsilometer.inference.verdict import Outcome as Outcome
 from epsilometer.inference.verdict import Thresholds as Thresholds
 from epsilometer.inference.verdict import Verdict as Verdict
-from epsilometer.inference.verdict import judge as judge
 from epsilometer.measurement.algorithm import Algorithm as Algorithm
 from epsilometer.measurement.bases import ChallengeBase as ChallengeBase
 from epsilometer.measurement.bases import Include as Include
@@ -131,6 +133,8 @@ from epsilometer.planning.plan import PlannedDesign as PlannedDesign
 from epsilometer.planning.plan import plan_audit as plan_audit
 from epsilometer.planning.scenarios import Assumed as Assumed
 from epsilometer.planning.scenarios import FromPilot as FromPilot
+from epsilometer.proofs.proof import Proof as Proof
+from epsilometer.proofs.proof import prove as prove
 from epsilometer.report.comparison import compare_counts as compare_counts
 from epsilometer.report.comparison import compare_scores as compare_scores
 from epsilometer.report.writing import write_report as write_report

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["InconclusiveWarning", "assert_private"]
 
-FAIL_ON = ("fail", "inconclusive")
-
 
 class InconclusiveWarning(UserWarning):
     """The posterior lies on both sides of the claim, or something speaks against its verdict."""
@@ -32,7 +30,8 @@ def assert_private(
     delta: float | None = None,
     model: AuditModel | ProfileModel | None = None,
     thresholds: Thresholds | None = None,
-    fail_on: Literal["fail", "inconclusive"] = "fail",
+    fail_on: Literal["proven", "fail", "inconclusive"] = "fail",
+    error: float = 0.05,
 ) -> Verdict:
     """Fail a test if attacks refute that an algorithm is (epsilon, delta)-differentially private.
 
@@ -51,34 +50,38 @@ def assert_private(
     thresholds
         Where sides are taken; 0.05 and 0.95 unless given.
     fail_on
-        ``fail``: an inconclusive verdict only warns.  ``inconclusive``: it fails the test too.
+        ``proven``: only a refuted claim fails the test; any other verdict but PASS warns.  ``fail``: a
+        judgement fails it too.  ``inconclusive``: and so does an open verdict.
+    error
+        Probability that a proof errs.
 
     Returns
     -------
     Verdict
-        PASS, or INCONCLUSIVE if that was let through.
+        PASS, or what ``fail_on`` lets through.
 
     Raises
     ------
     AssertionError
-        If the verdict is FAIL, or INCONCLUSIVE and that is refused.
+        If the verdict is one that ``fail_on`` refuses.
     NotConvergedError
-        If the engine did not reach its accuracy, so that there is no verdict.
+        If the engine did not reach its accuracy and nothing is proven, so that there is no verdict.
 
     Examples
     --------
     >>> import epsilometer as em
-    >>> harmless = em.AttackCounts(
-    ...     false_positives=[500], trials_h0=1000, false_negatives=[495], trials_h1=1000
+    >>> leaking = em.AttackCounts(
+    ...     false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
     ... )
-    >>> str(assert_private(harmless, epsilon=5.0, delta=1e-3).outcome)
-    'PASS'
+    >>> assert_private(leaking, epsilon=1.0, delta=1e-3)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.4...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.inference.estimate import estimate
-    from epsilometer.inference.profile.result import ProfileResult
-    from epsilometer.inference.result import Question, Result
-    from epsilometer.inference.verdict import Outcome, Thresholds
+    from epsilometer.inference.judging import result_of
+    from epsilometer.inference.result import Question
+    from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome, Thresholds
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
     from epsilometer.model.profile import ProfileModel
@@ -95,23 +98,18 @@ def assert_private(
         model = kind(delta=delta)
     known = isinstance(counts, AttackCounts | Scores)
     posterior: Any = estimate(counts if known else AttackCounts.read(counts), model)  # type: ignore[arg-type]
-    if not posterior.trustworthy:
-        raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
-    asked = Question(claim=epsilon, thresholds=thresholds or Thresholds())
-    result: Any = Result(posterior=posterior, asked=asked)
-    finding: Any = summary.finding
-    if hasattr(posterior, "scores"):
-        result = ProfileResult(posterior=posterior, asked=asked)
-        finding = profile_summary.finding
+    asked = Question(claim=epsilon, thresholds=thresholds or Thresholds(), error=error)
+    result: Any = result_of(posterior, asked)
     verdict: Verdict | None = result.verdict
     assert verdict is not None  # something is claimed
-    if verdict.outcome is Outcome.FAIL or (
-        verdict.outcome is Outcome.INCONCLUSIVE and fail_on == "inconclusive"
-    ):
+    if not posterior.trustworthy and verdict.grounds is not Grounds.PROVEN:
+        raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
+    finding: Any = profile_summary.finding if hasattr(posterior, "scores") else summary.finding
+    if verdict.label in FAIL_ON[fail_on]:
         raise AssertionError(finding(result))
-    if verdict.outcome is Outcome.INCONCLUSIVE:
+    if verdict.outcome is not Outcome.PASS:
         warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
     if result.doubts:
-        text = f"{verdict.outcome}, but: {' '.join(result.doubts)}"
+        text = f"{verdict.label}, but: {' '.join(result.doubts)}"
         warnings.warn(text, InconclusiveWarning, stacklevel=2)
     return verdict

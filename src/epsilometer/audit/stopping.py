@@ -1,4 +1,4 @@
-"""When an audit that stops by itself looks how wide the interval is, and what it says of its end.
+"""When an audit that stops by itself looks, what it waits for, and what it says of its end.
 
 The order of bases and the sizes at which it looks are fixed by the configuration, and every model has a
 stream of its own, so an audit that was ended and started again looks at the same numbers and stops at
@@ -8,68 +8,182 @@ the same base.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-FIRST_LOOK = 5
-"""Bases before the first look: of fewer the interval is hardly ever narrow, and then by chance."""
+from epsilometer.model.scores import Scores
+from epsilometer.proofs.proof import prove
 
-WHY_VALID = (
-    "A credible interval may be looked at as often as one likes: it states what the counts say under "
-    "the model, and stopping adds nothing to that. A confidence bound would have to pay for each look."
-)
+
+class Answer(Protocol):
+    """What a width is taken of."""
+
+    @property
+    def trustworthy(self) -> bool: ...
+    def credible_interval(self, parameter: str, level: float) -> tuple[float, float]: ...
 
 
 class Look(NamedTuple):
-    """What was seen after so many bases."""
+    """What was seen after so many bases: the width of the interval, or the e-value."""
 
     bases: int
-    width: float
+    seen: float
+    reached: bool
+
+
+class Goal(Protocol):
+    """What an audit waits for."""
+
+    @property
+    def first_look(self) -> int:
+        """Bases before the first look."""
+
+    def look(
+        self,
+        bases: int,
+        scores: Callable[[], Sequence[Scores]],
+        answers: Callable[[], Sequence[Answer]],
+    ) -> Look:
+        """Look at all variants, from their scores or their posteriors."""
+
+    def progress(self, look: Look) -> str:
+        """What was seen, in a few words."""
+
+    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
+        """How it ended, how often it was looked, and why that does no harm."""
+
+    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
+        """As plain values, for the summary."""
+
+
+def _times(looks: Sequence[Look]) -> str:
+    return "once" if len(looks) == 1 else f"{len(looks)} times"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntilWidth:
+    """Stop as soon as the interval of every variant is at most ``wanted`` wide."""
+
+    wanted: float
+    level: float
+
+    # Of fewer bases the interval is hardly ever narrow, and then by chance.
+    first_look = 5
+
+    def look(
+        self,
+        bases: int,
+        scores: Callable[[], Sequence[Scores]],
+        answers: Callable[[], Sequence[Answer]],
+    ) -> Look:
+        found = answers()
+        ends = [each.credible_interval("epsilon", self.level) for each in found]
+        width = max(high - low for low, high in ends)
+        # An interval that missed its accuracy is no reason to stop.
+        reached = width <= self.wanted and all(each.trustworthy for each in found)
+        return Look(bases, width, reached)
+
+    def progress(self, look: Look) -> str:
+        return f"width {look.seen:.3g}, wanted {self.wanted:g}"
+
+    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
+        last, times = looks[-1], _times(looks)
+        end = (
+            f"Stopped after {last.bases:,} of {most_bases:,} challenge bases: the "
+            f"{100 * self.level:g} % interval is {last.seen:.3g} wide, at most {self.wanted:g} was "
+            f"wanted. It was looked at {times}."
+        )
+        if not last.reached:
+            end = (
+                f"All {last.bases:,} challenge bases were used and the {100 * self.level:g} % interval "
+                f"is still {last.seen:.3g} wide, more than the {self.wanted:g} wanted (looked at "
+                f"{times}); `epsilometer plan --pilot` tells how many more it would take."
+            )
+        return (
+            f"{end} A credible interval may be looked at as often as one likes: it states what the data "
+            "say under the model, and stopping adds nothing to that. The proof holds for all looks "
+            "together; other bounds would have to pay for each."
+        )
+
+    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
+        return {
+            "wanted_width": self.wanted,
+            "level": self.level,
+            "looks": [{"bases": look.bases, "width": look.seen} for look in looks],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntilProven:
+    """Stop as soon as the claim is refuted for every variant."""
+
+    claim: float
+    delta: float
+    error: float
+
+    first_look = 1
+
+    def look(
+        self,
+        bases: int,
+        scores: Callable[[], Sequence[Scores]],
+        answers: Callable[[], Sequence[Answer]],
+    ) -> Look:
+        proofs = [
+            prove(each, delta=self.delta, claim=self.claim, error=self.error) for each in scores()
+        ]
+        e_value = min(proof.e_value or 0.0 for proof in proofs)
+        return Look(bases, e_value, all(proof.refuted for proof in proofs))
+
+    def progress(self, look: Look) -> str:
+        return f"e-value {look.seen:.3g} against the claim, refuted from {1 / self.error:g}"
+
+    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
+        last, times = looks[-1], _times(looks)
+        what = f"the claim of {self.claim:g}"
+        end = (
+            f"Stopped after {last.bases:,} of {most_bases:,} challenge bases: {what} is refuted. It was "
+            f"looked at {times}."
+        )
+        if not last.reached:
+            end = (
+                f"All {last.bases:,} challenge bases were used and {what} is not refuted (looked at "
+                f"{times})."
+            )
+        return (
+            f"{end} The proof errs with probability {100 * self.error:g} % at most, all looks together, "
+            "whenever one stops; the posterior may be looked at as often as one likes too."
+        )
+
+    def described(self, looks: Sequence[Look]) -> dict[str, Any]:
+        return {
+            "claim": self.claim,
+            "error": self.error,
+            "looks": [{"bases": look.bases, "e_value": look.seen} for look in looks],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
     """How an audit came to its end."""
 
-    wanted: float
-    level: float
+    goal: Goal
     looks: tuple[Look, ...]
     most_bases: int
-    reached: bool
-
-    @property
-    def sentence(self) -> str:
-        """How many bases were used, how often it was looked, and why that does no harm."""
-        last = self.looks[-1]
-        times = "once" if len(self.looks) == 1 else f"{len(self.looks)} times"
-        end = (
-            f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases: the "
-            f"{100 * self.level:g} % interval is {last.width:.3g} wide, at most {self.wanted:g} was "
-            f"wanted. It was looked at {times}."
-        )
-        if not self.reached:
-            end = (
-                f"All {last.bases:,} challenge bases were used and the {100 * self.level:g} % interval "
-                f"is still {last.width:.3g} wide, more than the {self.wanted:g} wanted (looked at "
-                f"{times}); `epsilometer plan --pilot` tells how many more it would take."
-            )
-        return f"{end} {WHY_VALID}"
 
     def described(self) -> dict[str, Any]:
         """As plain values, for the summary."""
-        return {
-            "wanted_width": self.wanted,
-            "level": self.level,
-            "reached": self.reached,
-            "bases_used": self.looks[-1].bases,
+        last = self.looks[-1]
+        return self.goal.described(self.looks) | {
+            "reached": last.reached,
+            "bases_used": last.bases,
             "most_bases": self.most_bases,
-            "looks": [look._asdict() for look in self.looks],
-            "sentence": self.sentence,
+            "sentence": self.goal.sentence(self.looks, self.most_bases),
         }
 
 
-def look_sizes(most: int) -> Iterator[int]:
+def look_sizes(most: int, first: int = UntilWidth.first_look) -> Iterator[int]:
     """Numbers of bases after which to look: about a quarter more each time, ``most`` the last.
 
     Examples
@@ -77,7 +191,7 @@ def look_sizes(most: int) -> Iterator[int]:
     >>> list(look_sizes(20))
     [5, 7, 9, 12, 15, 19, 20]
     """
-    size = min(FIRST_LOOK, most)
+    size = min(first, most)
     while size < most:
         yield size
         # A quarter more narrows the interval by about a tenth: fewer would hardly show.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.scoring import scores_of
 from epsilometer.audit.config import AuditConfig
-from epsilometer.audit.stopping import Look, Stopping, look_sizes
+from epsilometer.audit.stopping import Goal, Look, Stopping, look_sizes
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
+from epsilometer.model.scores import Scores
 
 Measure = Callable[[Plan], Measurement]
 Estimate = Callable[[Any, Any], Any]
@@ -29,6 +31,7 @@ class Estimated(NamedTuple):
     posterior: Posterior
     attacked: AttackResult
     losses: Losses
+    scores: Scores
     profile: ProfilePosterior | None = None
 
     @property
@@ -47,56 +50,61 @@ def estimate_variants(
             losses, settings.attack, statistic=settings.statistic
         )
         counts = attacked.counts(settings.file.attack.target_alpha)
-        profile = None
-        if settings.profile is not None:
-            # Every model was trained on its own, whatever the design: all are scores of their base.
-            scores = scores_of(losses, settings.statistic, skip=True)
-            profile = estimate(scores, settings.profile)
+        # Every model was trained on its own, whatever the design: all are scores of their base.
+        scores = scores_of(losses, settings.statistic, skip=True)
+        profile = None if settings.profile is None else estimate(scores, settings.profile)
         posterior = estimate(counts, settings.model)
-        found.append(Estimated(variant, posterior, attacked, losses, profile))
+        found.append(Estimated(variant, posterior, attacked, losses, scores, profile))
     return found
 
 
 def measure_until(
     settings: AuditConfig,
-    wanted: float | None,
+    goal: Goal | None,
     *,
     measure: Measure,
     estimate: Estimate,
     say: Callable[[str], None],
 ) -> tuple[AuditConfig, Measurement, list[Estimated], Stopping | None]:
-    """Measure and estimate, in steps until every variant's interval is at most ``wanted`` wide.
+    """Measure and estimate, in steps until the goal is reached for every variant.
 
     Returns the configuration with the plan that was carried out, all that it led to, and how it ended;
-    without a width there is one step, and nothing to say of its end.
+    without a goal there is one step, and nothing to say of its end.
     """
-    if wanted is None:
+    if goal is None:
         measurement = measure(settings.plan)
         return settings, measurement, estimate_variants(settings, measurement, estimate), None
     bases = settings.plan.challenge_bases
     most = len(settings.plan.bases)
-    level = settings.file.estimate.level
     looks: list[Look] = []
     trained = 0
-    for size in look_sizes(most):
+    for size in look_sizes(most, goal.first_look):
         kept = size if isinstance(bases, int) else bases[:size]
         now = replace(settings, plan=replace(settings.plan, challenge_bases=kept))
         step = measure(now.plan)
         trained += step.trained
         measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)
-        found = estimate_variants(now, measurement, estimate)
-        ends = [each.answer.credible_interval("epsilon", level) for each in found]
-        width = max(high - low for low, high in ends)
-        looks.append(Look(size, width))
-        # An interval that missed its accuracy is no reason to stop.
-        enough = width <= wanted and all(each.answer.trustworthy for each in found)
-        say(f"{size:,} of {most:,} bases: width {width:.3g}, wanted {wanted:g}")
-        if enough:
+        # What a goal does not look at is estimated once, in the end.
+        found = cache(partial(estimate_variants, now, measurement, estimate))
+        looks.append(
+            goal.look(
+                size,
+                partial(_scores, now, measurement),
+                lambda found=found: [each.answer for each in found()],  # type: ignore[misc]
+            )
+        )
+        say(f"{size:,} of {most:,} bases: {goal.progress(looks[-1])}")
+        if looks[-1].reached:
             break
-    stopping = Stopping(
-        wanted=wanted, level=level, looks=tuple(looks), most_bases=most, reached=enough
-    )
-    return now, measurement, found, stopping
+    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most)
+    return now, measurement, found(), stopping
+
+
+def _scores(settings: AuditConfig, measurement: Measurement) -> list[Scores]:
+    """The scores of every variant."""
+    return [
+        scores_of(losses, settings.statistic, skip=True) for losses in measurement.losses.values()
+    ]
 
 
 def origin_of(

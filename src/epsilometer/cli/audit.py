@@ -21,12 +21,14 @@ from epsilometer.cli.delivery import (
     VerdictOptions,
     doubts_of,
     hand_over,
-    outcomes_of,
+    verdicts_of,
 )
 from epsilometer.cli.estimate import curve_of, profile_curve
 from epsilometer.cli.options import argument, flag, option
+from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.stopping import Goal
     from epsilometer.audit.variants import Estimated
     from epsilometer.measurement.store import Failure
     from epsilometer.report.views import AnyResult
@@ -55,6 +57,11 @@ class ExecutionOptions:
         "bases are then the most.",
     )
 
+    until_proven: bool = flag(
+        "Stop as soon as the claim is refuted; the configuration's challenge bases are then the most.",
+        "--until-proven",
+    )
+
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
         from epsilometer.measurement.executors import check_name
@@ -65,6 +72,23 @@ class ExecutionOptions:
             _validate.whole_number("workers", self.workers)
         if self.until_width is not None:
             _validate.positive("until_width", self.until_width)
+            if self.until_proven:
+                raise InputError(
+                    "--until-width and --until-proven both stop the audit; choose one."
+                )
+
+    def goal(self, settings: em.AuditConfig, error: float) -> Goal | None:
+        """What the audit waits for, if it stops by itself."""
+        from epsilometer.audit.stopping import UntilProven, UntilWidth
+
+        if self.until_width is not None:
+            return UntilWidth(wanted=self.until_width, level=settings.file.estimate.level)
+        if not self.until_proven:
+            return None
+        if settings.claim is None:
+            raise InputError("--until-proven needs a claimed epsilon: --claim.")
+        delta = settings.file.estimate.delta
+        return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 
     def measure(self, plan: em.Plan, settings: em.AuditConfig) -> em.Measurement:
         """Train what is missing, and show how far it is."""
@@ -135,7 +159,7 @@ def audit(
     verdict.check_claim(over)
     settings, measurement, found, stopping = measure_until(
         settings,
-        execution.until_width,
+        execution.goal(settings, verdict.error),
         measure=lambda plan: execution.measure(plan, settings),
         estimate=lambda counts, model: results.run_engine(counts, model, chains),
         say=results.warn,
@@ -152,12 +176,14 @@ def audit(
                 counts, model, deltas, level=level, claim=over, verdict=verdict
             )
         asked = (level, epsilon, delivery)
-        result = verdict.result(each.posterior, *asked, source=source, **context)
+        result = verdict.result(
+            each.posterior, *asked, source=source, scores=each.scores, **context
+        )
         if each.profile is None:
             concluded.append(result)
             continue
         if len(deltas) > 1:
-            context["over_delta"] = profile_curve(each.profile, deltas, level, over, verdict)
+            context["over_delta"] = profile_curve(each.profile, deltas, level, over)
         concluded.append(
             verdict.profile_result(each.profile, *asked, source=source, published=result, **context)
         )
@@ -225,8 +251,8 @@ def _deliver(
         write=write,
         warnings=warnings,
     )
-    outcomes = [outcome for result in concluded for outcome in outcomes_of(result)]
-    return verdict.exit_code(all(result.trustworthy for result in concluded), outcomes)
+    judged = [each for result in concluded for each in verdicts_of(result)]
+    return verdict.exit_code(all(result.trustworthy for result in concluded), judged)
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:

@@ -16,15 +16,16 @@ from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
-    from epsilometer.inference.claimed_curve import JudgedCurve
+    from epsilometer.inference.claimed_curve import CurveVerdict, JudgedCurve
     from epsilometer.inference.profile.result import ProfileResult
     from epsilometer.inference.result import Question, Result
+    from epsilometer.inference.verdict import Verdict
     from epsilometer.report.views import AnyResult
+
+    AnyVerdict = Verdict | CurveVerdict
 
 REFUSED = 3
 NOT_CONVERGED = 4
-FAIL_ON = {"never": (), "fail": ("FAIL",), "inconclusive": ("FAIL", "INCONCLUSIVE")}
-"""At which verdicts the exit code is 3."""
 
 POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
@@ -52,15 +53,18 @@ class VerdictOptions(ThresholdOptions):
     """The verdict, and the exit code that it leads to."""
 
     fail_on: str = option(
-        "never|fail|inconclusive",
-        "Exit with 3 if the verdict is FAIL; with `inconclusive` also if it is that.",
+        "never|proven|fail|inconclusive",
+        "Exit with 3 if the verdict is FAIL (proven); with `fail` at any FAIL; with `inconclusive` also "
+        "if it is that.",
         default="never",
     )
+    error: float = option("P", "Probability that a proof errs, at most.", default=0.05)
     allow_unconverged: bool = flag("Accept a result that did not converge.", "--allow-unconverged")
 
     def check(self) -> None:
         """Refuse what makes no sense before any work is done."""
-        _validate.one_of("fail_on", self.fail_on, FAIL_ON)
+        _validate.one_of("fail_on", self.fail_on, ("never", *em.FAIL_ON))
+        _validate.open_unit_interval("error", self.error)
         _ = self.thresholds
 
     def check_claim(self, claim: object) -> None:
@@ -112,13 +116,17 @@ class VerdictOptions(ThresholdOptions):
             thresholds=self.thresholds,
             accept_untrusted=self.allow_unconverged,
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
+            error=self.error,
         )
 
-    def exit_code(self, trustworthy: bool, outcomes: Sequence[em.Outcome]) -> int:
-        """4 before 3: a result that must not be quoted has no verdict."""
+    def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:
+        """4 before 3: a result that must not be quoted has no verdict, unless that is proven."""
+        refused = em.FAIL_ON.get(self.fail_on, ())
+        if any(each.grounds == "proven" and each.label in refused for each in verdicts):
+            return REFUSED
         if not trustworthy and not self.allow_unconverged:
             return NOT_CONVERGED
-        return REFUSED if any(str(each) in FAIL_ON[self.fail_on] for each in outcomes) else 0
+        return REFUSED if any(each.label in refused for each in verdicts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +279,7 @@ def deliver(result: AnyResult, delivery: DeliveryOptions, verdict: VerdictOption
         write=lambda: delivery.write(result),
         warnings=lambda: doubts_of(result),
     )
-    return verdict.exit_code(result.trustworthy, outcomes_of(result))
+    return verdict.exit_code(result.trustworthy, verdicts_of(result))
 
 
 def doubts_of(result: AnyResult) -> list[str]:
@@ -281,17 +289,18 @@ def doubts_of(result: AnyResult) -> list[str]:
     found = []
     if not result.posterior.trustworthy:
         found.append(f"do not quote this result: {result.posterior.engine_words}.")
+    if result.contradiction is not None:
+        found.append(f"warning: {result.contradiction}")
     over = result.over_delta
     if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
     return found + [f"warning: {_files.printable(sentence)}" for sentence in result.doubts]
 
 
-def outcomes_of(result: AnyResult) -> list[em.Outcome]:
+def verdicts_of(result: AnyResult) -> list[AnyVerdict]:
     """The verdicts in a result: that at its own delta, and that over several."""
     over: Any = result.over_delta
     if over is not None:
-        judged = over if isinstance(over, em.ProfileCurve) else over.verdict
-        over = None if judged is None else judged.outcome
-    own = None if result.verdict is None else result.verdict.outcome
-    return [each for each in (own, over) if each is not None]
+        curve = isinstance(over, em.ProfileCurve)
+        over = getattr(result, "curve_verdict", None) if curve else over.verdict
+    return [each for each in (result.verdict, over) if each is not None]

@@ -175,7 +175,7 @@ def _deliver_profile(
     level = claims.level or options.DEFAULT_LEVEL
     claim, over = claims.claim, None
     if len(deltas) > 1:
-        over = profile_curve(posterior, deltas, level, claims.over(deltas), verdict)
+        over = profile_curve(posterior, deltas, level, claims.over(deltas))
         if claims.claim_curve is not None:
             at = dict(zip(over.grid.tolist(), over.claims.tolist(), strict=True))[deltas[0]]
             claim = at if at < float("inf") else None
@@ -188,16 +188,9 @@ def profile_curve(
     deltas: tuple[float, ...],
     level: float,
     claim: Claim | None,
-    verdict: VerdictOptions,
 ) -> em.ProfileCurve:
-    """The one curve over several deltas, judged if something is claimed."""
-    return em.ProfileCurve(
-        posterior=posterior,
-        deltas=deltas,
-        level=level,
-        claim=claim,
-        thresholds=verdict.thresholds,
-    )
+    """The one curve over several deltas, with what is claimed."""
+    return em.ProfileCurve(posterior=posterior, deltas=deltas, level=level, claim=claim)
 
 
 def curve_of(
@@ -221,6 +214,7 @@ def curve_of(
         claim=claim,
         thresholds=verdict.thresholds,
         accept_untrusted=verdict.allow_unconverged,
+        error=verdict.error,
     )
 
 
@@ -258,5 +252,5 @@ def _over_delta(
         write=write,
         warnings=lambda: [] if table.curve.trustworthy else curve_notes(table)[:1],
     )
-    outcomes = [] if table.verdict is None else [table.verdict.outcome]
-    return verdict.exit_code(table.curve.trustworthy, outcomes)
+    judged = [] if table.verdict is None else [table.verdict]
+    return verdict.exit_code(table.curve.trustworthy, judged)

@@ -25,6 +25,7 @@ from epsilometer.cli.delivery import NOT_CONVERGED
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
 from epsilometer.cli.plan import plan
+from epsilometer.cli.prove import prove
 from epsilometer.cli.report import report
 from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
@@ -51,7 +52,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-COMMANDS = (plan, audit, attack, estimate, report, compare, calibrate, selftest, status, reproduce)
+COMMANDS = (
+    plan,
+    audit,
+    attack,
+    estimate,
+    prove,
+    report,
+    compare,
+    calibrate,
+    selftest,
+    status,
+    reproduce,
+)
 for command in COMMANDS:  # in the order of an audit, as help lists them
     app.command()(command)
 app.add_typer(losses_app)

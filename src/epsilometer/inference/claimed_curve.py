@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,9 +17,16 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray
-from epsilometer.errors import InputError
+from epsilometer.errors import ContradictionError, InputError
+from epsilometer.inference.checks.comparison import CHECK_SEED
+from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
+from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
 from epsilometer.inference.delta_curve import DeltaCurve, checked_deltas
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, verdict_of
+from epsilometer.inference.exact.engine import estimate_exact
+from epsilometer.inference.objections import exceeded, flipped, misfit, valid_bounds
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict, decide
+from epsilometer.proofs.proof import ERROR, Proof, prove, refuted_together
 
 COLUMNS = ("delta", "epsilon")
 
@@ -137,13 +145,30 @@ class CurveVerdict:
         The claimed epsilon at each delta; infinite where nothing is claimed.
     verdicts
         The verdict at each delta, None where nothing is claimed.
-    outcome
-        FAIL if it is FAIL at any delta, PASS only if it is at all that have a claim.
+    outcome, grounds
+        FAIL if it is FAIL at any delta, PASS only if it is at all that have a claim; proven only if
+        the claims at all deltas together are refuted.
     """
 
     claims: FloatArray
     verdicts: tuple[Verdict | None, ...]
     outcome: Outcome
+    grounds: Grounds
+
+    @property
+    def label(self) -> str:
+        """The outcome with its grounds, where it takes a side."""
+        if self.grounds is Grounds.OPEN:
+            return str(self.outcome)
+        return f"{self.outcome} ({self.grounds})"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why, each reason once."""
+        alike = [
+            each for each in self.verdicts if each is not None and each.outcome is self.outcome
+        ]
+        return tuple(dict.fromkeys(reason for each in alike for reason in each.reasons))
 
     @property
     def sentence(self) -> str:
@@ -161,6 +186,7 @@ def judge_curve(
     *,
     thresholds: Thresholds | None = None,
     accept_untrusted: bool = False,
+    error: float = ERROR,
 ) -> CurveVerdict:
     """Hold the posteriors of a curve against claims.
 
@@ -174,6 +200,8 @@ def judge_curve(
         Where sides are taken; 0.05 and 0.95 unless given.
     accept_untrusted
         Take sides even at deltas where the engine did not reach its accuracy.
+    error
+        Probability that a proof errs.
 
     Raises
     ------
@@ -187,24 +215,84 @@ def judge_curve(
             "expected a claim at one of the curve's deltas or more, got none; "
             f"the largest delta is {curve.deltas[-1]:g}."
         )
+    checks = _Checks(curve=curve, claim=claim, thresholds=thresholds, error=error)
     above = curve.probability_above(claims)
     verdicts = tuple(
-        verdict_of(
-            probability,
-            claim=value,
-            before=curve.model.epsilon.probability_above(value),
-            thresholds=thresholds,
-            trusted=bool(met or accept_untrusted),
-        )
+        checks.verdict(delta, value, probability, trusted=bool(met or accept_untrusted))
         if math.isfinite(value)
         else None
-        for value, probability, met in zip(claims.tolist(), above.tolist(), curve.met, strict=True)
+        for delta, value, probability, met in zip(
+            curve.deltas.tolist(), claims.tolist(), above.tolist(), curve.met, strict=True
+        )
     )
-    outcomes = {verdict.outcome for verdict in verdicts if verdict is not None}
-    outcome = Outcome.PASS if outcomes == {Outcome.PASS} else Outcome.INCONCLUSIVE
+    judged = [verdict for verdict in verdicts if verdict is not None]
+    outcomes = {verdict.outcome for verdict in judged}
+    outcome, grounds = Outcome.INCONCLUSIVE, Grounds.OPEN
+    if outcomes == {Outcome.PASS}:
+        outcome, grounds = Outcome.PASS, Grounds.JUDGED
     if Outcome.FAIL in outcomes:
-        outcome = Outcome.FAIL
-    return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome)
+        together = refuted_together(list(checks.proofs.values()))
+        outcome, grounds = Outcome.FAIL, Grounds.PROVEN if together else Grounds.JUDGED
+    return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Checks:
+    """What the verdicts at all deltas rest on: proofs at each, and one posterior that is checked."""
+
+    curve: DeltaCurve
+    claim: Claim
+    thresholds: Thresholds
+    error: float
+    proofs: dict[float, Proof] = field(default_factory=dict)
+
+    def verdict(self, delta: float, claim: float, above: float, *, trusted: bool) -> Verdict:
+        """The verdict at one delta."""
+        counts, model = self.curve.counts, self.curve.model
+        refuted = None
+        if model.likelihood.independent:
+            proof = prove(counts, delta=delta, claim=claim, error=self.error)
+            self.proofs[delta] = proof
+            refuted = proof.refutation if proof.refuted else None
+        return decide(
+            claim=claim,
+            above=above,
+            before=model.epsilon.probability_above(claim),
+            refuted=refuted,
+            objections=lambda leaning: self._objections(delta, claim, leaning),
+            thresholds=self.thresholds,
+            trusted=trusted,
+        )
+
+    def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
+        yield from misfit(self._predictive)
+        if self.curve.model.likelihood.independent:
+            yield from exceeded(valid_bounds(self.curve.counts, delta, self.error), claim, leaning)
+        if leaning is self.thresholds.outcome(self._posterior.probability_above("epsilon", claim)):
+            yield from flipped(self._others(claim), leaning, self.thresholds)
+
+    @cached_property
+    def _posterior(self) -> Posterior:
+        """At the smallest delta with a claim: the check of the model is much the same at all."""
+        deltas = self.curve.deltas
+        first = float(deltas[np.isfinite(claimed_at(self.claim, deltas))][0])
+        return estimate_exact(self.curve.counts, replace(self.curve.model, delta=first))
+
+    @cached_property
+    def _predictive(self) -> PredictiveCheck:
+        return check_predictions(self._posterior, rng=np.random.default_rng(CHECK_SEED))
+
+    def _others(self, claim: float) -> Iterator[tuple[float, float]]:
+        for other in self._other_priors:
+            yield other.factor, other.epsilon.probability_above(claim)
+
+    @cached_property
+    def _other_priors(self) -> tuple[OtherPrior, ...]:
+        found: list[OtherPrior] = []
+        for factor in FACTORS:
+            with suppress(ContradictionError, InputError):
+                found += prior_sensitivity(self._posterior, factors=(factor,))
+        return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,12 +312,17 @@ class JudgedCurve:
         claim: Claim | None = None,
         thresholds: Thresholds | None = None,
         accept_untrusted: bool = False,
+        error: float = ERROR,
     ) -> Self:
         """The curve, judged if something is claimed."""
         verdict = None
         if claim is not None:
             verdict = judge_curve(
-                curve, claim, thresholds=thresholds, accept_untrusted=accept_untrusted
+                curve,
+                claim,
+                thresholds=thresholds,
+                accept_untrusted=accept_untrusted,
+                error=error,
             )
         return cls(curve=curve, level=_validate.level(level), verdict=verdict)
 

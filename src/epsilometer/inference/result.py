@@ -6,7 +6,8 @@ worked out when it is first asked for, at most once, and ``report`` is told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -35,13 +36,30 @@ from epsilometer.inference.checks.warnings import (
     repeated_bases,
 )
 from epsilometer.inference.claimed_curve import JudgedCurve
+from epsilometer.inference.objections import (
+    CONTRADICTED,
+    Bound,
+    exceeded,
+    flipped,
+    misfit,
+    valid_bounds,
+)
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, decide
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
+from epsilometer.model.scores import Scores
+from epsilometer.proofs.proof import ERROR, Proof, prove
 
 if TYPE_CHECKING:
     from epsilometer.inference.profile.posterior import ProfilePosterior
+
+
+NO_PROOF = "this is no proof of privacy: stronger attacks or worse records may show more"
+"""What every PASS says of itself."""
+
+WEAK_STRENGTH = 0.5
+"""Attack strength below which a PASS says that attacks may have been weak."""
 
 
 class OtherModels(Enum):
@@ -70,6 +88,8 @@ class Question:
         Let the verdict take sides even if the engine did not reach its accuracy.
     other_models
         How far other assumptions are tried.
+    error
+        Probability that the proof errs, in (0, 1).
     """
 
     level: float = 0.9
@@ -78,9 +98,11 @@ class Question:
     thresholds: Thresholds = field(default_factory=Thresholds)
     accept_untrusted: bool = False
     other_models: OtherModels = OtherModels.QUICK
+    error: float = ERROR
 
     def __post_init__(self) -> None:
         _validate.level(self.level)
+        _validate.open_unit_interval("error", self.error)
         if self.claim is not None:
             _validate.non_negative("claim", self.claim)
 
@@ -127,8 +149,8 @@ class Origin:
         return None if value is None else float(value)
 
 
-class Judged:
-    """What every result has: its interval's level, whose claim it judges, and the verdict."""
+class Judged(ABC):
+    """What every result has: what the data prove, what contradicts the answer, and the verdict."""
 
     if TYPE_CHECKING:
 
@@ -151,17 +173,89 @@ class Judged:
         """Who claims what is judged."""
         return self.asked.claim_source or self.origin.claim_source
 
+    @property
+    @abstractmethod
+    def proven_from(self) -> Scores | AttackCounts | None:
+        """What a proof can be made from; None if it cannot."""
+
+    @abstractmethod
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        """That the model would hardly make such data, or cannot answer."""
+
+    @abstractmethod
+    def _caveats(self, claim: float) -> Iterator[str]:
+        """What a PASS does not say."""
+
+    @abstractmethod
+    def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
+        """The prior's scale factor, and the probability that epsilon exceeds the claim."""
+
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What the attacks prove, whatever the model; None where nothing can be tried."""
+        return self.proof_at(self.posterior.model.delta, self.asked.claim)
+
+    def proof_at(self, delta: float, claim: float | None) -> Proof | None:
+        """The same at any delta."""
+        data = self.proven_from
+        if data is None:
+            return None
+        # Canaries that no fair coin put in have a posterior all the same.
+        with suppress(InputError):
+            return prove(data, delta=delta, claim=claim, error=self.asked.error)
+        return None
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Other valid lower bounds of epsilon from the same data."""
+        data = self.proven_from
+        if data is None:
+            return ()
+        return valid_bounds(data, self.posterior.model.delta, self.asked.error)
+
+    @cached_property
+    def contradiction(self) -> str | None:
+        """That the answer lies below what the same data prove; None if it does not."""
+        known = list(self.bounds)
+        if self.proof is not None:
+            known.insert(0, Bound("the proof", self.proof.at_least))
+        best = max(known, key=lambda bound: bound.epsilon, default=Bound("", 0.0))
+        if not best.epsilon > 0:
+            return None
+        below = 1 - self.posterior.probability_above("epsilon", best.epsilon)
+        if not below > CONTRADICTED:
+            return None
+        return (
+            f"Do not quote the interval: the posterior puts probability {below:.2g} on an epsilon below "
+            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {self.asked.error:g})."
+        )
+
     @cached_property
     def verdict(self) -> Verdict | None:
-        """What the posterior says of the claim; None without one."""
-        if self.asked.claim is None:
+        """What is said of the claim; None without one."""
+        claim = self.asked.claim
+        if claim is None:
             return None
-        return judge(
-            self.posterior,
-            claim=self.asked.claim,
+        return decide(
+            claim=claim,
+            above=self.posterior.probability_above("epsilon", claim),
+            before=self.posterior.prior_probability_above(claim),
+            refuted=self.proof.refutation if self.proof and self.proof.refuted else None,
+            objections=lambda leaning: self._objections(claim, leaning),
+            caveats=lambda: self._caveats(claim),
             thresholds=self.asked.thresholds,
-            accept_untrusted=self.asked.accept_untrusted,
+            trusted=bool(self.posterior.trustworthy or self.asked.accept_untrusted),
         )
+
+    def _objections(self, claim: float, leaning: Outcome) -> Iterator[str]:
+        """What speaks against a side that the posterior takes."""
+        found = [*self._misfit(leaning), *exceeded(self.bounds, claim, leaning)]
+        if self.contradiction is not None:
+            found.append("the posterior lies below what the same data prove")
+        yield from found
+        if not found:  # other priors take another estimate each
+            others = self._above_with_other_priors(claim)
+            yield from flipped(others, leaning, self.asked.thresholds)
 
     def _tell(self, line: str) -> None:
         if self.report is not None:
@@ -180,6 +274,8 @@ class Result(Judged):
         How the counts came about.
     over_delta
         The same counts at other deltas, if somebody asked for a curve.
+    scores
+        Scores of the same models, if these are known: proofs from them need no count.
     report
         Called with a line of text whenever something that takes time is worked out.
     """
@@ -188,6 +284,7 @@ class Result(Judged):
     asked: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: JudgedCurve | None = None
+    scores: Scores | None = None
     report: Say | None = None
 
     def __post_init__(self) -> None:
@@ -320,6 +417,29 @@ class Result(Judged):
                 "they all lie near one place, the interval may miss the true epsilon on either side."
             )
         return tuple(found)
+
+    @property
+    def proven_from(self) -> Scores | AttackCounts | None:
+        """Scores of the models, else counts; decisions that depend on each other prove nothing."""
+        if self.scores is not None:
+            return self.scores
+        return self.counts if self.model.likelihood.independent else None
+
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        return misfit(self.predictive)
+
+    def _caveats(self, claim: float) -> Iterator[str]:
+        low, high = self.posterior.credible_interval("strength", self.level)
+        yield NO_PROOF
+        if low < WEAK_STRENGTH:
+            yield (
+                f"the attacks may have been weak (strength {low:.2f} to {high:.2f}, 1 is the best "
+                "possible)"
+            )
+
+    def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
+        for other in self.other_priors:
+            yield other.factor, other.epsilon.probability_above(claim)
 
     @property
     def _estimated(self) -> bool:

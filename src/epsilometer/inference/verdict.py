@@ -1,22 +1,44 @@
-"""What a posterior says of a claimed epsilon: PASS, FAIL or INCONCLUSIVE."""
+"""What is said of a claimed epsilon: PASS, FAIL or INCONCLUSIVE, and on which grounds.
+
+A FAIL is proven, or says that it is a judgement.  A PASS is a judgement that survived its checks.
+Everything else is open, for reasons that are told.  :func:`decide` is the only place where that is so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.posterior import ProfilePosterior
 
 
 class Outcome(StrEnum):
-    """The three answers; none of them is a proof."""
+    """The three answers."""
 
     PASS = "PASS"
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Grounds(StrEnum):
+    """What an answer rests on."""
+
+    PROVEN = "proven"
+    """Valid for any algorithm and any attack, with a stated error."""
+    JUDGED = "judged"
+    """The posterior says so, and nothing that was checked speaks against it."""
+    OPEN = "open"
+    """Nothing can be said of the claim."""
+
+
+FAIL_ON = {
+    "proven": ("FAIL (proven)",),
+    "fail": ("FAIL (proven)", "FAIL (judged)"),
+    "inconclusive": ("FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE"),
+}
+"""Labels of the verdicts at which a gate closes, by the name of the gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +66,7 @@ class Thresholds:
             )
 
     def outcome(self, probability_above: float) -> Outcome:
-        """The answer for a probability that epsilon exceeds the claim; ends included."""
+        """What the posterior alone says, given P(epsilon > claim); ends included."""
         if probability_above <= self.pass_at_most:
             return Outcome.PASS
         if probability_above >= self.fail_at_least:
@@ -58,8 +80,9 @@ class Verdict:
 
     Attributes
     ----------
-    outcome
-        INCONCLUSIVE whatever the probability, if the engine did not reach its accuracy.
+    outcome, grounds, reasons
+        The answer; whether it is proven, judged or open; and why, one sentence each, without the full
+        stop.
     claim
         The epsilon that is claimed.
     probability_above
@@ -71,6 +94,8 @@ class Verdict:
     """
 
     outcome: Outcome
+    grounds: Grounds
+    reasons: tuple[str, ...]
     claim: float
     probability_above: float
     prior_probability_above: float
@@ -78,71 +103,88 @@ class Verdict:
     trustworthy: bool = True
 
     @property
+    def label(self) -> str:
+        """The outcome with its grounds, where it takes a side."""
+        if self.grounds is Grounds.OPEN:
+            return str(self.outcome)
+        return f"{self.outcome} ({self.grounds})"
+
+    @property
     def meaning(self) -> str:
-        """The answer in a few words, never more than it says."""
-        if not self.trustworthy:
-            return "the computation did not reach its accuracy, so nothing can be said of the claim"
-        said = {
-            Outcome.PASS: "the posterior stays below the claim",
-            Outcome.FAIL: "the posterior lies above the claim",
-            Outcome.INCONCLUSIVE: "the posterior lies on both sides of the claim",
-        }[self.outcome]
-        return f"{said}, as the prior alone did before any data" if self.prior_alone else said
+        """Why, in one sentence without the full stop."""
+        return "; ".join(self.reasons)
+
+    @property
+    def leaning(self) -> Outcome:
+        """What the posterior alone would say."""
+        return self.thresholds.outcome(self.probability_above)
 
     @property
     def prior_alone(self) -> bool:
         """Whether the prior would have had the same verdict: then the attacks added little."""
-        settled = self.outcome is not Outcome.INCONCLUSIVE
+        settled = self.grounds is Grounds.JUDGED
         return settled and self.thresholds.outcome(self.prior_probability_above) is self.outcome
 
 
-def judge(
-    posterior: Posterior | ProfilePosterior,
+Objections = Callable[[Outcome], Iterable[str]]
+"""What speaks against a side that the posterior takes, one reason each."""
+
+
+def decide(
     *,
     claim: float,
+    above: float,
+    before: float,
+    refuted: str | None,
+    objections: Objections,
+    caveats: Callable[[], Iterable[str]] = tuple,
     thresholds: Thresholds | None = None,
-    accept_untrusted: bool = False,
+    trusted: bool = True,
 ) -> Verdict:
-    """Hold a posterior against a claimed epsilon.
+    """The verdict on a claim: the only rule there is.
 
     Parameters
     ----------
-    claim
-        The epsilon claimed at the delta of the posterior's model, at least 0.
-    thresholds
-        Where sides are taken; 0.05 and 0.95 unless given.
-    accept_untrusted
-        Take sides even if the engine did not reach its accuracy.
-
-    Examples
-    --------
-    >>> import epsilometer as em
-    >>> counts = em.AttackCounts(
-    ...     false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
-    ... )
-    >>> verdict = judge(em.estimate(counts, em.AuditModel(delta=0.01)), claim=1.0)
-    >>> str(verdict.outcome), verdict.probability_above > 0.9999
-    ('FAIL', True)
+    above, before
+        Probability that epsilon exceeds the claim, after the data and before.
+    refuted
+        How the attacks refute the claim, if they do.
+    objections
+        Asked for what speaks against PASS or FAIL where the posterior takes that side.
+    caveats
+        What a PASS does not say.
+    trusted
+        Whether the engine reached its accuracy.
     """
-    claim = _validate.non_negative("claim", claim)
-    return verdict_of(
-        posterior.probability_above("epsilon", claim),
-        claim=claim,
-        before=posterior.prior_probability_above(claim),
-        thresholds=thresholds or Thresholds(),
-        trusted=bool(posterior.trustworthy or accept_untrusted),
-    )
+    limits = thresholds or Thresholds()
 
+    def verdict(outcome: Outcome, grounds: Grounds, reasons: Sequence[str]) -> Verdict:
+        return Verdict(
+            outcome=outcome,
+            grounds=grounds,
+            reasons=tuple(reasons),
+            claim=claim,
+            probability_above=above,
+            prior_probability_above=before,
+            thresholds=limits,
+            trustworthy=trusted,
+        )
 
-def verdict_of(
-    above: float, *, claim: float, before: float, thresholds: Thresholds, trusted: bool
-) -> Verdict:
-    """The verdict on a claim; epsilon exceeds it with probability ``above``, ``before`` the data."""
-    return Verdict(
-        outcome=thresholds.outcome(above) if trusted else Outcome.INCONCLUSIVE,
-        claim=claim,
-        probability_above=above,
-        prior_probability_above=before,
-        thresholds=thresholds,
-        trustworthy=trusted,
-    )
+    if refuted is not None:
+        # A proof needs neither the engine nor the model.
+        return verdict(Outcome.FAIL, Grounds.PROVEN, [refuted])
+    if not trusted:
+        reason = "the computation did not reach its accuracy, so nothing can be said of the claim"
+        return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason])
+    leaning = limits.outcome(above)
+    if leaning is Outcome.INCONCLUSIVE:
+        reason = "the posterior lies on both sides of the claim"
+        return verdict(leaning, Grounds.OPEN, [reason])
+    against = tuple(objections(leaning))
+    side = "below" if leaning is Outcome.PASS else "above"
+    if against:
+        reason = f"the posterior lies {side} the claim, but that cannot be relied on"
+        return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason, *against])
+    said = f"the posterior lies {side} the claim, and its checks do not speak against it"
+    also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else caveats()
+    return verdict(leaning, Grounds.JUDGED, [said, *also])

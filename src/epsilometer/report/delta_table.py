@@ -26,7 +26,7 @@ def curve_rows(judged: JudgedCurve) -> list[tuple[str, ...]]:
         claims.append(("-", "-", "no claim") if each is None else (
             _short(each.claim),
             probability_text(each.probability_above).partition(" (")[0],
-            str(each.outcome),
+            each.label,
         ))  # fmt: skip
     return [row + claim for row, claim in zip(rows, claims, strict=True)]
 
@@ -65,7 +65,7 @@ def curve_text(judged: JudgedCurve) -> str:
         f"tolerance {curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET'}; {how}"
     )
     if judged.verdict is not None:
-        title = f"{judged.verdict.outcome}: {title}"
+        title = f"{judged.verdict.label}: {judged.verdict.reasons[0]}. E{title[1:]}"
     # Without labels: every column to the right, wider apart.
     table = table_lines([("", *row) for row in curve_rows(judged)], gap="   ")
     lines = [*wrapped(title), "", *(line[1:] for line in table)]
@@ -98,7 +98,11 @@ def curve_data(judged: JudgedCurve) -> dict[str, Any]:
         "versions": dict(curve.provenance.versions),
     }
     if judged.verdict is not None:
-        found["verdict"] = {"outcome": str(judged.verdict.outcome)}
+        found["verdict"] = {
+            "outcome": str(judged.verdict.outcome),
+            "grounds": str(judged.verdict.grounds),
+            "reasons": list(judged.verdict.reasons),
+        }
     return {name: plain(value) for name, value in found.items()}
 
 

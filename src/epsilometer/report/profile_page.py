@@ -11,7 +11,7 @@ from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.profile.tree import model_values
 from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Outcome
+from epsilometer.inference.verdict import Grounds, Outcome
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
@@ -45,7 +45,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         downloads=_downloads(result, curve),
         made_from="scores",
         title=title_of(len(result.scores), result.origin),
-        badge="ESTIMATE" if verdict is None else str(verdict.outcome),
+        badge="ESTIMATE" if verdict is None else verdict.label,
         headline=_headline(result),
         after=_after(result),
         verdict=verdict,
@@ -75,7 +75,7 @@ def _headline(result: ProfileResult) -> str:
     """What was found, without the verdict's word, which stands beside it."""
     text = profile_summary.finding(result)
     if result.verdict is not None:
-        text = text.removeprefix(f"{result.verdict.outcome}: ")
+        text = text.removeprefix(f"{result.verdict.label}: ")
     return _capital(text)
 
 
@@ -88,9 +88,9 @@ def _after(result: ProfileResult) -> list[str]:
     verdict = result.verdict
     if verdict is None:
         return []
-    if not verdict.trustworthy:
+    if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
         return ["Estimate again, with more levels, before judging."]
-    advice = wording.ADVICE.get(verdict.outcome, MORE_DATA)
+    advice = wording.advice(verdict) or MORE_DATA
     said = [advice, *wording.with_other_priors(result.other_priors, verdict)]
     if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
         return said
@@ -231,7 +231,7 @@ def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
     verdict = published.verdict
     if verdict is not None:
         sentences.append(
-            f"Its verdict on the claim of {verdict.claim:g} would be {verdict.outcome}: exceeded with "
+            f"Its verdict on the claim of {verdict.claim:g} would be {verdict.label}: exceeded with "
             f"probability {probability_text(verdict.probability_above)}."
         )
     answers: Rows = [("epsilon", "median", f"{percent(level)} interval")]

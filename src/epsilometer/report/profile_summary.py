@@ -11,16 +11,15 @@ from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.profile.tabulated import Tabulated
 from epsilometer.inference.profile.tree import model_values
+from epsilometer.inference.verdict import Verdict
 from epsilometer.report.summary import (
     FACT_COLUMNS,
     answers_data,
     batches_note,
     engine_data,
-    judged_sentence,
     origin_data,
     rows_of_batches,
     summary_data,
-    verdict_data,
 )
 from epsilometer.report.text import (
     counted,
@@ -29,6 +28,13 @@ from epsilometer.report.text import (
     shortened,
     table_lines,
     wrapped,
+)
+from epsilometer.report.verdict_words import (
+    headline,
+    judged_data,
+    proven_fact,
+    proven_row,
+    verdict_data,
 )
 
 LABELS = {
@@ -77,7 +83,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
     if result.published is not None:
         found["published"] = summary_data(result.published) | {"parts": result.parting}
     if result.over_delta is not None:
-        found["over_delta"] = profile_curve_data(result.over_delta)
+        found["over_delta"] = profile_curve_data(result.over_delta, result.curve_verdict)
     return {name: plain(value) for name, value in found.items()} | origin_data(result.origin)
 
 
@@ -136,21 +142,15 @@ def inert(name: str) -> str:
 
 
 def finding(result: ProfileResult) -> str:
-    """What was found, in one sentence; with a claim the verdict comes first."""
+    """What was found, in a few sentences; with a claim the verdict comes first."""
     posterior, level = result.posterior, result.level
     low, high = posterior.credible_interval("epsilon", level)
     shown = posterior.credible_interval("shown", level)
-    at = f"at delta = {result.model.delta:g}, epsilon"
-    found = (
-        f"is {_number(low)} to {_number(high)} with probability {level:g} (median "
-        f"{_number(posterior.median('epsilon'))}); the worst base shows {_number(shown[0])} to "
-        f"{_number(shown[1])}"
+    return headline(
+        result,
+        f"{_number(posterior.median('epsilon'))} ({_number(low)} to {_number(high)} with probability "
+        f"{level:g}); the worst base shows {_number(shown[0])} to {_number(shown[1])}",
     )
-    verdict = result.verdict
-    if verdict is None:
-        return f"{at[0].upper()}{at[1:]} {found}."
-    whose = "the algorithm's own claim of {:g}" if result.claim_source == "algorithm" else "{:g}"
-    return judged_sentence(verdict, whose, at, found)
 
 
 def family_sentence(result: ProfileResult) -> str:
@@ -228,7 +228,10 @@ def _number(value: float) -> str:
 def rows_of_answers(result: ProfileResult) -> list[tuple[str, ...]]:
     """A table of the answers: label, median, interval, mean; the first row is the heading."""
     posterior = result.posterior
-    rows: list[tuple[str, ...]] = [("", "median", f"{100 * result.level:.10g} % interval", "mean")]
+    rows: list[tuple[str, ...]] = [
+        ("", "median", f"{100 * result.level:.10g} % interval", "mean"),
+        proven_row(result),
+    ]
     for name, label in LABELS.items():
         if name not in posterior.parameters:
             rows.append((label, f"{posterior.median(name):.3g}", "(fixed)", ""))
@@ -271,6 +274,7 @@ def profile_text(result: ProfileResult) -> str:
     posterior = result.posterior
     lines = [*wrapped(finding(result)), "", *table_lines(rows_of_answers(result)), ""]
     facts = [
+        ("proven", proven_fact(result)),
         ("family", family_sentence(result)),
         ("strength", strength_sentence(result)),
         ("extrapolated", extrapolation_sentence(result)),
@@ -296,7 +300,7 @@ def profile_text(result: ProfileResult) -> str:
         lines += wrapped(sentence, first="- ", rest="  ")
     text = "\n".join(lines) + "\n"
     if result.over_delta is not None:
-        text += "\n" + profile_curve_text(result.over_delta)
+        text += "\n" + profile_curve_text(result.over_delta, result.curve_verdict)
     return text
 
 
@@ -339,8 +343,8 @@ def profile_curve_items(curve: ProfileCurve) -> list[dict[str, Any]]:
     return [{name: plain(value) for name, value in item.items()} for item in found]
 
 
-def profile_curve_data(curve: ProfileCurve) -> dict[str, Any]:
-    """Everything of a curve over delta, ready for JSON."""
+def profile_curve_data(curve: ProfileCurve, verdict: Verdict | None = None) -> dict[str, Any]:
+    """Everything of a curve over delta, ready for JSON; with the verdict on it, if there is one."""
     posterior = curve.posterior
     found: dict[str, Any] = {
         "model": "profile",
@@ -355,10 +359,9 @@ def profile_curve_data(curve: ProfileCurve) -> dict[str, Any]:
         "seconds": posterior.provenance.seconds,
         "versions": dict(posterior.provenance.versions),
     }
-    if curve.outcome is not None:
-        found["verdict"] = {
-            "outcome": str(curve.outcome),
-            "probability_anywhere": curve.probability_anywhere,
+    if verdict is not None:
+        found["verdict"] = judged_data(verdict) | {
+            "probability_anywhere": curve.probability_anywhere
         }
     return {name: plain(value) for name, value in found.items()}
 
@@ -373,7 +376,7 @@ def profile_curve_csv(curve: ProfileCurve) -> str:
 def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
     """Text of the table, its heading first; a star marks what is extrapolated."""
     heading: tuple[str, ...] = ("delta", "low", "median", "high", "joint low", "joint high", "")
-    claimed = curve.outcome is not None
+    claimed = curve.claim is not None
     rows = [(*heading, "claim", "P(above)") if claimed else heading]
     for item in profile_curve_items(curve):
         numbers = [item[name] for name in ("low", "median", "high", "joint_low", "joint_high")]
@@ -390,15 +393,15 @@ def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
     return rows
 
 
-def profile_curve_text(curve: ProfileCurve) -> str:
+def profile_curve_text(curve: ProfileCurve, verdict: Verdict | None = None) -> str:
     """All of it for a terminal of 80 columns."""
     bases = counted(len(curve.posterior.scores), "challenge base")
     title = (
         f"epsilon over delta from {bases}; low and high hold {100 * curve.level:g} % at each delta, "
         f"the joint band at all of them; {curve.posterior.engine_words}."
     )
-    if curve.outcome is not None:
-        title = f"{curve.outcome}: {title}"
+    if verdict is not None:
+        title = f"{verdict.label}: {verdict.meaning}. {title[0].upper()}{title[1:]}"
     table = table_lines([("", *row) for row in rows_of_profile_curve(curve)], gap="  ")
     lines = [*wrapped(title), "", *(line[1:] for line in table)]
     if curve.extrapolated.any():

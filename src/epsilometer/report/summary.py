@@ -9,11 +9,9 @@ from typing import Any
 from epsilometer import _files
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, OtherModels, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.updating import Batch
-from epsilometer.inference.verdict import Verdict
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Beta
@@ -23,11 +21,11 @@ from epsilometer.report.text import (
     digits_of,
     estimate_text,
     plain,
-    probability_text,
     shortened,
     table_lines,
     wrapped,
 )
+from epsilometer.report.verdict_words import headline, proven_fact, proven_row, verdict_data
 
 LABELS = {
     "epsilon": "epsilon",
@@ -134,27 +132,6 @@ def origin_data(origin: Origin) -> dict[str, Any]:
     return found | {name: plain(value) for name, value in parts.items() if value}
 
 
-def verdict_data(result: Result | ProfileResult) -> dict[str, Any]:
-    """The claim and what is said of it; empty without one."""
-    verdict = result.verdict
-    if verdict is None:
-        return {}
-    claim: dict[str, Any] = {
-        "epsilon": verdict.claim,
-        "probability_above": verdict.probability_above,
-        "prior_probability_above": verdict.prior_probability_above,
-    }
-    if result.claim_source is not None:
-        claim["source"] = result.claim_source
-    said = {
-        "outcome": str(verdict.outcome),
-        "meaning": verdict.meaning,
-        "pass_at_most": verdict.thresholds.pass_at_most,
-        "fail_at_least": verdict.thresholds.fail_at_least,
-    }
-    return {"claim": claim, "verdict": said}
-
-
 def _assumptions_data(model: AuditModel, counts: AttackCounts) -> dict[str, Any]:
     chosen = values_of(model)
     names = ("delta", "likelihood", "dependence") if counts.dependent else ("delta", "likelihood")
@@ -188,34 +165,18 @@ def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
 
 
 def finding(result: Result) -> str:
-    """What was found, in one sentence; with a claim the verdict comes first."""
+    """What was found, in a few sentences; with a claim the verdict comes first."""
     posterior = result.posterior
     low, high = posterior.credible_interval("epsilon", result.level)
     median = posterior.median("epsilon")
-    at = f"at delta = {result.model.delta:g}, epsilon"
     if result.model.epsilon.fixed_value is not None:
-        found = f"is held at {median:g}"
-    else:
-        digits = max(_decimals(low, high) - 1, 2)
-        found = (
-            f"is {low:.{digits}f} to {high:.{digits}f} with probability {result.level:g} "
-            f"(median {median:.{digits}f})"
-        )
-    verdict = result.verdict
-    if verdict is None:
-        return f"A{at[1:]} {found}."
-    own = result.claim_source == "algorithm"
-    whose = "the {:g} that the algorithm itself claims" if own else "the claimed {:g}"
-    return judged_sentence(verdict, whose, at, found)
-
-
-def judged_sentence(verdict: Verdict, whose: str, at: str, found: str) -> str:
-    """The verdict on a claim, of words for ``whose`` it is, and what was ``found``."""
-    return (
-        f"{verdict.outcome}: {verdict.meaning}; {at} exceeds {whose.format(verdict.claim)} with "
-        f"probability {probability_text(verdict.probability_above)} "
-        f"({probability_text(verdict.prior_probability_above)} before the data) and {found}."
+        return headline(result, f"nothing, for it is held at {median:g}")
+    digits = max(_decimals(low, high) - 1, 2)
+    found = (
+        f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f} with probability "
+        f"{result.level:g})"
     )
+    return headline(result, found)
 
 
 # --- for the terminal -------------------------------------------------------------------------
@@ -230,6 +191,7 @@ def summary_text(result: Result) -> str:
         lines += table_lines(rows_of_batches(posterior.batches))
         lines += [*wrapped(batches_note(posterior.batches)), ""]
     facts = [
+        ("proven", proven_fact(result)),
         ("challenge bases", f"{len(result.counts):,}"),
         ("delta", f"{result.model.delta:g}"),
         ("engine", posterior.engine_words),
@@ -256,7 +218,7 @@ def result_text(result: Result) -> str:
 def rows_of_parameters(result: Result) -> list[tuple[str, str, str, str]]:
     """A table of the parameters: label, median, interval, mean; the first row is the heading."""
     posterior = result.posterior
-    rows = [("", "median", f"{100 * result.level:.10g} % interval", "mean")]
+    rows = [("", "median", f"{100 * result.level:.10g} % interval", "mean"), proven_row(result)]
     for name in parameters_of(result):
         median = posterior.median(name)
         if name not in posterior.parameters:

@@ -11,7 +11,7 @@ from epsilometer.inference.profile.checks import OtherProfilePrior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin, Result
 from epsilometer.inference.trees import values_of
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model import region
 from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
@@ -20,11 +20,22 @@ FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""
 
 
+MISTAKE = (
+    "Look for a mistake in the algorithm or in its accounting, and check that the claim is one about "
+    "this training, these neighbours and this delta."
+)
 ADVICE = {
-    Outcome.FAIL: "Look for a mistake in the algorithm or in its accounting, and check that the claim "
-    "is one about this training, these neighbours and this delta.",
-    Outcome.PASS: "That is not a proof of privacy. The posterior allows for attacks that were not the "
-    "best possible, but it cannot know of attacks that nobody tried.",
+    (Outcome.FAIL, Grounds.PROVEN): MISTAKE,
+    (
+        Outcome.FAIL,
+        Grounds.JUDGED,
+    ): f"A judgement, not a proof: it rests on the model. {MISTAKE} More "
+    "models of the worst base may prove it.",
+    (
+        Outcome.PASS,
+        Grounds.JUDGED,
+    ): "That is not a proof of privacy. The posterior allows for attacks "
+    "that were not the best possible, but it cannot know of attacks that nobody tried.",
 }
 """What to do about a verdict that takes sides."""
 
@@ -40,11 +51,16 @@ UNKNOWN_NEIGHBOURS = (
 
 
 def headline(result: Result) -> str:
-    """The verdict in one sentence, without the word that stands beside it."""
+    """What was found, without the verdict's word, which stands beside it."""
     text = finding(result)
     if result.verdict is not None:
-        text = text.partition(": ")[2]
+        text = text.removeprefix(f"{result.verdict.label}: ")
     return f"{text[0].upper()}{text[1:]}"
+
+
+def advice(verdict: Verdict) -> str:
+    """What to do about a verdict; empty where it is open."""
+    return ADVICE.get((verdict.outcome, verdict.grounds), "")
 
 
 def after_verdict(result: Result) -> list[str]:
@@ -52,12 +68,12 @@ def after_verdict(result: Result) -> list[str]:
     verdict = result.verdict
     if verdict is None:
         return []
-    if not verdict.trustworthy:
+    if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
     priors = with_other_priors(result.other_priors, verdict)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return [*priors, *outlook_sentences(result)]
-    return [ADVICE[verdict.outcome], *priors]
+    return [advice(verdict), *priors]
 
 
 def with_other_priors(
@@ -213,6 +229,8 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
     if origin.models:
         text = ", ".join(f"{number:,} {word}" for word, number in origin.models.items())
         found.append(("models", text))
+    if origin.stopping:
+        found.append(("stopping", str(origin.stopping["sentence"])))
     return found
 
 

@@ -70,14 +70,14 @@ def write_report(
     result: AnyResult
     own: Any = posterior
     asked_over: Any = curve
-    judging: dict[str, Any] = {"level": level, "claim": over, "thresholds": thresholds}
+    judging: dict[str, Any] = {"level": level, "claim": over}
     if hasattr(own, "scores"):
         if asked_over is not None:
             asked_over = replace(asked_over, **judging)
         result = ProfileResult(posterior=own, over_delta=asked_over, **context)
     else:
         if asked_over is not None:
-            asked_over = JudgedCurve.of(asked_over, **judging)
+            asked_over = JudgedCurve.of(asked_over, thresholds=thresholds, **judging)
         result = Result(posterior=own, over_delta=asked_over, **context)
     write_page(result, Path(path))
     return result.verdict

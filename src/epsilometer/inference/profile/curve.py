@@ -18,7 +18,6 @@ from epsilometer.errors import InputError
 from epsilometer.inference.claimed_curve import Claim, claimed_at
 from epsilometer.inference.delta_curve import checked_deltas
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.verdict import Outcome, Thresholds
 
 EXTRAPOLATION = (
     "Epsilon at delta is decided where the trade-off function is as steep as e^epsilon. Below a delta "
@@ -41,15 +40,12 @@ class ProfileCurve:
         Probability of intervals and of the joint band.
     claim
         One epsilon for all deltas, or a function from delta to what is claimed there; None for no claim.
-    thresholds
-        Where the verdict takes sides.
     """
 
     posterior: ProfilePosterior
     deltas: ArrayLike
     level: float = 0.9
     claim: Claim | None = None
-    thresholds: Thresholds | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "deltas", checked_deltas(np.ravel(self.deltas)))
@@ -137,15 +133,6 @@ class ProfileCurve:
         return max(anywhere, float(self.probability_above.max()))
 
     @property
-    def outcome(self) -> Outcome | None:
-        """The verdict on the claimed curve as a whole; None without a claim."""
-        if self.claim is None:
-            return None
-        if not self.posterior.trustworthy:
-            return Outcome.INCONCLUSIVE
-        return (self.thresholds or Thresholds()).outcome(self.probability_anywhere)
-
-    @property
     def trustworthy(self) -> bool:
         """Whether the engine reached its accuracy."""
         return self.posterior.trustworthy
@@ -163,11 +150,11 @@ class ProfileCurve:
             models = round(1 / posterior.finest_rate)
             below = posterior.extrapolated_below_delta
             found.append(EXTRAPOLATION.format(below=below, models=models))
-        if self.outcome is not None:
+        if self.claim is not None:
             anywhere = self.probability_anywhere
             shown = f"{anywhere:.4g}" if anywhere <= 1 - 1e-4 else "above 0.9999"
             found.append(
-                f"{self.outcome}: the claimed curve is exceeded at one delta or more with probability "
-                f"{shown}, all deltas judged at once."
+                f"The claimed curve is exceeded at one delta or more with probability {shown}, all "
+                "deltas judged at once."
             )
         return found

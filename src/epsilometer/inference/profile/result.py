@@ -5,6 +5,7 @@ Terminal, JSON, page and files are views of it and work nothing out themselves.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.checks.comparison import CHECK_SEED
+from epsilometer.inference.objections import MOST_NAMED, exceeded, flipped, valid_bounds
 from epsilometer.inference.profile.checks import (
     OtherProfilePrior,
     RocCheck,
@@ -22,9 +24,11 @@ from epsilometer.inference.profile.checks import (
 )
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import Judged, Origin, Question, Result
+from epsilometer.inference.result import NO_PROOF, Judged, Origin, Question, Result
+from epsilometer.inference.verdict import Outcome, Verdict, decide
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
+from epsilometer.proofs.proof import refuted_together
 
 MOST_LISTED = 4
 """Surprises that a warning names."""
@@ -72,6 +76,84 @@ class ProfileResult(Judged):
     def trustworthy(self) -> bool:
         """Whether the engine reached its accuracy."""
         return self.posterior.trustworthy
+
+    @property
+    def proven_from(self) -> Scores:
+        """The scores."""
+        return self.scores
+
+    def _misfit(self, leaning: Outcome) -> Iterator[str]:
+        odd = self.predictive.surprising
+        if odd:
+            yield f"the model would hardly make such scores ({'; '.join(odd[:MOST_NAMED])})"
+        if self._left_out and leaning is Outcome.PASS:
+            yield (
+                f"{', '.join(self._left_out)} is left out, for it has no epsilon at delta = "
+                f"{self.model.delta:g}"
+            )
+
+    def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
+        for other in self.other_priors:
+            yield other.factor, other.epsilon.probability_above(claim)
+
+    def _caveats(self, claim: float) -> Iterator[str]:
+        yield NO_PROOF
+        _, high = self.posterior.credible_interval("shown", self.level)
+        if high < claim / 2:
+            yield (
+                f"the attacks were weak: what they show on the worst base is at most {high:.2f}, less "
+                "than half of the claim"
+            )
+
+    @property
+    def _left_out(self) -> list[str]:
+        """Families that have no epsilon at this delta."""
+        used = {each.curves.family.name for each in self.model.components}
+        return [each.name for each in self.model.families if each.name not in used]
+
+    @cached_property
+    def curve_verdict(self) -> Verdict | None:
+        """What is said of a claimed curve, all deltas at once; None without one."""
+        curve = self.over_delta
+        if curve is None or curve.claim is None:
+            return None
+        claimed = [
+            (delta, claim)
+            for delta, claim in zip(curve.grid.tolist(), curve.claims.tolist(), strict=True)
+            if claim < np.inf
+        ]
+        tried = [self.proof_at(delta, claim) for delta, claim in claimed]
+        proofs = [each for each in tried if each is not None]
+        refuted = None
+        if refuted_together(proofs):
+            refuted = max(proofs, key=lambda proof: proof.e_value or 0.0).refutation
+        claim = claimed[-1][1]
+        return decide(
+            claim=claim,
+            above=curve.probability_anywhere,
+            before=self.posterior.prior_probability_above(claim),
+            refuted=refuted,
+            objections=lambda leaning: self._objections_over(claimed, leaning),
+            caveats=lambda: self._caveats(claim),
+            thresholds=self.asked.thresholds,
+            trusted=bool(self.posterior.trustworthy or self.asked.accept_untrusted),
+        )
+
+    def _objections_over(
+        self, claimed: list[tuple[float, float]], leaning: Outcome
+    ) -> Iterator[str]:
+        """What speaks against a side, at any of the deltas."""
+        found = [*self._misfit(leaning)]
+        for delta, claim in claimed:
+            bounds = valid_bounds(self.scores, delta, self.asked.error)
+            found += exceeded(bounds, claim, leaning)
+        if self.contradiction is not None:
+            found.append("the posterior lies below what the same data prove")
+        yield from found
+        own = dict(claimed).get(self.model.delta)
+        if own is not None and not found:
+            others = self._above_with_other_priors(own)
+            yield from flipped(others, leaning, self.asked.thresholds)
 
     @cached_property
     def predictive(self) -> RocCheck:
@@ -151,11 +233,9 @@ class ProfileResult(Judged):
     def doubts(self) -> tuple[str, ...]:
         """What the scores themselves say against the answer."""
         found = []
-        used = {each.curves.family.name for each in self.model.components}
-        left_out = [each.name for each in self.model.families if each.name not in used]
-        if left_out:
+        if self._left_out:
             found.append(
-                f"Left out: {', '.join(left_out)}, which has no epsilon at delta = "
+                f"Left out: {', '.join(self._left_out)}, which has no epsilon at delta = "
                 f"{self.model.delta:g}. If the algorithm is of that family, no answer at this delta "
                 "is right; a larger delta has one."
             )

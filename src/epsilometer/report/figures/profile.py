@@ -313,7 +313,7 @@ def _claims(
         mark = Line(x, seen, "orange", "claim", step="post", hover=hover,
                     marker="circle" if len(x) <= MOST_DOTS else None)  # fmt: skip
     more += "Orange: what is claimed. "
-    if curve.outcome is not None:
+    if curve.claim is not None:
         more += (
             "It is exceeded at one delta or more with probability "
             f"{probability_text(curve.probability_anywhere)}. "

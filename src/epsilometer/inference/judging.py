@@ -1,0 +1,71 @@
+"""``judge``: a posterior held against a claimed epsilon, by the rule that every output follows."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from epsilometer import _validate
+from epsilometer.errors import InputError
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Question, Result
+from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.proofs.proof import ERROR
+
+
+@singledispatch
+def result_of(posterior: object, asked: Question) -> Result | ProfileResult:
+    """The result of either kind of posterior."""
+    raise InputError(f"expected a posterior, got {posterior!r}.")
+
+
+@result_of.register
+def _(posterior: Posterior, asked: Question) -> Result | ProfileResult:
+    return Result(posterior=posterior, asked=asked)
+
+
+@result_of.register
+def _(posterior: ProfilePosterior, asked: Question) -> Result | ProfileResult:
+    return ProfileResult(posterior=posterior, asked=asked)
+
+
+def judge(
+    posterior: Posterior | ProfilePosterior,
+    *,
+    claim: float,
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
+    error: float = ERROR,
+) -> Verdict:
+    """Hold a posterior, and what its data prove, against a claimed epsilon.
+
+    Parameters
+    ----------
+    claim
+        The epsilon claimed at the delta of the posterior's model, at least 0.
+    thresholds
+        Where the posterior takes sides; 0.05 and 0.95 unless given.
+    accept_untrusted
+        Let it take sides even if the engine did not reach its accuracy.
+    error
+        Probability that a proof errs.
+
+    Examples
+    --------
+    >>> import epsilometer as em
+    >>> counts = em.AttackCounts(
+    ...     false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000
+    ... )
+    >>> judge(em.estimate(counts, em.AuditModel(delta=0.01)), claim=1.0).label
+    'FAIL (proven)'
+    """
+    asked = Question(
+        claim=_validate.non_negative("claim", claim),
+        thresholds=thresholds or Thresholds(),
+        accept_untrusted=accept_untrusted,
+        error=error,
+    )
+    verdict = result_of(posterior, asked).verdict
+    assert verdict is not None  # something is claimed
+    return verdict

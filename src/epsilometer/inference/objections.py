@@ -1,0 +1,106 @@
+"""What speaks against a judgement: a model that does not fit, a prior that decides, a valid bound.
+
+Each function gives reasons for people, without the full stop; `verdict.decide` asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.baselines.bases import best_base
+from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.one_run import fair_coin
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.errors import InputError
+from epsilometer.inference.checks.predictive import PredictiveCheck
+from epsilometer.inference.verdict import Outcome, Thresholds
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import BaseScores, Scores
+
+CONTRADICTED = 0.05
+"""Posterior probability below a valid bound from which the two contradict each other."""
+
+MOST_NAMED = 2
+"""Surprises that a reason names; the page has a table."""
+
+
+class Bound(NamedTuple):
+    """A lower bound of epsilon that holds for any algorithm, and its name."""
+
+    label: str
+    epsilon: float
+
+
+@singledispatch
+def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
+    """Valid bounds of scores or counts beside the proof; the choice of the best is paid for."""
+    raise InputError(f"expected scores or error counts, got {data!r}.")
+
+
+@valid_bounds.register
+def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
+    if any(base.grouped for base in data.bases):
+        return ()
+    share = error / len(data)
+    if data.one_run:
+        even = all(bool(fair_coin(base.trials_h1, base.trials_h0)) for base in data.bases)
+        if not even:
+            return ()
+        found = [_auditor(base).epsilon_one_run(share, delta) for base in data.bases]
+        return (Bound("the one-run bound of Steinke et al.", max(found)),)
+    rule = ClopperPearson()
+    found = [_auditor(base).epsilon_lower(rule, share, delta) for base in data.bases]
+    return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(found)),)
+
+
+@valid_bounds.register
+def _(data: AttackCounts, delta: float, error: float) -> tuple[Bound, ...]:
+    value = best_base(ClopperPearson(), data, delta, error)
+    return (Bound("the Clopper-Pearson bound of the best base", value),)
+
+
+def _auditor(base: BaseScores) -> CanaryScoreAuditor:
+    # Ranks in place of scores: these may be infinite.
+    ranks: FloatArray = -np.arange(len(base.value), dtype=float)
+    return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
+
+
+def misfit(check: PredictiveCheck) -> Iterator[str]:
+    """That the published model would hardly make such counts."""
+    odd = [item for item in check.statistics if item.surprising]
+    if odd:
+        named = "; ".join(
+            f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
+            for item in odd[:MOST_NAMED]
+        )
+        yield f"the model would hardly make such counts ({named})"
+
+
+def flipped(
+    others: Iterable[tuple[float, float]], leaning: Outcome, thresholds: Thresholds
+) -> Iterator[str]:
+    """That the prior decides; ``others`` has the prior's scale factor and P(epsilon > claim)."""
+    tried = 0
+    for factor, above in others:
+        tried += 1
+        outcome = thresholds.outcome(above)
+        if outcome is not leaning:
+            yield (
+                f"the prior decides: with its scale times {factor:g} it would be {outcome}, epsilon "
+                f"above the claim with probability {above:.2g}"
+            )
+    if not tried:
+        yield "no other prior could be tried, so the prior may decide"
+
+
+def exceeded(bounds: Sequence[Bound], claim: float, leaning: Outcome) -> Iterator[str]:
+    """That a valid bound lies above a claim that the posterior would let pass."""
+    if leaning is Outcome.PASS:
+        for bound in bounds:
+            if bound.epsilon > claim:
+                yield f"{bound.label} is {bound.epsilon:.2f}, above the claim"

@@ -1,0 +1,106 @@
+"""A verdict, and what is proven, in words and as plain values: the same for every kind of result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epsilometer.inference.result import Judged
+from epsilometer.inference.verdict import Grounds, Verdict
+from epsilometer.report.text import probability_text
+
+NOT_TRIED = (
+    "nothing could be tried: decisions on one base depend on each other (cross-fed counts), or canaries "
+    "were not put in by fair coins"
+)
+
+
+def verdict_data(result: Judged) -> dict[str, Any]:
+    """What is proven, what contradicts the answer, and what is said of the claim, if there is one."""
+    proof, verdict = result.proof, result.verdict
+    found: dict[str, Any] = {
+        "proof": None if proof is None else proof.described(),
+        "bounds": [bound._asdict() for bound in result.bounds],
+        "contradiction": result.contradiction,
+    }
+    if verdict is None:
+        return found
+    claim: dict[str, Any] = {
+        "epsilon": verdict.claim,
+        "probability_above": verdict.probability_above,
+        "prior_probability_above": verdict.prior_probability_above,
+    }
+    if result.claim_source is not None:
+        claim["source"] = result.claim_source
+    return found | {"claim": claim, "verdict": judged_data(verdict)}
+
+
+def judged_data(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values."""
+    return {
+        "outcome": str(verdict.outcome),
+        "grounds": str(verdict.grounds),
+        "reasons": list(verdict.reasons),
+        "meaning": verdict.meaning,
+        "pass_at_most": verdict.thresholds.pass_at_most,
+        "fail_at_least": verdict.thresholds.fail_at_least,
+    }
+
+
+def headline(result: Judged, found: str) -> str:
+    """What was found; with a claim the verdict comes first, and a contradiction before anything.
+
+    ``found`` is the estimate in words, such as "1.2 to 3.4 with probability 0.9 (median 2.1)".
+    """
+    verdict, at = result.verdict, f"at delta = {result.posterior.model.delta:g}"
+    warned = "" if result.contradiction is None else f"{result.contradiction} "
+    if verdict is None:
+        return f"{warned}A{at[1:]}, epsilon is {proven_words(result)}; estimated {found}."
+    own = result.claim_source == "algorithm"
+    whose = f"the algorithm's own claim of {verdict.claim:g}" if own else f"{verdict.claim:g}"
+    said = f"{verdict.label}: {warned}{_capital(verdict.meaning, bool(warned))}."
+    if verdict.grounds is Grounds.PROVEN:
+        return f"{said} Claimed is {whose}; estimated, {at}, {found}."
+    return (
+        f"{said} {_capital(at)}, epsilon exceeds {whose} with probability "
+        f"{probability_text(verdict.probability_above)} "
+        f"({probability_text(verdict.prior_probability_above)} before the data); it is "
+        f"{proven_words(result)}; estimated {found}."
+    )
+
+
+def proven_words(result: Judged) -> str:
+    """What is proven, after "epsilon is"."""
+    proof = result.proof
+    if proof is None or not proof.at_least > 0:
+        return "not proven to be above 0"
+    return f"proven to be at least {proof.at_least:.2f}"
+
+
+def proven_fact(result: Judged) -> str:
+    """What is proven, with its error and what must hold for it."""
+    proof = result.proof
+    if proof is None:
+        return NOT_TRIED
+    said = f"at least {proof.at_least:.2f}" if proof.at_least > 0 else "nothing"
+    when = "valid at any time" if proof.any_time else "valid for one look"
+    found = f"{said}, error {100 * proof.error:g} %, {when}; assumes {proof.assumes}"
+    if proof.claim is not None and proof.e_value is not None:
+        found += f"; e-value against the claim {e_value_text(proof.e_value)}"
+        found += f" (refuted from {1 / proof.error:g})"
+    return found
+
+
+def e_value_text(value: float) -> str:
+    """An e-value with as many digits as anybody wants."""
+    return f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
+
+
+def proven_row(result: Judged) -> tuple[str, str, str, str]:
+    """A row of a table of answers: label, median, interval, mean."""
+    proof = result.proof
+    said = "" if proof is None else f"at least {proof.at_least:.3f}"
+    return ("proven", "", said or "-", "")
+
+
+def _capital(text: str, wanted: bool = True) -> str:
+    return f"{text[:1].upper()}{text[1:]}" if wanted else text
