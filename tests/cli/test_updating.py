@@ -198,7 +198,6 @@ def test_files_that_are_no_posteriors_are_refused(
     refused([str(tmp_path / "text.nc"), second], capsys, match="expected a NetCDF file")
     refused([str(tmp_path / "none.nc"), second], capsys, match="cannot be read")
     refused([str(tmp_path), second], capsys, match="folder with posterior.nc")
-    refused([folder], capsys, match="expected counts to update the posterior with")
     refused([first, folder, *DELTA], capsys, match="only the first file may be a posterior")
     refused([first, second], capsys, match="expected --delta")
     refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")

@@ -46,7 +46,7 @@ def likelihood_for(*batches: AttackCounts) -> str:
     if len(designs) > 1:
         raise InputError(
             f"expected counts of one design, got {' and '.join(d for d in DESIGNS if d in designs)}: "
-            "say which likelihood is to be assumed for all of them."
+            "say by --likelihood which is to be assumed for all of them."
         )
     if any(each.dependent for each in batches):
         return INDEPENDENT

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
+from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 from epsilometer.cli import options, results
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.recorded import Recorded
     from epsilometer.inference.claimed_curve import JudgedCurve
     from epsilometer.inference.profile.result import ProfileResult
     from epsilometer.inference.result import Question, Result
@@ -25,10 +27,6 @@ REFUSED = 3
 NOT_CONVERGED = 4
 FAIL_ON = {"never": (), "fail": ("FAIL",), "inconclusive": ("FAIL", "INCONCLUSIVE")}
 """At which verdicts the exit code is 3."""
-
-POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
-SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
-"""Files of a result that other commands read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +97,25 @@ class VerdictOptions(ThresholdOptions):
 
         asked = self._question(level, claim, delivery, source)
         return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+
+    def recorded_result(
+        self,
+        recorded: Recorded,
+        level: float,
+        claim: float | None,
+        delivery: DeliveryOptions,
+        *,
+        source: str | None = None,
+    ) -> AnyResult:
+        """A result that was written, judged: with its origin, and the published model beside it."""
+        asked = (level, claim, delivery)
+        context: dict[str, Any] = {"source": source, "origin": recorded.origin}
+        if recorded.kind != WHOLE_CURVE:
+            return self.result(recorded.posterior, *asked, **context)
+        beside = None
+        if recorded.published is not None:
+            beside = self.result(recorded.published, *asked, **context)
+        return self.profile_result(recorded.posterior, *asked, published=beside, **context)
 
     def _question(
         self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
