@@ -40,6 +40,8 @@ SCORES_REVERSED = (
     "Members have lower scores than others: are the scores reversed? Bounds take higher for "
     "member, and say nothing here."
 )
+DEPEND = "depend on each other; rows that assume independent trials are"
+TOO_SURE = "too sure (`epsilometer selftest LOSSES` measures it)."
 NOT_ONE_RUN = (
     "expected canaries of one training run, each in by a fair coin, got scores of models that were "
     "trained separately, or of several bases."
@@ -242,10 +244,10 @@ def _notes_of_scores(
 def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:
     if posteriors:
         yield "Credible intervals never reach down to 0, whatever the data."
-    yield (
-        "Counts of cross-fed models depend on each other; rows that assume independent trials are "
-        "then too sure (`epsilometer selftest LOSSES` measures it)."
-    )
+    if counts.measured is None:
+        yield f"Counts of cross-fed models {DEPEND} then {TOO_SURE}"
+    elif counts.measured.cross_fed:
+        yield f"These are counts of cross-fed models, which {DEPEND} {TOO_SURE}"
     if len(counts) > 1 and not pooled_too:
         yield "Not pooled: bases differ in the ratio of trials_h0 to trials_h1."
     reversed_ = int(np.sum(counts.false_positive_rates + counts.false_negative_rates > 1))
