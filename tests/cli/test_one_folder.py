@@ -204,11 +204,11 @@ def test_contradictions_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
 # --- one folder, one verdict ------------------------------------------------------------------
 
 
-def judged(path: Path, claim: float, **given: Any) -> Any:
+def judged(given: Any, claim: float, **model: Any) -> Any:
     """The verdict of `assert_private`, a FAIL too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconclusiveWarning)
-        return assert_private(path, epsilon=claim, **given)
+        return assert_private(given, epsilon=claim, **model)
 
 
 def test_everybody_agrees_on_a_folder(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
