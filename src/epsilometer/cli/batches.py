@@ -41,6 +41,8 @@ class Batches:
             recorded, name, rest = open_result(Path(files[0])), files[0], files[1:]
             if not rest:
                 return cls(recorded=recorded, name=name, sources=(of_result(recorded, options),))
+        if rest.count(STDIN) > 1:
+            raise InputError("expected standard input (-) once, got it twice.")
         sources: list[Source] = []
         for file in rest:
             if file == STDIN or not is_result(Path(file)):
@@ -51,8 +53,6 @@ class Batches:
                 raise InputError(
                     f"{file}: expected counts; only the first file may be a posterior."
                 )
-            if rest.count(STDIN) > 1:
-                raise InputError("expected standard input (-) once, got it twice.")
         if len({source.scores is None for source in sources}) > 1:
             raise InputError("expected counts or scores in all files, got both.")
         return cls(recorded=recorded, name=name, sources=tuple(sources))

@@ -127,7 +127,9 @@ def _read(
 
 def _compared_counts(given: _Data, significance: float) -> Comparison:
     counts, model = given.source.data(PUBLISHED_MODEL), given.model
-    posterior = given.posterior or results.run_engine(counts, model, None)
+    posterior = given.posterior
+    if posterior is None:
+        posterior = results.run_engine(counts, model, None)
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:
         label += f", strength {model.strength.fixed_value:g}"
