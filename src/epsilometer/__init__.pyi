@@ -109,6 +109,7 @@ from epsilometer.model.joint import AuditModel as AuditModel
 from epsilometer.model.joint import log_joint as log_joint
 from epsilometer.model.likelihoods import CorrelatedNormal as CorrelatedNormal
 from epsilometer.model.likelihoods import IndependentBinomial as IndependentBinomial
+from epsilometer.model.measured import MeasuredBy as MeasuredBy
 from epsilometer.model.mixtures import Curves as Curves
 from epsilometer.model.mixtures import FreeMixing as FreeMixing
 from epsilometer.model.mixtures import KnownMixing as KnownMixing

@@ -7,9 +7,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilometer import _validate
-from epsilometer.errors import InputError, NotConvergedError
+from epsilometer.errors import NotConvergedError
 
 if TYPE_CHECKING:
+    from epsilometer.attacks.losses import Losses
     from epsilometer.inference.verdict import Thresholds, Verdict
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
@@ -24,7 +25,7 @@ class InconclusiveWarning(UserWarning):
 
 
 def assert_private(
-    counts: AttackCounts | Scores | str | PathLike[str],
+    counts: AttackCounts | Scores | Losses | str | PathLike[str],
     *,
     epsilon: float,
     delta: float | None = None,
@@ -38,15 +39,16 @@ def assert_private(
     Parameters
     ----------
     counts
-        Error counts of attacks, or a file of them; or :class:`~epsilometer.Scores` of all models.
+        Error counts of attacks, :class:`~epsilometer.Scores` or :class:`~epsilometer.Losses` of all
+        models; or the path of a file of these, of a store, or of a result folder.
     epsilon
         The claimed epsilon.
     delta
-        The claimed delta, in [0, 1); counts are taken to be independent, scores are read by the
-        whole-curve model.  Or give a model:
+        The claimed delta, in [0, 1).  A result has its own, and its own model.  Of others, scores and
+        losses are read by the whole-curve model; counts are taken to be correlated if they say that
+        models were cross-fed, and independent otherwise.  Or give a model:
     model
-        What is assumed, with its delta: priors, ``likelihood=CorrelatedNormal()`` for cross-fed
-        models.
+        What is assumed, with its delta: priors, a likelihood.
     thresholds
         Where sides are taken; 0.05 and 0.95 unless given.
     fail_on
@@ -78,28 +80,16 @@ def assert_private(
     AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.4...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    from epsilometer.inference.estimate import estimate
-    from epsilometer.inference.judging import result_of
+    from epsilometer.audit.inputs import result_for
     from epsilometer.inference.result import Question
     from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome, Thresholds
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
-    from epsilometer.model.profile import ProfileModel
-    from epsilometer.model.scores import Scores
     from epsilometer.report import profile_summary, summary
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)
-    if (delta is None) == (model is None):
-        raise InputError("expected either delta or a model, which has one.")
-    if model is None:
-        assert delta is not None
-        kind = ProfileModel if isinstance(counts, Scores) else AuditModel
-        model = kind(delta=delta)
-    known = isinstance(counts, AttackCounts | Scores)
-    posterior: Any = estimate(counts if known else AttackCounts.read(counts), model)  # type: ignore[arg-type]
     asked = Question(claim=epsilon, thresholds=thresholds or Thresholds(), error=error)
-    result: Any = result_of(posterior, asked)
+    result: Any = result_for(counts, asked, delta=delta, model=model)
+    posterior = result.posterior
     verdict: Verdict | None = result.verdict
     assert verdict is not None  # something is claimed
     if not posterior.trustworthy and verdict.grounds is not Grounds.PROVEN:

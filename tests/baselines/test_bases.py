@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsilometer.baselines.bases import best_base, best_interval, pooled
+from epsilometer.baselines.bases import best_base, best_interval, best_scores, pooled
 from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.score_estimators import ScoreEstimator
+from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from tests.baselines.oracles import base, most_failures
@@ -94,3 +96,21 @@ def test_significance_out_of_range(significance: float) -> None:
         best_base(ClopperPearson(), COUNTS, 0.0, significance)
     with pytest.raises(InputError, match="significance"):
         best_interval(ClopperPearson(), COUNTS, 0.0, significance)
+
+
+def test_the_best_of_several_scores_errs_as_seldom_as_promised() -> None:
+    """A bound that errs exactly as often as it may; unpaid, the best of twenty would err far more."""
+    exact = ScoreEstimator(
+        label="exact",
+        assumes="",
+        lower=lambda scores, _, error: float(scores.in_order[0][0] < error),
+    )
+    rng = np.random.default_rng(5)
+    runs, bases, promised = 400, 20, 0.1
+    paid = unpaid = 0
+    for values in rng.uniform(size=(runs, bases)):
+        several = [CanaryScoreAuditor([value], [0.0]) for value in values]
+        paid += best_scores(exact, several, 0.0, promised) > 0
+        unpaid += max(exact.lower(each, 0.0, promised) for each in several) > 0
+    assert 0 < paid <= most_failures(runs, promised)
+    assert unpaid > most_failures(runs, promised)

@@ -165,11 +165,14 @@ def test_figure_shows_the_rows(counts: Path) -> None:
     ("text", "message"),
     [
         ("score,member\n1,2\n", "row 2: expected member to be 0 or 1"),
-        ("score,member\nnan,1\n", "row 2: expected score to be a finite number"),
-        ("score,member\n1,1\n", "expected scores with member 0, got none"),
+        ("score,member\nnan,1\n", "row 2: expected score to be a number"),
+        (
+            "score,member\n1,1\n",
+            "expected scores of models without the point (hypothesis 0), got none",
+        ),
         ("score,member,more\n1,1,1\n", "unknown column 'more'"),
-        ("score\n1\n", "missing member"),
-        ("hello\n", "expected counts (columns false_positives"),
+        ("score\n1\n", "missing challenge_base, hypothesis"),
+        ("hello\n", "expected columns false_positives, trials_h0"),
     ],
 )
 def test_files_that_are_wrong(

@@ -890,6 +890,7 @@ def test_csv_gives_the_counts_back(make: Make, opened: Open, shelf: Shelf, tmp_p
         false_negatives=counts.false_negatives,
         trials_h1=counts.trials_h1,
         names=inert,
+        measured=counts.measured,
     )
     assert sum(name[0] == "'" for name in found.names) == (4 if make is hostile else 0)
 

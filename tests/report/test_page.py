@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -196,6 +197,17 @@ def test_spreadsheets_run_no_name(first: str) -> None:
     evidence = gather(exact(named([f"{first}cmd", "b"])))
     row = bases_csv(evidence).splitlines()[1]
     assert row.startswith(f"'{first}cmd,")
+
+
+def test_spreadsheets_run_no_statistic() -> None:
+    name = f"={'1' * 199}"
+    measured = em.MeasuredBy(design="cross-fed", statistic=name)
+    counts = replace(named(["a", "b"]), measured=measured)
+    lines = bases_csv(gather(exact(counts))).splitlines()
+    assert lines[0].endswith(",design,statistic")
+    # As long as a name may be, apostrophe included, so that the file can be read.
+    assert lines[1].endswith(f",cross-fed,'{name[:-1]}")
+    assert em.AttackCounts.parse("\n".join(lines), name="counts.csv").names == ("a", "b")
 
 
 @pytest.mark.parametrize(

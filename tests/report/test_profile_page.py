@@ -96,6 +96,9 @@ def test_spreadsheets_run_no_name(page: Page) -> None:
     rows = list(csv.DictReader(io.StringIO(downloads(page(hostile))["leaks.csv"])))
     names = {row["challenge_base"] for row in rows}
     assert {"'=1+1", "'+plus", "'-minus", "'@blue"} <= names
+    # Control characters are spelt out.
+    assert not all(name.isprintable() for name in HOSTILE)
+    assert all(name.isprintable() for name in names)
     assert len(rows) == len(HOSTILE)
 
 

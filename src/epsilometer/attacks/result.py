@@ -18,6 +18,7 @@ from epsilometer.attacks.statistics import ROUNDING, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS, check_base
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.measured import MeasuredBy
 
 SWEEP = tuple(level / 100 for level in range(1, 100))
 """The target rates of the paper's figure 4."""
@@ -166,6 +167,9 @@ class AttackResult:
         Bases with too few usable losses to attack.
     dropped
         Number of losses that are not finite, or whose score is not, for bases that had any.
+    design
+        Whether models were cross-fed, or each challenge had shadows of its own, in the words of
+        :class:`~epsilometer.MeasuredBy`; None if that is not known.
     """
 
     names: tuple[str, ...]
@@ -177,6 +181,13 @@ class AttackResult:
     scores_h1: FloatArray
     left_out: tuple[str, ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
+    design: str | None = None
+
+    def measured(self, target_alpha: float | None) -> MeasuredBy | None:
+        """How counts of this attack at such a rate were measured."""
+        if self.design is None:
+            return None
+        return MeasuredBy(design=self.design, target_alpha=target_alpha, statistic=self.statistic)
 
     def counts(self, target_alpha: float) -> AttackCounts:
         """Error counts at one target false-positive rate in (0, 1)."""
@@ -187,6 +198,7 @@ class AttackResult:
             false_negatives=curves.false_negatives[0],
             trials_h1=curves.trials_h1,
             names=self.names,
+            measured=self.measured(float(curves.target_alpha[0])),
         )
 
     def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
@@ -284,6 +296,7 @@ def finish(
     scores: tuple[FloatArray, FloatArray],
     p_values: tuple[FloatArray, FloatArray],
     dropped: Sequence[int],
+    design: str | None = None,
 ) -> AttackResult:
     """Put a result together, leaving out bases without an answer under either hypothesis."""
     answered_h0, answered_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
@@ -303,6 +316,7 @@ def finish(
         scores_h1=scores[1][kept],
         left_out=tuple(itertools.compress(losses.names, ~kept)),
         dropped=tuple(pair for pair in zip(losses.names, dropped, strict=True) if pair[1]),
+        design=design,
     )
 
 

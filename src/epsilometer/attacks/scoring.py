@@ -42,7 +42,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `--statistic loss` takes any."
+            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, takes any."
         )
     without, with_point, names = [], [], []
     parts = [losses.padded(hypothesis) for hypothesis in (0, 1)]

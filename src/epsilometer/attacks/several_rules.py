@@ -18,6 +18,7 @@ from epsilometer.attacks.result import AttackResult, target_rate
 from epsilometer.errors import InputError
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.measured import MeasuredBy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +92,8 @@ def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
     if not rows:
         raise InputError("expected challenges to deal out, got none.")
     columns = dict(zip(COLUMNS, np.array(rows).T, strict=True))
-    return AttackCounts(**columns, names=called, groups=groups)
+    measured = MeasuredBy.shared(rule.result.measured(rule.target_alpha) for rule in rules)
+    return AttackCounts(**columns, names=called, groups=groups, measured=measured)
 
 
 def _dealt(p_values: FloatArray, number: int, rules: int) -> FloatArray:

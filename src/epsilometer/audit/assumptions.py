@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from typing import Any
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model import dependence as dependences
+from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Dependence, ScatteredMembers
 from epsilometer.model.families import AVERAGE, FAMILIES, families_of
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import LIKELIHOODS, IndependentBinomial
+from epsilometer.model.measured import DESIGNS
 from epsilometer.model.mixtures import FreeMixing, mixing_of
 from epsilometer.model.priors import DEFAULT_EPSILON_SCALE, Beta, Fixed, HalfNormal, Prior
 from epsilometer.model.profile import ProfileModel
@@ -19,6 +22,42 @@ from epsilometer.model.strengths import FixedStrength, FreeStrengths
 
 LIKELIHOOD_KINDS: dict[str, Any] = {kind().name: kind for kind in LIKELIHOODS.values()}
 DEPENDENCE_KINDS: dict[str, Any] = {kind().name: kind for kind in dependences.DEPENDENCES.values()}
+
+INDEPENDENT, CORRELATED = IndependentBinomial().name, "correlated"
+"""Likelihoods, by their option's names, for decisions that share no models and for those that do."""
+
+FIELDS = {
+    "epsilon_prior_scale": "epsilon",
+    "family": "families",
+    "scatter": "dependence",
+    "spread": "dependence",
+    "spread_prior_scale": "dependence",
+}
+"""The field of a model that a word of the options is about, where they have not one name."""
+
+
+def likelihood_for(*batches: AttackCounts) -> str:
+    """The likelihood that counts want, by what they say of how they were measured.
+
+    Correlated if some of them are of cross-fed models; binomial otherwise, and for groups, whose
+    dependence is a part of the model already.
+    """
+    designs = {each.measured.design for each in batches if each.measured is not None}
+    if len(designs) > 1:
+        raise InputError(
+            f"expected counts of one design, got {' and '.join(d for d in DESIGNS if d in designs)}: "
+            "say by --likelihood which is to be assumed for all of them."
+        )
+    if any(each.dependent for each in batches):
+        return INDEPENDENT
+    shared = any(each.measured is not None and each.measured.cross_fed for each in batches)
+    return CORRELATED if shared else INDEPENDENT
+
+
+def said_otherwise(own: Any, made: Any, said: Iterable[str]) -> Any:
+    """A model with what was said, in the words of the options, taken from another one."""
+    parts = {FIELDS.get(name, name) for name in said}
+    return replace(own, **{part: getattr(made, part) for part in sorted(parts)})
 
 
 def model_of(
@@ -30,9 +69,7 @@ def model_of(
     dependence: Dependence | None = None,
 ) -> AuditModel:
     """The model that such words describe; what is None is as the model has it by default."""
-    kind = _validate.one_of(
-        "likelihood", likelihood or IndependentBinomial().name, LIKELIHOOD_KINDS
-    )
+    kind = _validate.one_of("likelihood", likelihood or INDEPENDENT, LIKELIHOOD_KINDS)
     if strength is not None:
         _validate.unit_interval("strength", strength)
     scale = DEFAULT_EPSILON_SCALE if epsilon_prior_scale is None else epsilon_prior_scale

@@ -19,7 +19,13 @@ from epsilometer import _files
 from epsilometer.attacks.rules import ATTACKS, Attack
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import loading
-from epsilometer.audit.assumptions import LIKELIHOOD_KINDS, model_of, profile_of
+from epsilometer.audit.assumptions import (
+    CORRELATED,
+    INDEPENDENT,
+    LIKELIHOOD_KINDS,
+    model_of,
+    profile_of,
+)
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import ADJACENCIES
@@ -254,7 +260,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         plan = _plan(file.audit, population, algorithm)
     except InputError as error:
         raise InputError(f"[audit] {error}") from None
-    default = "binomial" if isinstance(plan.design, MeasureMIA) else "correlated"
+    default = INDEPENDENT if isinstance(plan.design, MeasureMIA) else CORRELATED
     estimate = file.estimate
     strength: Any = estimate.strength  # a number or None, as its validator says
     profile = None

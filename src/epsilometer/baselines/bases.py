@@ -5,9 +5,12 @@ Both are about the algorithm, whose epsilon no base's attack can exceed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from epsilometer.baselines.estimator import CountEstimator, check_significance
+from epsilometer.baselines.score_estimators import ScoreEstimator
+from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
@@ -42,6 +45,30 @@ def best_interval(
     low, _ = estimator.interval(counts, delta, share)
     _, high = estimator.interval(counts, delta, significance)
     return float(low.max()), float(high.max())
+
+
+def best_scores(
+    estimator: ScoreEstimator,
+    bases: Sequence[CanaryScoreAuditor],
+    delta: float,
+    significance: float = 0.05,
+) -> float:
+    """Largest lower bound from the scores of any base, each with an equal share of the error.
+
+    Scores of different bases are never compared with each other: they need not be on one scale.
+
+    Examples
+    --------
+    >>> from epsilometer.baselines.intervals import ClopperPearson
+    >>> from epsilometer.baselines.score_estimators import roc_scan
+    >>> strong = CanaryScoreAuditor(range(100, 200), range(100))
+    >>> weak = CanaryScoreAuditor(range(100), range(100))
+    >>> scan = roc_scan(ClopperPearson())
+    >>> best_scores(scan, [weak, strong], 0.0) == scan.lower(strong, 0.0, 0.025)
+    True
+    """
+    share = check_significance(significance) / len(bases)
+    return max(estimator.lower(base, delta, share) for base in bases)
 
 
 def pooled(counts: AttackCounts) -> AttackCounts:

@@ -26,6 +26,8 @@ class ScoreEstimator:
     lower: Callable[[CanaryScoreAuditor, float, float], float]
     kind: Kind = Kind.EXACT_BOUND
     gaussian: bool = False
+    one_run: bool = False
+    """Whether it is about canaries of one training run, each in by a fair coin."""
 
 
 def roc_scan(estimator: CountEstimator, strategy: ThresholdStrategy = RANKS) -> ScoreEstimator:
@@ -69,6 +71,7 @@ def _scan(
 ) -> ScoreEstimator:
     """A bound at the best of several thresholds, paid for as the strategy says."""
     return ScoreEstimator(
+        one_run=needs == FAIR_COIN,
         label=name if isinstance(strategy, Ranks) else f"{name}, {type(strategy).__name__}",
         assumes=f"a Gaussian trade-off curve; {needs}" if gaussian else needs,
         lower=lambda scores, delta, significance: bound(

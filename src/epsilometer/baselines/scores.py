@@ -1,7 +1,6 @@
 """Epsilon from scores of canaries: `CanaryScoreAuditor`, called as jax_privacy's class of that name.
 
-Reading score files is in `scores_files.py`, cutting scores in `thresholds.py`, the bounds at given
-cuts in the modules of the estimators.
+Cutting scores is in `thresholds.py`, the bounds at given cuts in the modules of the estimators.
 """
 
 from __future__ import annotations

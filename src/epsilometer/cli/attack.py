@@ -11,13 +11,11 @@ from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument, option
-from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened
 
 if TYPE_CHECKING:
     from epsilometer.attacks.rules import Attack
-    from epsilometer.measurement.designs import Design
 
 STDOUT = "-"
 MOST_ROWS = 40
@@ -69,13 +67,13 @@ def attack(
         statistic_of(name.strip(), folder=Path(), place="--statistic")
         for name in statistic.split(",")
     ]
-    losses, design = read_losses(file, variant, shadows)
+    losses, design = results.losses_of(file, variant, shadows)
     attacked = [design.attack(losses, chosen, statistic=one) for one in looked_at]
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
         rules = [em.Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
-        return _deliver(*_dealt(rules, design), output=output, as_json=as_json)
+        return _deliver(*_dealt(rules), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
         result.sweep().write(curves)
@@ -106,7 +104,7 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.Rule]) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
     counts = em.deal_counts(rules)
     warnings = [
@@ -114,7 +112,7 @@ def _dealt(rules: list[em.Rule], design: Design) -> tuple[em.AttackCounts, dict[
         for rule in rules
         for warning in rule.result.warnings(rule.target_alpha)
     ]
-    if isinstance(design, em.MeasureMIAFast):
+    if counts.measured is not None and counts.measured.cross_fed:
         warnings.append(CROSS_FED)
     labels = [rule.label for rule in rules]
     data = {"rules": labels, "bases": counts.rows(), "warnings": warnings}
@@ -140,52 +138,6 @@ def choose_attack(method: str) -> Attack:
     from epsilometer.attacks.rules import ATTACKS
 
     return ATTACKS[_validate.one_of("method", method, ATTACKS)]
-
-
-def read_losses(file: str, variant: str | None, shadows: int | None) -> tuple[em.Losses, Design]:
-    """Losses of a file or a store, and how they were measured."""
-    from epsilometer.measurement.designs import design_of
-    from epsilometer.measurement.sqlite_store import is_store
-
-    if file != STDIN and is_store(file):
-        if shadows is not None:
-            raise InputError("--shadows is for files of losses; a store knows its design.")
-        with em.SqliteStore(file, read_only=True) as store:
-            sizes = store.sizes()
-            losses = store.losses(sizes, choose_variant(sizes.variants, variant))
-            return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
-    if variant is not None:
-        raise InputError("--variant is for stores; a file of losses has one variant.")
-    if file != STDIN:
-        losses = em.Losses.read(file)
-    else:
-        name, text = results.text_of(file)
-        losses = em.Losses.parse_csv(text, name=name)
-    return losses, _design(losses, shadows)
-
-
-def _design(losses: em.Losses, shadows: int | None) -> Design:
-    most = int(losses.replicate.max()) + 1
-    if shadows is None:
-        return em.MeasureMIAFast(replicates=max(most, 3))
-    _validate.whole_number("shadows", shadows, least=2)
-    blocks, rest = divmod(most, 1 + 2 * shadows)
-    if rest:
-        raise InputError(
-            f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
-            f"its shadow models), got {most}; without --shadows models are cross-fed."
-        )
-    return em.MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
-
-
-def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
-    """The wanted variant, or the only one."""
-    if wanted is None and len(variants) == 1:
-        return variants[0]
-    if wanted not in variants:
-        shown = f"got {wanted!r}" if wanted is not None else "got none"
-        raise InputError(f"expected --variant to be one of {', '.join(variants)}, {shown}.")
-    return str(wanted)
 
 
 def text_of(result: em.AttackResult, target_alpha: float) -> str:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
+from epsilometer.audit.recorded import CURVES, LOSSES
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
-    CURVES,
-    LOSSES,
     DeliveryOptions,
     VerdictOptions,
     doubts_of,

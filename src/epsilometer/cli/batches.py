@@ -7,78 +7,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
+from epsilometer.audit.recorded import CURVES, WHOLE_CURVE, is_result, losses_in, open_result
 from epsilometer.cli import results
-from epsilometer.cli.delivery import CURVES, POSTERIOR
-from epsilometer.cli.inputs import LossOptions, Source, counts_of, is_posterior, read_source
 from epsilometer.cli.results import STDIN
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.inputs import LossOptions, Source
+    from epsilometer.audit.recorded import Recorded
+
     AnyModel = em.AuditModel | em.ProfileModel
     Data = em.AttackCounts | em.Scores
-
-PROFILE = "profile"
-"""The engine of posteriors of the whole curve."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """What the files held: a posterior to begin with, if any, and labelled counts or scores."""
+    """What the files held: a result to begin with, if any, and labelled counts or scores.
 
-    start: Any
+    A result alone is its own data; with others after it, it is gone on from.
+    """
+
+    recorded: Recorded | None
     name: str
     sources: tuple[Source, ...]
 
     @classmethod
     def read(cls, files: list[str], options: LossOptions) -> Batches:
         """Read all files before any work is done."""
-        start: Any = None
-        name, rest = "", list(files)
-        if is_posterior(files[0]) and not (len(files) == 1 and _has_losses(files[0])):
-            path = Path(files[0])
-            start = em.load(path / POSTERIOR if path.is_dir() else path)
-            name, rest = files[0], files[1:]
-            if not rest and start.provenance.engine == PROFILE:
-                # Its scores are in it: they can be estimated from under other assumptions.
-                return cls(
-                    start=None, name=name, sources=(Source(label=name, scores=start.scores),)
-                )
+        from epsilometer.audit.inputs import of_result, read_folder_losses
+
+        recorded, name, rest = None, "", list(files)
+        if files[0] != STDIN and is_result(Path(files[0])):
+            recorded, name, rest = open_result(Path(files[0])), files[0], files[1:]
             if not rest:
-                raise InputError(
-                    f"{name}: expected counts to update the posterior with, got none; "
-                    "`epsilometer report` shows a posterior as it is."
-                )
-        later = next((file for file in rest if is_posterior(file)), None)
-        if later is not None and not _has_losses(later):
-            raise InputError(f"{later}: expected counts; only the first file may be a posterior.")
+                return cls(recorded=recorded, name=name, sources=(of_result(recorded, options),))
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
-        sources = tuple(read_source(file, options) for file in rest)
-        kinds = {source.scores is None for source in sources}
-        if len(kinds) > 1:
+        sources: list[Source] = []
+        for file in rest:
+            if file == STDIN or not is_result(Path(file)):
+                sources.append(results.source_of(file, options))
+            elif losses_in(Path(file)) is not None:
+                sources.append(read_folder_losses(Path(file), options))
+            else:
+                raise InputError(
+                    f"{file}: expected counts; only the first file may be a posterior."
+                )
+        if len({source.scores is None for source in sources}) > 1:
             raise InputError("expected counts or scores in all files, got both.")
-        if options.given is not None and sources[0].losses is None:
-            shown = options.given.replace("_", "-")
-            raise InputError(f"--{shown} is for losses; {sources[0].label} has none.")
-        return cls(start=start, name=name, sources=sources)
+        return cls(recorded=recorded, name=name, sources=tuple(sources))
 
     @property
-    def has_scores(self) -> bool:
-        """Whether the files have scores, of their own or of losses."""
-        return self.sources[0].scores is not None
+    def alone(self) -> Recorded | None:
+        """A result with nothing new after it."""
+        return self.sources[0].recorded
 
-    def data(self, model: str, options: LossOptions) -> list[tuple[str, Data]]:
+    @property
+    def start(self) -> Any:
+        """The posterior that is gone on from."""
+        return None if self.recorded is None or self.alone else self.recorded.posterior
+
+    @property
+    def scores(self) -> em.Scores | None:
+        """Scores of all models, if every file has them and nothing was there before."""
+        known = [source.models for source in self.sources if source.models is not None]
+        if self.start is not None or len(known) < len(self.sources):
+            return None
+        return known[0].joined(*known[1:])
+
+    @property
+    def kind(self) -> str:
+        """The model that reads the files, unless somebody chooses."""
+        return self.sources[0].kind
+
+    def data(self, kind: str) -> list[tuple[str, Data]]:
         """What a model reads, with the label of each batch."""
-        if model == PROFILE:
-            return [(source.label, source.data) for source in self.sources]
-        return [(source.label, counts_of(source, options)) for source in self.sources]
+        return [(source.label, source.data(kind)) for source in self.sources]
 
     def model_of(self, options: dict[str, Any]) -> AnyModel:
         """The model of the posterior, after a look whether the options say otherwise."""
         from epsilometer.audit.assumptions import in_words, profile_in_words
 
         assert self.start is not None
-        profile = self.start.provenance.engine == PROFILE
+        profile = self.start.provenance.engine == WHOLE_CURVE
         words = profile_in_words if profile else in_words
         own = words(self.start.model) | {"engine": self.start.provenance.engine, "preset": None}
         for name, value in options.items():
@@ -118,12 +129,6 @@ class Batches:
 def _relabelled(posterior: Any, label: str) -> em.Batch:
     own: em.Batch = posterior.batches[0]
     return replace(own, label=label)
-
-
-def _has_losses(file: str) -> bool:
-    from epsilometer.cli.delivery import LOSSES
-
-    return (Path(file) / LOSSES).exists()
 
 
 def _shown(value: Any) -> str:

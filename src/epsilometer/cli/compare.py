@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
+from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
 
 if TYPE_CHECKING:
+    from epsilometer.audit.inputs import Source
     from epsilometer.report.comparison import Comparison, Row
 
 LABEL = 34
@@ -28,12 +30,14 @@ FOR_SCORES = ("epsilon_prior_scale",)
 def compare(
     file: str = argument(
         "FILE",
-        "Counts, as `estimate` reads them, or scores: CSV with the columns score and member (0 or "
-        "1), higher for members; - reads standard input.",
+        "Counts, scores, canaries (score, member), losses, a store or a result folder, as `estimate` "
+        "reads them; - reads standard input. Of a result, delta and assumptions are its own unless "
+        "options say otherwise.",
     ),
     *,
     delta: float | None = options.DELTA,
     significance: float = options.SIGNIFICANCE,
+    losses: options.ScoreOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
     figure: Path | None = option("FILE", "Write a figure: .png, .svg or .pdf."),
@@ -46,13 +50,13 @@ def compare(
     """
     from epsilometer.report.figures.chart import FORMATS, save_figure
 
-    options.need_delta(delta)
-    delta = _validate.delta(delta)
-    model = priors.model(delta, groups.made())
     form = "" if figure is None else figure.suffix.lower().lstrip(".")
     if figure is not None:
         _validate.one_of("the figure's ending", form, FORMATS)
-    found = _compared(file, significance, model, options.given(priors, groups))
+    made = _read(file, delta, losses, priors, groups)
+    found = (_compared_counts if made.source.scores is None else _compared_scores)(
+        made, significance
+    )
     if figure is not None:
         from epsilometer.report.figures.comparison import draw_comparison
 
@@ -70,33 +74,62 @@ def _described(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _compared(
-    file: str, significance: float, model: em.AuditModel, options: dict[str, Any]
-) -> Comparison:
-    from epsilometer.baselines import scores_files
-    from epsilometer.model.count_tables import COLUMNS
+@dataclass(frozen=True, kw_only=True)
+class _Data:
+    """What is compared, under which model, and the posterior if a result has it already."""
 
-    name, text = results.text_of(file)
-    if scores_files.looks_like_scores(text):
-        for option in options:
-            if option not in FOR_SCORES:
+    source: Source
+    model: Any
+    posterior: Any = None
+
+
+def _read(
+    file: str,
+    delta: float | None,
+    losses: options.ScoreOptions,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+) -> _Data:
+    """What the file holds, with the model of the result or that options describe."""
+    from epsilometer.audit.assumptions import profile_of, said_otherwise
+    from epsilometer.audit.inputs import LossOptions
+
+    if delta is not None:
+        delta = _validate.delta(delta)
+    source = results.source_of(file, LossOptions(**vars(losses)))
+    said = options.given(priors, groups)
+    own = source.recorded
+    if own is None:
+        options.need_delta(delta)
+    elif (own.kind == WHOLE_CURVE) != (source.scores is not None):
+        own = None  # its losses are read another way than it was estimated
+    at = source.recorded.delta if delta is None and source.recorded is not None else delta
+    assert at is not None  # asked for, or the result's
+    if source.scores is None:
+        model: Any = priors.model(at, groups.made(), source.data(PUBLISHED_MODEL))
+    else:
+        for name in said:
+            if name not in FOR_SCORES:
                 raise InputError(
-                    f"--{option.replace('_', '-')} is for counts; scores are compared with free "
+                    f"--{name.replace('_', '-')} is for counts; scores are compared with free "
                     "strength and with strength 1, and have no likelihood or groups to choose."
                 )
-        scores = scores_files.parse(text, name=name)
-        return em.compare_scores(
-            scores,
-            delta=model.delta,
-            significance=significance,
-            posteriors=_whole_curves(scores, model),
-        )
-    if text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{") and "false_positives" not in text:
-        raise InputError(
-            f"{name}: expected counts (columns {', '.join(COLUMNS)}) or scores (columns score, member)."
-        )
-    counts = em.AttackCounts.parse(text, name=name)
-    posterior = results.run_engine(counts, model, None)
+        model = profile_of(at, epsilon_prior_scale=priors.epsilon_prior_scale)
+    if own is None:
+        return _Data(source=source, model=model)
+    model = said_otherwise(
+        own.posterior.model, model, [*said, *([] if delta is None else ["delta"])]
+    )
+    same = losses == options.ScoreOptions(statistic=None, variant=None)
+    kept = own.posterior if same and model == own.posterior.model else None
+    return _Data(source=source, model=model, posterior=kept)
+
+
+def _compared_counts(given: _Data, significance: float) -> Comparison:
+    counts, model = given.source.data(PUBLISHED_MODEL), given.model
+    posterior = given.posterior
+    if posterior is None:
+        posterior = results.run_engine(counts, model, None)
     label = f"Epsilometer, {model.likelihood.name}"
     if model.strength.fixed_value is not None:
         label += f", strength {model.strength.fixed_value:g}"
@@ -105,16 +138,24 @@ def _compared(
     )
 
 
-def _whole_curves(
-    scores: em.CanaryScoreAuditor, model: em.AuditModel
-) -> list[tuple[str, em.ProfilePosterior]]:
-    """Posteriors of the whole curve: everything free, and the attack taken to be the best."""
-    ranked = em.Scores.of_canaries(*scores.in_order)
-    free = em.ProfileModel(delta=model.delta, epsilon=model.epsilon)
-    label = "Epsilometer, whole curve"
-    models = {label: free, f"{label}, strength 1": replace(free, strength=em.FixedStrength())}
+def _compared_scores(given: _Data, significance: float) -> Comparison:
+    """Posteriors of the whole curve: as the model is, and the attack taken to be the best."""
+    scores, model = given.source.data(WHOLE_CURVE), given.model
+    label, held = "Epsilometer, whole curve", model.strength.fixed_value
+    first = label if held is None else f"{label}, strength {held:g}"
+    models = {first: model, f"{label}, strength 1": replace(model, strength=em.FixedStrength())}
+    found = {} if given.posterior is None else {first: given.posterior}
     with results.progress(label) as (report, _):
-        return [(name, em.estimate(ranked, each, report=report)) for name, each in models.items()]
+        for name, each in models.items():
+            if name not in found:
+                found[name] = em.estimate(scores, each, report=report)
+    return em.compare_scores(
+        scores,
+        delta=model.delta,
+        significance=significance,
+        posteriors=list(found.items()),
+        one_run=given.source.one_run,
+    )
 
 
 def _text(found: Comparison) -> str:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
+from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 from epsilometer.cli import options, results
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.recorded import Recorded
     from epsilometer.inference.claimed_curve import CurveVerdict, JudgedCurve
     from epsilometer.inference.profile.result import ProfileResult
     from epsilometer.inference.result import Question, Result
@@ -26,10 +28,6 @@ if TYPE_CHECKING:
 
 REFUSED = 3
 NOT_CONVERGED = 4
-
-POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
-SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
-"""Files of a result that other commands read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +101,28 @@ class VerdictOptions(ThresholdOptions):
 
         asked = self._question(level, claim, delivery, source)
         return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+
+    def recorded_result(
+        self,
+        recorded: Recorded,
+        level: float,
+        claim: float | None,
+        delivery: DeliveryOptions,
+        *,
+        source: str | None = None,
+    ) -> AnyResult:
+        """A result that was written, judged: with its origin, and the published model beside it."""
+        from epsilometer.audit.inputs import scores_of_result
+
+        asked = (level, claim, delivery)
+        context: dict[str, Any] = {"source": source, "origin": recorded.origin}
+        scores = scores_of_result(recorded)
+        if recorded.kind != WHOLE_CURVE:
+            return self.result(recorded.posterior, *asked, scores=scores, **context)
+        beside = None
+        if recorded.published is not None:
+            beside = self.result(recorded.published, *asked, scores=scores, **context)
+        return self.profile_result(recorded.posterior, *asked, published=beside, **context)
 
     def _question(
         self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None

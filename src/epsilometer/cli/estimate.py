@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
+from epsilometer.audit.recorded import WHOLE_CURVE
 from epsilometer.cli import options, results
-from epsilometer.cli.batches import PROFILE, Batches
+from epsilometer.cli.batches import Batches
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
@@ -16,26 +17,12 @@ from epsilometer.cli.delivery import (
     hand_over,
     write_curve,
 )
-from epsilometer.cli.inputs import LossOptions
-from epsilometer.cli.options import argument, option
+from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.recorded import Recorded
     from epsilometer.inference.claimed_curve import Claim, JudgedCurve
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileLossOptions:
-    """How losses in files are read."""
-
-    statistic: str | None = option(
-        "loss|logit|module:function",
-        "Losses: what the attack looks at; default logit, which needs cross-entropy losses.",
-    )
-    target_alpha: float | None = option(
-        "A", "Losses with --model published: count errors at this false-positive rate; default 0.1."
-    )
-    variant: str | None = options.STORE_VARIANT
 
 
 @options.flat
@@ -46,13 +33,13 @@ def estimate(
         "score, member) as CSV or Parquet; a store of `audit`; a result folder; or counts: "
         "false_positives, trials_h0, false_negatives, trials_h1 and optionally challenge_base and "
         "group, CSV or JSON. - reads standard input. Several files are batches. The first may be a "
-        "posterior.nc, or the folder that --output wrote, to go on from: delta and assumptions are "
-        "then its own.",
+        "posterior.nc, or the folder that --output wrote, to go on from: delta, assumptions and claim "
+        "are then its own. A result alone is answered from as it is, but for what options say.",
     ),
     *,
     delta: str | None = options.DELTAS,
     curves: options.CurveOptions,
-    losses: FileLossOptions,
+    losses: options.FileLossOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
     engine: options.EngineOptions,
@@ -61,36 +48,42 @@ def estimate(
     delivery: DeliveryOptions,
 ) -> int:
     """Estimate epsilon and the attack strength from scores, losses or error counts."""
+    from epsilometer.audit.inputs import LossOptions
+
     deltas = () if delta is None else options.parse_deltas(delta)
     reading = LossOptions(**vars(losses))
     wanted = curves.chosen
     data = Batches.read(files, reading)
-    kind = wanted or (PROFILE if data.has_scores else "published")
+    kind = wanted or data.kind
     _refuse_mismatch(kind, data, curves, priors, groups, engine)
-    if kind == PROFILE and delivery.check_model:
+    if kind == WHOLE_CURVE and delivery.check_model:
         raise InputError(
             "--check-model is for --model published; the whole curve is always checked."
         )
-    if data.start is None:
+    if data.recorded is None:
         options.need_delta(delta)
-        model = _model(kind, deltas[0], curves, priors, groups)
-    else:
-        said = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
-        said |= {"engine": engine.engine, "preset": engine.preset}
-        if kind == PROFILE:
-            said = _words(curves, priors)
-        model = data.model_of(said | {"delta": deltas[0] if deltas else None})
-    settings = None if kind == PROFILE else engine.settings(data.start)
+    batches = data.data(kind)
+    own = None if data.alone is None else data.alone.of_kind(kind)
+    model = _model(data, own, kind, deltas, batches, curves, priors, groups, engine)
+    begun = data.start
+    if own is not None and not engine.engine:
+        begun = own.posterior  # an engine that nobody chose is that of the result
+    settings = None if kind == WHOLE_CURVE else engine.settings(begun)
+    claims, source = _own_claim(claims, data, model, deltas)
     claims.check(deltas)
     verdict.check()
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
     delivery.check()
     data.check_output(delivery.output)
-    batches = data.data(kind, reading)
     level = claims.level or options.DEFAULT_LEVEL
-    if kind == PROFILE:
-        posterior = data.estimate(batches, model, None)
-        return _deliver_profile(posterior, deltas, claims, verdict, delivery)
+    if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
+        own = None  # something else was asked for: it is estimated anew
+    if own is not None and len(deltas) < 2:
+        asked = (level, claims.claim, delivery)
+        return deliver(verdict.recorded_result(own, *asked, source=source), delivery, verdict)
+    if kind == WHOLE_CURVE:
+        posterior = data.estimate(batches, model, None) if own is None else own.posterior
+        return _deliver_profile(posterior, deltas, claims, verdict, delivery, source=source)
     if len(deltas) > 1:
         from epsilometer.inference.updating import join_batches
 
@@ -101,21 +94,58 @@ def estimate(
         counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
         return _over_delta(counts, model, deltas, claims, verdict, delivery)
     found = data.estimate(batches, model, settings)
-    result = verdict.result(found, level, claims.claim, delivery)
+    result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
     return deliver(result, delivery, verdict)
 
 
 def _model(
+    data: Batches,
+    own: Recorded | None,
+    kind: str,
+    deltas: tuple[float, ...],
+    batches: list[tuple[str, Any]],
+    curves: options.CurveOptions,
+    priors: options.PriorOptions,
+    groups: options.GroupOptions,
+    engine: options.EngineOptions,
+) -> Any:
+    """The model of the posterior that is gone on from, or of the result, or that options describe."""
+    from epsilometer.audit.assumptions import said_otherwise
+
+    if data.start is not None:
+        said = options.given(groups) | {k: v for k, v in priors.values.items() if v is not None}
+        said |= {"engine": engine.engine, "preset": engine.preset}
+        if kind == WHOLE_CURVE:
+            said = _words(curves, priors)
+        found: Any = data.model_of(said | {"delta": deltas[0] if deltas else None})
+        if kind != WHOLE_CURVE and not found.likelihood.parameters:
+            for label, counts in batches:
+                if counts.measured is not None and counts.measured.cross_fed:
+                    results.warn(
+                        f"warning: {label}: counts of cross-fed models, and {data.name} takes "
+                        "decisions to be independent, which makes the interval too narrow."
+                    )
+        return found
+    delta = deltas[0] if deltas or data.recorded is None else data.recorded.delta
+    made = _made(kind, delta, [each for _, each in batches], curves, priors, groups)
+    if own is None:
+        return made
+    words = options.given(priors, groups, curves).keys() - {"model"}
+    return said_otherwise(own.posterior.model, made, [*words, *(["delta"] if deltas else [])])
+
+
+def _made(
     kind: str,
     delta: float,
+    batches: list[Any],
     curves: options.CurveOptions,
     priors: options.PriorOptions,
     groups: options.GroupOptions,
 ) -> Any:
     from epsilometer.audit.assumptions import profile_of
 
-    if kind != PROFILE:
-        return priors.model(delta, groups.made())
+    if kind != WHOLE_CURVE:
+        return priors.model(delta, groups.made(), *batches)
     values = priors.values
     return profile_of(
         delta,
@@ -124,6 +154,24 @@ def _model(
         strength=values["strength"],
         epsilon_prior_scale=values["epsilon_prior_scale"],
     )
+
+
+def _own_claim(
+    claims: options.ClaimOptions, data: Batches, model: Any, deltas: tuple[float, ...]
+) -> tuple[options.ClaimOptions, str | None]:
+    """The claim and the level of the result that was given, where options have none; and whose claim.
+
+    It was made at the result's delta, and at no other.
+    """
+    known = data.recorded
+    if known is None:
+        return claims, None
+    claims = replace(claims, level=claims.level or known.level)
+    stated = known.claim
+    free = claims.claim is None and claims.claim_curve is None and len(deltas) < 2
+    if stated is None or not free or model.delta != known.delta:
+        return claims, None
+    return replace(claims, claim=stated.epsilon), stated.source
 
 
 def _words(curves: options.CurveOptions, priors: options.PriorOptions) -> dict[str, Any]:
@@ -146,11 +194,11 @@ def _refuse_mismatch(
     engine: options.EngineOptions,
 ) -> None:
     """Refuse options that the model does not have."""
-    started = data.start is not None and data.start.provenance.engine == PROFILE
-    if data.start is not None and started != (kind == PROFILE):
+    started = data.start is not None and data.start.provenance.engine == WHOLE_CURVE
+    if data.start is not None and started != (kind == WHOLE_CURVE):
         own = "the whole-curve model" if started else "the published model"
         raise InputError(f"{data.name}: is a posterior of {own}; give what that model reads.")
-    if kind != PROFILE:
+    if kind != WHOLE_CURVE:
         said = "as --model said" if curves.chosen else "unless --model profile is said"
         curves.refuse(f"the published one reads these, {said}")
         return
@@ -170,6 +218,8 @@ def _deliver_profile(
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
+    *,
+    source: str | None,
 ) -> int:
     """Write and print a result of the whole-curve model, over several deltas if asked."""
     level = claims.level or options.DEFAULT_LEVEL
@@ -179,7 +229,8 @@ def _deliver_profile(
         if claims.claim_curve is not None:
             at = dict(zip(over.grid.tolist(), over.claims.tolist(), strict=True))[deltas[0]]
             claim = at if at < float("inf") else None
-    result = verdict.profile_result(posterior, level, claim, delivery, over_delta=over)
+    context: dict[str, Any] = {"source": source, "over_delta": over}
+    result = verdict.profile_result(posterior, level, claim, delivery, **context)
     return deliver(result, delivery, verdict)
 
 

@@ -9,7 +9,6 @@ import typer
 import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options, results
-from epsilometer.cli.attack import choose_variant
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -25,6 +24,8 @@ def export_losses(
     variant: str | None = options.STORE_VARIANT,
 ) -> int:
     """Write the losses of a store to a file."""
+    from epsilometer.audit.inputs import choose_variant
+
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
@@ -47,6 +48,8 @@ def import_losses(
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
+    from epsilometer.audit.inputs import choose_variant
+
     losses = em.Losses.read(file)
     settings = None
     if target.suffix.lower() == ".toml":

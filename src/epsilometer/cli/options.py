@@ -49,8 +49,8 @@ def flag(text: str, name: str) -> Any:
 AS_JSON = flag("Print one JSON object instead of text.", "--json")
 CLAIM = option(
     "E",
-    "Judge the claim that epsilon is at most E; unless given, `audit` takes the configuration's and "
-    "`report` the result's.",
+    "Judge the claim that epsilon is at most E; unless given, that of the configuration or of the "
+    "result.",
 )
 DELTAS = option(
     "D",
@@ -90,7 +90,7 @@ class PriorOptions:
 
     likelihood: str | None = option(
         "binomial|correlated",
-        "How counts arise; default binomial, in `audit` correlated for cross-fed models.",
+        "How counts arise; default correlated for counts of cross-fed models, else binomial.",
     )
     strength: str | None = option(
         "free|S", "Estimate the attack strength, the default, or hold it at S in [0, 1]."
@@ -104,11 +104,14 @@ class PriorOptions:
         """The options by name, the strength as a number; None where it is free or not given."""
         return vars(self) | {"strength": parse_strength(self.strength)}
 
-    def model(self, delta: float, dependence: Dependence | None = None) -> em.AuditModel:
-        """The published model that they describe."""
-        from epsilometer.audit.assumptions import model_of
+    def model(
+        self, delta: float, dependence: Dependence | None, *counts: em.AttackCounts
+    ) -> em.AuditModel:
+        """The published model that they describe; its likelihood, unless said, is that of counts."""
+        from epsilometer.audit.assumptions import likelihood_for, model_of
 
-        return model_of(delta, **self.values, dependence=dependence)
+        values = self.values | {"likelihood": self.likelihood or likelihood_for(*counts)}
+        return model_of(delta, **values, dependence=dependence)
 
 
 def parse_strength(text: str | None) -> float | None:
@@ -148,6 +151,29 @@ class CurveOptions:
         for name in ("family", "mixing"):
             if getattr(self, name) is not None:
                 raise InputError(f"--{name} is for the whole-curve model; {why}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """How losses become scores."""
+
+    statistic: str | None = option(
+        "loss|logit|module:function",
+        "Losses: what the attack looks at; default logit, which needs cross-entropy losses, and of a "
+        "result what its audit looked at.",
+    )
+    variant: str | None = STORE_VARIANT
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLossOptions(ScoreOptions):
+    """And how they become counts."""
+
+    target_alpha: float | None = option(
+        "A",
+        "Losses with --model published: count errors at this false-positive rate; default 0.1, and of "
+        "a result that of its audit.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
+from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
 from epsilometer.cli import options, results
-from epsilometer.cli.delivery import POSTERIOR, PUBLISHED, ThresholdOptions
+from epsilometer.cli.delivery import ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 

@@ -8,7 +8,6 @@ import epsilometer as em
 from epsilometer import _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import REFUSED
-from epsilometer.cli.inputs import LossOptions, read_source
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
@@ -22,7 +21,7 @@ def prove(
         "FILE",
         "Scores or losses of models in the order in which they were trained, a store of `audit` or its "
         "result folder; counts of rules fixed beforehand; or canaries of one run (score, member). - "
-        "reads standard input.",
+        "reads standard input. Of a result, delta and claim are its own unless given.",
     ),
     delta: float | None = options.DELTA,
     claim: float | None = options.CLAIM,
@@ -43,22 +42,26 @@ def prove(
     Scores, losses and stores may be looked at as often as anybody likes, while models are still being
     trained: the error holds for all looks together. Counts and canaries are for one look.
     """
-    options.need_delta(delta)
-    delta = _validate.delta(delta)
+    from epsilometer.audit.inputs import LossOptions
+
     _validate.open_unit_interval("error", error)
     _validate.one_of("fail_on", fail_on, ("never", "proven"))
     if claim is not None:
         _validate.non_negative("claim", claim)
-    elif fail_on != "never":
+    source = results.source_of(file, LossOptions(statistic=statistic, variant=variant))
+    recorded = source.recorded
+    if delta is None and recorded is not None:
+        delta = recorded.delta
+    options.need_delta(delta)
+    delta = _validate.delta(delta)
+    if claim is None and recorded is not None and recorded.claim and delta == recorded.delta:
+        claim = recorded.claim.epsilon
+    if claim is None and fail_on != "never":
         raise InputError(f"--fail-on {fail_on} needs a claimed epsilon: --claim.")
-    reading = LossOptions(statistic=statistic, variant=variant)
-    source = read_source(file, reading)
-    if reading.given is not None and source.losses is None:
-        raise InputError(f"--{reading.given} is for losses; {source.label} has none.")
-    found = em.prove(
-        source.data, delta=delta, claim=claim, error=error, independent=not shared_models
-    )
-    results.answer(as_json, found.described, lambda: _text(found, source.data))
+    data = source.counts if source.models is None else source.models
+    assert data is not None  # a source has one of them
+    found = em.prove(data, delta=delta, claim=claim, error=error, independent=not shared_models)
+    results.answer(as_json, found.described, lambda: _text(found, data))
     return REFUSED if fail_on == "proven" and found.refuted else 0
 
 

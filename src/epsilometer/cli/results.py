@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files
 from epsilometer.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilometer.audit.inputs import LossOptions, Source
+    from epsilometer.measurement.designs import Design
 
 Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
@@ -108,6 +112,31 @@ def text_of(file: str) -> tuple[str, str]:
         name = "standard input"
         return name, _files.decode(sys.stdin.buffer.read(_files.LARGEST_FILE + 1), name=name)
     return Path(file).name, _files.load(file)
+
+
+def source_of(file: str, options: LossOptions) -> Source:
+    """What a file, a folder, a store or standard input holds."""
+    from epsilometer.audit import inputs
+
+    if file != STDIN:
+        return inputs.read(Path(file), options)
+    name, text = text_of(file)
+    return inputs.read_text(text, name, options)
+
+
+def losses_of(
+    file: str, variant: str | None, shadows: int | None = None
+) -> tuple[em.Losses, Design]:
+    """Losses of a file, a store or standard input, and how they are put to use."""
+    from epsilometer.audit import inputs
+
+    if file != STDIN:
+        return inputs.read_losses(Path(file), variant, shadows)
+    if variant is not None:
+        raise InputError("--variant is for stores; a file of losses has one variant.")
+    name, text = text_of(file)
+    losses = em.Losses.parse_csv(text, name=name)
+    return losses, inputs.design_for(losses, shadows)
 
 
 def check_output(folder: Path | None, *, option: str = "--output") -> None:

@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import load_object, run_user_code, statistic_of
 from epsilometer.cli import options, results
-from epsilometer.cli.attack import choose_attack, read_losses
+from epsilometer.cli.attack import choose_attack
 from epsilometer.cli.delivery import REFUSED
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
@@ -173,7 +173,7 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 
     from epsilometer.calibration.selftest import null_losses
 
-    losses, _ = read_losses(file, attacked.variant, None)
+    losses, _ = results.losses_of(file, attacked.variant)
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:

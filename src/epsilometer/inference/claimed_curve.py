@@ -250,7 +250,7 @@ class _Checks:
         """The verdict at one delta."""
         counts, model = self.curve.counts, self.curve.model
         refuted = None
-        if model.likelihood.independent:
+        if self._independent:
             proof = prove(counts, delta=delta, claim=claim, error=self.error)
             self.proofs[delta] = proof
             refuted = proof.refutation if proof.refuted else None
@@ -266,10 +266,17 @@ class _Checks:
 
     def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
         yield from misfit(self._predictive)
-        if self.curve.model.likelihood.independent:
+        if self._independent:
             yield from exceeded(valid_bounds(self.curve.counts, delta, self.error), claim, leaning)
         if leaning is self.thresholds.outcome(self._posterior.probability_above("epsilon", claim)):
             yield from flipped(self._others(claim), leaning, self.thresholds)
+
+    @property
+    def _independent(self) -> bool:
+        """Whether valid bounds can be made from the counts."""
+        measured = self.curve.counts.measured
+        shared = measured is not None and measured.cross_fed
+        return self.curve.model.likelihood.independent and not shared
 
     @cached_property
     def _posterior(self) -> Posterior:

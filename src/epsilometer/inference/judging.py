@@ -11,22 +11,25 @@ from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
+from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import ERROR
 
 
 @singledispatch
-def result_of(posterior: object, asked: Question) -> Result | ProfileResult:
-    """The result of either kind of posterior."""
+def result_of(
+    posterior: object, asked: Question, scores: Scores | None = None
+) -> Result | ProfileResult:
+    """The result of either kind of posterior; ``scores`` are of the models that were counted."""
     raise InputError(f"expected a posterior, got {posterior!r}.")
 
 
 @result_of.register
-def _(posterior: Posterior, asked: Question) -> Result | ProfileResult:
-    return Result(posterior=posterior, asked=asked)
+def _(posterior: Posterior, asked: Question, scores: Scores | None = None) -> Result:
+    return Result(posterior=posterior, asked=asked, scores=scores)
 
 
 @result_of.register
-def _(posterior: ProfilePosterior, asked: Question) -> Result | ProfileResult:
+def _(posterior: ProfilePosterior, asked: Question, scores: Scores | None = None) -> ProfileResult:
     return ProfileResult(posterior=posterior, asked=asked)
 
 

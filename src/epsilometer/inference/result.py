@@ -423,7 +423,8 @@ class Result(Judged):
         """Scores of the models, else counts; decisions that depend on each other prove nothing."""
         if self.scores is not None:
             return self.scores
-        return self.counts if self.model.likelihood.independent else None
+        shared = self.counts.measured is not None and self.counts.measured.cross_fed
+        return self.counts if self.model.likelihood.independent and not shared else None
 
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
         return misfit(self.predictive)

@@ -37,6 +37,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import DEPENDENCES, SCATTERS
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import LIKELIHOODS
+from epsilometer.model.measured import MeasuredBy
 from epsilometer.model.priors import PRIORS
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ def _restore(reader: _Reader) -> Posterior | ProfilePosterior:
         **columns,
         names=reader.names("challenge_base"),
         groups=reader.names("group") if "observed_data/group" in reader.arrays else None,
+        # Files from before counts knew it say nothing.
+        measured=MeasuredBy(**reader.json("measured")) if reader.text("measured") else None,
     )
     # Files from before there were groups name no dependence, and have none.
     data = {"dependence": {"name": "ScatteredMembers"}} | reader.json("model")

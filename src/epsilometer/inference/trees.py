@@ -39,7 +39,7 @@ STORED_DRAWS_SEED = 20170604
 """A posterior by quadrature stores draws for ArviZ, always the same ones."""
 
 TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
-LATER_TEXTS = ("batches", "tables")
+LATER_TEXTS = ("batches", "tables", "measured")
 """Texts that the first files did not have: in the digest only where they are."""
 
 STORED_NAME = {"_r": "cross_correlation_fraction"}
@@ -118,6 +118,11 @@ def _tree(
             "model": json.dumps(values_of(posterior.model)),
             "provenance": posterior.provenance.to_json(),
             "batches": json.dumps([batch.to_dict() for batch in posterior.batches]),
+            **(
+                {}
+                if counts.measured is None
+                else {"measured": json.dumps(counts.measured.columns())}
+            ),
             **texts,
         },
     )

@@ -19,6 +19,7 @@ from epsilometer.attacks.rules import Attack, LikelihoodRatio
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
+from epsilometer.model.measured import CROSS_FED, INDEPENDENT
 
 
 class Design(Protocol):
@@ -120,6 +121,7 @@ def cross_feed(
         scores=(scores_h0, scores_h1),
         p_values=p_values,
         dropped=_dropped(losses, np.ones(len(losses), dtype=bool), (scores_h0, scores_h1)),
+        design=CROSS_FED,
     )
 
 
@@ -187,6 +189,7 @@ class MeasureMIA:
             scores=(challenges[0], challenges[1]),
             p_values=(p_values[0], p_values[1]),
             dropped=_dropped(losses, self._used(losses, 0) | self._used(losses, 1), scored),
+            design=INDEPENDENT,
         )
 
     def _used(self, losses: Losses, hypothesis: int) -> BoolArray:

@@ -2,7 +2,8 @@
 
 Files are untrusted: every row is checked and a wrong one named.  CSV: a header row with the columns
 false_positives, trials_h0, false_negatives, trials_h1 and, optionally, challenge_base and group, in any
-order.  JSON: a list of objects with those keys, or an object that holds such a list under "bases".
+order; design, target_alpha and statistic, the same in every row, say how they were measured.  JSON: a
+list of objects with those keys, or an object that holds such a list under "bases".
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
+from epsilometer.model import measured
+from epsilometer.model.measured import MeasuredBy
 
 COLUMNS = ("false_positives", "trials_h0", "false_negatives", "trials_h1")
 NAME_COLUMN = "challenge_base"
 GROUP_COLUMN = "group"
-OPTIONAL = (NAME_COLUMN, GROUP_COLUMN)
+OPTIONAL = (NAME_COLUMN, GROUP_COLUMN, *measured.COLUMNS)
 
 Columns = dict[str, Any]
 """What :class:`~epsilometer.AttackCounts` is made of, by name."""
@@ -86,6 +89,7 @@ def _assemble(records: Iterable[tuple[Mapping[str, object], str]], *, name: str)
     columns: dict[str, list[int]] = {column: [] for column in COLUMNS}
     names: list[str] = []
     groups: list[str] = []
+    origin: MeasuredBy | None = None
     for index, (record, place) in enumerate(records):
         row = [_whole(record[column], column, place) for column in COLUMNS]
         check_base(*row, where=f"{place}: ")
@@ -94,9 +98,23 @@ def _assemble(records: Iterable[tuple[Mapping[str, object], str]], *, name: str)
         names.append(_files.label(record.get(NAME_COLUMN, index), NAME_COLUMN, place))
         group = record.get(GROUP_COLUMN, "")
         groups.append("" if group == "" else _files.label(group, GROUP_COLUMN, place))
+        said = measured.of_record(record, place)
+        if index and said != origin:
+            raise InputError(
+                f"{place}: expected the same {', '.join(measured.COLUMNS)} in every row, got "
+                f"{_said(said)} after {_said(origin)}; counts measured in several ways are several "
+                "files."
+            )
+        origin = said
     if not names:
         raise InputError(f"{name}: expected at least one challenge base, got none.")
-    return {**columns, "names": names, "groups": groups}
+    return {**columns, "names": names, "groups": groups, "measured": origin}
+
+
+def _said(origin: MeasuredBy | None) -> str:
+    if origin is None:
+        return "nothing"
+    return _files.shown(", ".join(str(value) for value in origin.columns().values()))
 
 
 def _whole(value: object, column: str, place: str) -> int:

@@ -21,6 +21,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
 from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
+from epsilometer.model.measured import MeasuredBy
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -61,6 +62,8 @@ class AttackCounts:
     groups
         Which rows depend on each other: rows with the same label belong to one group, an empty label
         is a row on its own.  Nothing depends on anything unless given.
+    measured
+        How they were measured, if that is known.  Counts that say different things of it are not equal.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class AttackCounts:
     trials_h1: IntArray
     names: tuple[str, ...] = field(default=())
     groups: tuple[str, ...] = field(default=())
+    measured: MeasuredBy | None = None
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class AttackCounts:
         trials_h1: ArrayLike,
         names: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
+        measured: MeasuredBy | None = None,
     ) -> None:
         numbers = (false_positives, trials_h0, false_negatives, trials_h1)
         given = {name: _whole(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
@@ -109,6 +114,7 @@ class AttackCounts:
         if kinds and len(kinds) != size:
             raise InputError(f"expected {size} groups, got {len(kinds)}.")
         object.__setattr__(self, "groups", kinds if any(kinds) else ())
+        object.__setattr__(self, "measured", measured)
         bad = np.zeros(size, dtype=bool)
         for count, trials in self.by_hypothesis:
             bad |= (
@@ -126,7 +132,8 @@ class AttackCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AttackCounts):
             return NotImplemented
-        same = self.names == other.names and self.groups == other.groups
+        labels = (self.names, self.groups, self.measured)
+        same = labels == (other.names, other.groups, other.measured)
         return same and np.array_equal(self._columns, other._columns)
 
     __hash__ = None  # type: ignore[assignment]
@@ -170,6 +177,7 @@ class AttackCounts:
             [column[index] for column in self._columns],
             names=[self.names[i] for i in index],
             groups=[self.groups[i] for i in index] if self.groups else None,
+            measured=self.measured,
         )
 
     def pooled(self) -> AttackCounts:
@@ -191,15 +199,20 @@ class AttackCounts:
         return _counts_of(
             [[int(column[part].sum()) for part in rows] for column in self._columns],
             names=[self.groups[part[0]] if len(part) > 1 else self.names[part[0]] for part in rows],
+            measured=self.measured,
         )
 
     def joined(self, *others: AttackCounts) -> AttackCounts:
-        """These counts followed by others; groups of one label are one group."""
+        """These counts followed by others; groups of one label are one group.
+
+        Of how they were measured, what is true of all of them is kept.
+        """
         parts = (self, *others)
         return _counts_of(
             np.concatenate([part._columns for part in parts], axis=1),
             names=[name for part in parts for name in part.names],
             groups=[label for part in parts for label in (part.groups or ("",) * len(part))],
+            measured=MeasuredBy.shared(part.measured for part in parts),
         )
 
     @property
@@ -237,12 +250,18 @@ class AttackCounts:
         """Read text of either kind; ``name`` stands for the file in error messages."""
         return cls(**count_tables.parse(text, name=name))
 
-    def rows(self) -> list[dict[str, str | int]]:
-        """A plain object for each challenge base: what files hold, a group only where there are any."""
+    def rows(self) -> list[dict[str, str | int | float]]:
+        """A plain object for each challenge base: what files hold.
+
+        A group only where there are any, and how they were measured only where that is known.
+        """
         labels = {NAME_COLUMN: self.names} | ({GROUP_COLUMN: self.groups} if self.groups else {})
         numbers = {name: getattr(self, name).tolist() for name in COLUMNS}
         table = labels | numbers
-        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        known = {} if self.measured is None else self.measured.columns()
+        return [
+            dict(zip(table, row, strict=True)) | known for row in zip(*table.values(), strict=True)
+        ]
 
     def to_csv(self) -> str:
         """CSV text that :meth:`parse` reads back."""

@@ -108,6 +108,11 @@ def _(data: Scores, *, independent: bool = True) -> Evidence:
 
 @evidence_of.register
 def _(data: AttackCounts, *, independent: bool = True) -> Evidence:
+    if data.measured is not None and data.measured.cross_fed:
+        raise InputError(
+            "counts of cross-fed models depend on each other and prove nothing; give the losses, the "
+            "store or the result folder that they came from."
+        )
     return kinds.FixedCounts(counts=data)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer.baselines.bases import best_interval, pooled
+from epsilometer._arrays import FloatArray
+from epsilometer.baselines.bases import best_interval, best_scores, pooled
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
 from epsilometer.baselines.guesses import OneRun, OneRunFdp
@@ -22,6 +23,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.curve import EXTRAPOLATION
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.report.text import counted, plain
 
 ABOUT_ALGORITHM = "the algorithm's epsilon"
@@ -37,6 +39,12 @@ ANY_RATES = (
 SCORES_REVERSED = (
     "Members have lower scores than others: are the scores reversed? Bounds take higher for "
     "member, and say nothing here."
+)
+DEPEND = "depend on each other; rows that assume independent trials are"
+TOO_SURE = "too sure (`epsilometer selftest LOSSES` measures it)."
+NOT_ONE_RUN = (
+    "expected canaries of one training run, each in by a fair coin, got scores of models that were "
+    "trained separately, or of several bases."
 )
 
 
@@ -138,16 +146,28 @@ def compare_counts(
 
 
 def compare_scores(
-    scores: CanaryScoreAuditor,
+    scores: CanaryScoreAuditor | Scores,
     *,
     delta: float,
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, ProfilePosterior]] = (),
+    one_run: bool | None = None,
 ) -> Comparison:
     """Compare every estimator from scores; bounds err with probability ``significance``.
 
-    Posteriors of the whole curve, with a name each, come first.
+    Several bases: the largest bound of any, with the error shared among the bases; their scores are
+    never pooled.  Posteriors of the whole curve, with a name each, come first.
+
+    Parameters
+    ----------
+    one_run
+        Whether the scores are of canaries in one training run, which one-run bounds are about.  Unless
+        given, those of a :class:`CanaryScoreAuditor` are, and :class:`Scores` are of models that were
+        trained separately.
     """
+    auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
+    if one_run is None:
+        one_run = isinstance(scores, CanaryScoreAuditor)
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [
@@ -156,7 +176,9 @@ def compare_scores(
     for estimator in FROM_SCORES:
         low, reason = math.nan, ""
         try:
-            low = estimator.lower(scores, delta, significance)
+            if estimator.one_run and not (one_run and len(auditors) == 1):
+                raise InputError(NOT_ONE_RUN)
+            low = best_scores(estimator, auditors, delta, significance)
         except InputError as error:
             reason = str(error)
         rows.append(_row(estimator, ABOUT_ALGORITHM, low, math.inf, reason=reason))
@@ -164,10 +186,30 @@ def compare_scores(
         rows=tuple(rows),
         delta=delta,
         significance=significance,
-        source=f"scores of {scores.num_in:,} members and {scores.num_out:,} others",
-        several=False,
-        notes=tuple(_notes_of_scores(scores, delta, [each for _, each in posteriors])),
+        source=_scores_in_words(auditors, one_run=one_run),
+        several=len(auditors) > 1,
+        notes=tuple(_notes_of_scores(auditors, delta, [each for _, each in posteriors])),
     )
+
+
+def _auditors(scores: Scores) -> list[CanaryScoreAuditor]:
+    """The scores of each base; ranks stand for them, which are finite where scores need not be."""
+    return [CanaryScoreAuditor(*_ranks(base)) for base in scores.bases]
+
+
+def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
+    """Scores with the point and without it, counted from the lowest."""
+    rank = np.arange(len(base.value), 0, -1, dtype=float)
+    return np.repeat(rank, base.ones), np.repeat(rank, base.zeros)
+
+
+def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool) -> str:
+    members = sum(each.num_in for each in auditors)
+    others = sum(each.num_out for each in auditors)
+    if one_run:
+        return f"scores of {members:,} members and {others:,} others"
+    models = f"{members:,} models with the point and {others:,} without it"
+    return f"{counted(len(auditors), 'challenge base')}: scores of {models}"
 
 
 def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Row:
@@ -183,7 +225,7 @@ def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Ro
 
 
 def _notes_of_scores(
-    scores: CanaryScoreAuditor, delta: float, posteriors: Sequence[ProfilePosterior]
+    bases: Sequence[CanaryScoreAuditor], delta: float, posteriors: Sequence[ProfilePosterior]
 ) -> Iterator[str]:
     # Nothing is extrapolated where nothing leaks; so the one that reaches farthest.
     farthest = max(posteriors, key=lambda each: each.extrapolated_below_delta, default=None)
@@ -193,17 +235,19 @@ def _notes_of_scores(
             "The whole curve: "
             + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
         )
-    if scores.members_rank_low():
-        yield SCORES_REVERSED
+    low = sum(each.members_rank_low() for each in bases)
+    if low:
+        where = "" if len(bases) == 1 else f"In {low:,} of {len(bases):,} bases: "
+        yield where + SCORES_REVERSED
 
 
 def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:
     if posteriors:
         yield "Credible intervals never reach down to 0, whatever the data."
-    yield (
-        "Counts of cross-fed models depend on each other; rows that assume independent trials are "
-        "then too sure (`epsilometer selftest LOSSES` measures it)."
-    )
+    if counts.measured is None:
+        yield f"Counts of cross-fed models {DEPEND} then {TOO_SURE}"
+    elif counts.measured.cross_fed:
+        yield f"These are counts of cross-fed models, which {DEPEND} {TOO_SURE}"
     if len(counts) > 1 and not pooled_too:
         yield "Not pooled: bases differ in the ratio of trials_h0 to trials_h1."
     reversed_ = int(np.sum(counts.false_positive_rates + counts.false_negative_rates > 1))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from epsilometer import _files
 from epsilometer.attacks.result import ErrorCurves
 from epsilometer.inference.result import Result
 from epsilometer.report.delta_table import curve_data
 from epsilometer.report.model_table import comparison_data
 from epsilometer.report.summary import summary_data
-from epsilometer.report.text import plain
+from epsilometer.report.text import inert, plain
 
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
 """Quantiles of each parameter that are handed out: every twentieth, and closer at the ends."""
@@ -98,7 +99,12 @@ def bases_csv(result: Result) -> str:
     A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
     """
     counts = result.posterior.counts
-    return replace(counts, names=_inert(counts.names), groups=_inert(counts.groups)).to_csv()
+    measured = counts.measured
+    if measured is not None and measured.statistic is not None:
+        name = inert(measured.statistic)[: _files.LONGEST_LABEL]
+        measured = replace(measured, statistic=name)
+    names, groups = _inert(counts.names), _inert(counts.groups)
+    return replace(counts, names=names, groups=groups, measured=measured).to_csv()
 
 
 def curves_csv(curves: ErrorCurves) -> str:
@@ -107,4 +113,4 @@ def curves_csv(curves: ErrorCurves) -> str:
 
 
 def _inert(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"'{name}" if name[:1] in tuple("=+-@\t\r") else name for name in names)
+    return tuple(inert(name) for name in names)

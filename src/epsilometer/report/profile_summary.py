@@ -23,6 +23,7 @@ from epsilometer.report.summary import (
 )
 from epsilometer.report.text import (
     counted,
+    inert,
     plain,
     probability_text,
     shortened,
@@ -127,15 +128,10 @@ def base_data(row: dict[str, Any], level: float) -> dict[str, Any]:
 def leaks_csv(result: ProfileResult) -> str:
     """A row for each base, the worst first, numbers in full."""
     rows = leak_rows(result)
-    # A spreadsheet would run a name that begins like a formula.
     for row in rows:
-        row["challenge_base"] = inert(row["challenge_base"])
+        # For people and spreadsheets: nothing in a name is run, moves or hides text.
+        row["challenge_base"] = inert(_files.printable(row["challenge_base"]))
     return _files.csv_text(tuple(rows[0]), [list(row.values()) for row in rows])
-
-
-def inert(name: str) -> str:
-    """A name that a spreadsheet takes for text."""
-    return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
 
 
 # --- sentences ----------------------------------------------------------------------------------

@@ -157,6 +157,7 @@ def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
     grouped = model.scatters(counts)
     whose = "The average error rates of each group" if grouped else "Each attack's error rates"
     sentences += [
+        *([] if counts.measured is None else [counts.measured.words]),
         *model.likelihood.words,
         f"{whose} lie anywhere in the region that epsilon and the strength leave them, equally "
         f"likely, independently of the other {'groups' if grouped else 'attacks'}.",

@@ -34,6 +34,11 @@ def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "
     ]
 
 
+def inert(name: str) -> str:
+    """A name that a spreadsheet takes for text: it would run one that begins like a formula."""
+    return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
+
+
 def shortened(label: str, longest: int) -> str:
     """A label that fits a column of its table."""
     return label if len(label) <= longest else f"{label[: longest - 3]}..."

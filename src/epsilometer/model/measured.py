@@ -1,0 +1,133 @@
+"""How error counts were measured, in the words that files have for it.
+
+It decides which likelihood the counts want: decisions of cross-fed models depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from epsilometer import _files, _validate
+from epsilometer.errors import InputError
+
+CROSS_FED, INDEPENDENT = "cross-fed", "independent"
+DESIGNS = (CROSS_FED, INDEPENDENT)
+DESIGN_COLUMN = "design"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredBy:
+    """How counts were measured.
+
+    Parameters
+    ----------
+    design
+        ``cross-fed``: models served as each other's shadows.  ``independent``: every challenge had
+        shadow models of its own.
+    target_alpha
+        The false-positive rate that the attack aimed at, in (0, 1); None if there were several, or if
+        it is not known.
+    statistic
+        What the attack looked at, by its name; None likewise.  A name is never run.
+
+    Examples
+    --------
+    >>> MeasuredBy(design="cross-fed", target_alpha=0.1).columns()
+    {'design': 'cross-fed', 'target_alpha': 0.1}
+    """
+
+    design: str
+    target_alpha: float | None = None
+    statistic: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "design", _validate.one_of("design", self.design, DESIGNS))
+        if self.target_alpha is not None:
+            rate = _validate.open_unit_interval("target_alpha", self.target_alpha)
+            object.__setattr__(self, "target_alpha", rate)
+        if self.statistic is not None:
+            name = _files.label(self.statistic, "statistic", "counts")
+            if not name or not name.isprintable():
+                raise InputError(
+                    f"expected a name of printable characters as statistic, got {_files.shown(name)}."
+                )
+            object.__setattr__(self, "statistic", name)
+
+    @property
+    def cross_fed(self) -> bool:
+        """Whether decisions share models, and so depend on each other."""
+        return self.design == CROSS_FED
+
+    @property
+    def words(self) -> str:
+        """One sentence for a reader."""
+        how = (
+            "by cross-feeding: models served as each other's shadows"
+            if self.cross_fed
+            else "with shadow models of its own for every challenge"
+        )
+        known = []
+        if self.statistic is not None:
+            known.append(f"statistic {self.statistic}")
+        if self.target_alpha is not None:
+            known.append(f"target rate {self.target_alpha:g}")
+        return f"The counts say they were measured {how}{_in_brackets(known)}."
+
+    def columns(self) -> dict[str, str | float]:
+        """What files hold of it: a column for each part that is known."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: value for name, value in parts.items() if value is not None}
+
+    @classmethod
+    def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
+        """What is true of all: None if a design is unknown or another, and so with each part."""
+        known = list(several)
+        designs = {None if each is None else each.design for each in known}
+        if len(designs) != 1 or None in designs:
+            return None
+        parts: dict[str, Any] = {}
+        for part in fields(cls):
+            values = {getattr(each, part.name) for each in known}
+            parts[part.name] = values.pop() if len(values) == 1 else None
+        return cls(**parts)
+
+
+COLUMNS = tuple(part.name for part in fields(MeasuredBy))
+"""Columns of files that say how counts were measured, the same in every row."""
+
+
+def of_record(record: Mapping[str, object], place: str) -> MeasuredBy | None:
+    """What one row of a file says; None if nothing.  ``place`` stands for the row in messages."""
+    given = {name: record[name] for name in COLUMNS if not _empty(record.get(name))}
+    if not given:
+        return None
+    if DESIGN_COLUMN not in given:
+        raise InputError(
+            f"{place}: expected a {DESIGN_COLUMN} ({' or '.join(DESIGNS)}) beside "
+            f"{', '.join(given)}, got none."
+        )
+    design = given[DESIGN_COLUMN]
+    given[DESIGN_COLUMN] = design.strip() if isinstance(design, str) else design
+    rate = given.get("target_alpha")
+    if isinstance(rate, str):
+        given["target_alpha"] = _files.number(rate)
+        if given["target_alpha"] is None:
+            raise InputError(f"{place}: expected 0 < target_alpha < 1, got {_files.shown(rate)}.")
+    try:
+        if not isinstance(given.get("statistic", ""), str):
+            raise InputError(
+                f"expected statistic to be text, got {_files.shown(given['statistic'])}."
+            )
+        return MeasuredBy(**given)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{place}: {str(error).removeprefix('counts: ')}") from None
+
+
+def _empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _in_brackets(parts: list[str]) -> str:
+    return f" ({', '.join(parts)})" if parts else ""

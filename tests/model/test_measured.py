@@ -1,0 +1,200 @@
+"""How counts were measured: kept with them through every file, and refused where it makes no sense."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.inference import trees
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.measured import MeasuredBy
+
+CROSS = MeasuredBy(design="cross-fed", target_alpha=0.1, statistic="logit")
+PLAIN = AttackCounts(
+    false_positives=[4, 6], trials_h0=50, false_negatives=[20, 30], trials_h1=50, names=["a", "b"]
+)
+COUNTS = replace(PLAIN, measured=CROSS)
+HEADER = "false_positives,trials_h0,false_negatives,trials_h1"
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        CROSS,
+        MeasuredBy(design="independent"),
+        MeasuredBy(design="cross-fed", target_alpha=1e-300),
+        MeasuredBy(design="independent", statistic='my.module:look, "at" it'),
+        MeasuredBy(design="cross-fed", statistic="=1+1"),
+        None,
+    ],
+)
+@pytest.mark.parametrize("name", ["counts.csv", "counts.json"])
+def test_files_give_back_what_was_written(
+    measured: MeasuredBy | None, name: str, tmp_path: Path
+) -> None:
+    counts = replace(PLAIN, measured=measured)
+    counts.write(tmp_path / name)
+    assert AttackCounts.read(tmp_path / name) == counts
+    assert AttackCounts.parse((tmp_path / name).read_text(), name=name) == counts
+
+
+def test_nothing_is_written_of_what_is_not_known() -> None:
+    assert PLAIN.to_csv().splitlines()[0] == f"challenge_base,{HEADER}"
+    only = replace(PLAIN, measured=MeasuredBy(design="independent"))
+    assert only.to_csv().splitlines()[0] == f"challenge_base,{HEADER},design"
+    assert AttackCounts.parse(PLAIN.to_csv(), name="a").measured is None
+
+
+def test_counts_that_say_different_things_are_not_equal() -> None:
+    assert PLAIN != COUNTS
+    assert replace(COUNTS, measured=None) == PLAIN
+    assert replace(COUNTS, measured=replace(CROSS, target_alpha=0.2)) != COUNTS
+
+
+def test_it_survives_what_is_done_to_counts() -> None:
+    assert COUNTS.take([1]).measured == CROSS
+    assert COUNTS.pooled().measured == CROSS
+    assert replace(COUNTS, names=("c", "d")).measured == CROSS
+    assert COUNTS.joined(COUNTS).measured == CROSS
+
+
+def test_of_joined_counts_what_is_true_of_all_is_kept() -> None:
+    other = replace(PLAIN, measured=replace(CROSS, target_alpha=0.2))
+    assert COUNTS.joined(other).measured == replace(CROSS, target_alpha=None)
+    independent = replace(PLAIN, measured=replace(CROSS, design="independent"))
+    # Of two designs, or of one that is not known, nothing can be said of all rows.
+    assert COUNTS.joined(independent).measured is None
+    assert COUNTS.joined(PLAIN).measured is None
+    assert PLAIN.joined(COUNTS).measured is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "message"),
+    [
+        ("design", ["guessed"], r"row 2: expected design to be one of cross-fed, independent"),
+        ("design", ["Cross-fed"], "row 2: expected design to be one of"),
+        ("design", ["cross-fed", "independent"], "row 3: expected the same design, target_alpha"),
+        ("design", ["cross-fed", ""], "row 3: expected the same design"),
+        ("design", ["", "cross-fed"], "row 3: expected the same design"),
+        ("target_alpha", ["0.1"], "row 2: expected a design .* beside target_alpha, got none"),
+        ("statistic", ["loss"], "row 2: expected a design .* beside statistic, got none"),
+        ("design,target_alpha", ["cross-fed,0"], "row 2: expected 0 < target_alpha < 1"),
+        ("design,target_alpha", ["cross-fed,nan"], "row 2: expected a finite target_alpha"),
+        ("design,target_alpha", ["cross-fed,often"], "row 2: expected 0 < target_alpha < 1"),
+        ("design,target_alpha", ["cross-fed,1_0"], "row 2: expected 0 < target_alpha < 1"),
+        ("design,statistic", ["cross-fed,a\x1b[2Jb"], "row 2: expected a name of printable"),
+        ("design,statistic", ["cross-fed,\u202eb"], "row 2: expected a name of printable"),
+        ("design,statistic", [f"cross-fed,{'x' * 201}"], "row 2: .* at most 200 characters"),
+        ("design,design", ["cross-fed,cross-fed"], "column design occurs twice"),
+    ],
+)
+def test_text_that_cannot_be_is_refused(columns: str, rows: list[str], message: str) -> None:
+    text = "\n".join([f"{HEADER},{columns}", *(f"1,10,2,10,{row}" for row in rows)])
+    with pytest.raises(InputError, match=message) as caught:
+        AttackCounts.parse(text, name="counts.csv")
+    assert str(caught.value).startswith("counts.csv")
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_empty_columns_say_nothing() -> None:
+    text = f"{HEADER},design,target_alpha,statistic\n1,10,2,10,,,\n1,10,2,10, ,,\n"
+    assert AttackCounts.parse(text, name="counts.csv").measured is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"design": ["cross-fed"]},
+        {"design": 1},
+        {"design": "cross-fed", "target_alpha": True},
+        {"design": "cross-fed", "target_alpha": [0.1]},
+        {"design": "cross-fed", "statistic": 5},
+        {"design": "cross-fed", "statistic": {"name": "loss"}},
+        {"target_alpha": 0.1},
+    ],
+)
+def test_json_of_other_kinds_is_refused(change: dict[str, Any]) -> None:
+    row = {"false_positives": 1, "trials_h0": 9, "false_negatives": 2, "trials_h1": 9} | change
+    with pytest.raises(InputError, match=r"^counts\.json item 1: expected"):
+        AttackCounts.parse(json.dumps([row]), name="counts.json")
+
+
+def test_attacks_say_how_they_measured() -> None:
+    rng = np.random.default_rng(1)
+    losses = em.Losses(
+        challenge_base=["a"] * 70,
+        hypothesis=[0] * 35 + [1] * 35,
+        replicate=list(range(35)) * 2,
+        loss=rng.uniform(0.1, 2.0, 70),
+    )
+    fast = em.MeasureMIAFast(replicates=35).attack(losses, statistic=em.Logit())
+    assert fast.counts(0.2).measured == MeasuredBy(
+        design="cross-fed", target_alpha=0.2, statistic="logit"
+    )
+    own = em.MeasureMIA(replicates=7, shadows_h0=2, shadows_h1=2).attack(losses)
+    assert own.counts(0.1).measured == MeasuredBy(
+        design="independent", target_alpha=0.1, statistic="loss"
+    )
+    # Several rules: what they have in common.
+    rules = [em.Rule(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
+    assert em.deal_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
+    # Who makes a result by hand need not say.
+    assert replace(fast, design=None).counts(0.2).measured is None
+
+
+# --- posteriors in files ----------------------------------------------------------------------
+
+
+def test_posteriors_keep_it(tmp_path: Path) -> None:
+    path = tmp_path / "posterior.nc"
+    for counts in (COUNTS, PLAIN):
+        em.estimate(counts, em.AuditModel(delta=0.01)).save(path)
+        assert em.load(path).counts == counts
+
+
+def test_it_is_part_of_the_digest(tmp_path: Path) -> None:
+    import h5py  # type: ignore[import-untyped]
+
+    path = tmp_path / "posterior.nc"
+    em.estimate(COUNTS, em.AuditModel(delta=0.01)).save(path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["measured"] = json.dumps({"design": "independent"})
+    with pytest.raises(InputError, match="digest"):
+        em.load(path)
+
+
+def test_files_from_before_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file as it was written when counts did not know it, digest included."""
+    path = tmp_path / "posterior.nc"
+    monkeypatch.setattr(trees, "LATER_TEXTS", ("batches", "tables"))
+    em.estimate(PLAIN, em.AuditModel(delta=0.01)).save(path)
+    monkeypatch.undo()
+    assert em.load(path).counts.measured is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"design": "magic"}', "[]", "{", '{"design": "cross-fed", "x": 1}']
+)
+def test_nonsense_in_a_posterior_is_refused(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a digest that fits."""
+    path = tmp_path / "posterior.nc"
+    monkeypatch.setattr(MeasuredBy, "columns", lambda _: json.loads("0"))
+    monkeypatch.setattr(json, "dumps", _swapped(json.dumps, text))
+    em.estimate(COUNTS, em.AuditModel(delta=0.01)).save(path)
+    monkeypatch.undo()
+    with pytest.raises(InputError):
+        em.load(path)
+
+
+def _swapped(dumps: Any, text: str) -> Any:
+    return lambda value, **options: text if value == 0 else dumps(value, **options)
