@@ -1,0 +1,239 @@
+"""``epsilometer prove``, and ``audit --until-proven``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+from tests.cli.small_audit import AUDIT
+
+PROGRAM = "import sys; from epsilometer.cli.main import run; sys.exit(run())"
+
+CONFIG = AUDIT.replace("challenge_bases = 3", "challenge_bases = 8").replace(
+    "noise = 0.02", "noise = 0.004"
+)
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    made = em.Scores(
+        without=[rng.normal(size=80) for _ in range(5)],
+        with_point=[rng.normal(size=80) + 2 for _ in range(5)],
+    )
+    made.write(tmp_path / "scores.csv")
+    return tmp_path / "scores.csv"
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert run([*map(str, arguments), "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_json_is_what_python_says(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, "prove", scores, "--delta", 1e-5, "--claim", 1)
+    proof = em.prove(em.Scores.read(scores), delta=1e-5, claim=1.0)
+    assert found == json.loads(json.dumps(proof.described()))
+    assert found["refuted"]
+    assert found["at_least"] > 1
+
+
+def test_text_says_when_it_is_valid(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["prove", str(scores), "--delta", "1e-5", "--claim", "9"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "Not refuted: a claim of 9. Proven: at delta = 1e-05, epsilon is at least"
+    )
+    assert "valid at any time" in out
+    assert "5 challenge bases, 800 models" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("claim", "gate", "code"), [(1, "proven", 3), (9, "proven", 0), (1, "never", 0)]
+)
+def test_exit_codes(
+    claim: float, gate: str, code: int, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["prove", scores, "--delta", 1e-5, "--claim", claim, "--fail-on", gate]
+    asked(capsys, *arguments, code=code)
+
+
+def test_counts_and_canaries_are_for_one_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "counts.csv").write_text(
+        "false_positives,trials_h0,false_negatives,trials_h1\n4,100,30,100\n"
+    )
+    rng = np.random.default_rng(0)
+    members = rng.integers(0, 2, 400)
+    rows = "".join(f"{rng.normal() + 2 * m},{m}\n" for m in members)
+    (tmp_path / "canaries.csv").write_text(f"score,member\n{rows}")
+    for name in ("counts.csv", "canaries.csv"):
+        found = asked(capsys, "prove", tmp_path / name, "--delta", 1e-5)
+        assert not found["any_time"]
+        assert found["at_least"] > 0.3
+
+
+def test_less_is_proven_where_models_are_shared(
+    scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = asked(capsys, "prove", scores, "--delta", 1e-5)
+    shared = asked(capsys, "prove", scores, "--delta", 1e-5, "--shared-models")
+    assert shared["at_least"] < alone["at_least"]
+
+
+BAD = {
+    "no delta": (["scores.csv"], "expected --delta D"),
+    "delta of 1": (["scores.csv", "--delta", "1"], "expected 0 <= delta < 1"),
+    "error of 0": (["scores.csv", "--delta", "0.1", "--error", "0"], "error"),
+    "error of 1": (["scores.csv", "--delta", "0.1", "--error", "1"], "error"),
+    "claim below 0": (["scores.csv", "--delta", "0.1", "--claim", "-1"], "claim"),
+    "a gate without a claim": (
+        ["scores.csv", "--delta", "0.1", "--fail-on", "proven"],
+        "needs a claimed epsilon",
+    ),
+    "another gate": (["scores.csv", "--delta", "0.1", "--fail-on", "x"], "expected fail_on"),
+    "no file": (["nowhere.csv", "--delta", "0.1"], "nowhere.csv"),
+    "an empty file": (["empty.csv", "--delta", "0.1"], "empty.csv"),
+    "unknown columns": (["other.csv", "--delta", "0.1"], "expected the columns"),
+    "only ties": (["ties.csv", "--delta", "0.1"], "only ties"),
+    "cross-fed counts": (["crossfed.csv", "--delta", "0.1"], "give the losses, the store"),
+    "unfair coins": (["unfair.csv", "--delta", "0.1"], "fair coin"),
+    "a statistic of scores": (
+        ["scores.csv", "--delta", "0.1", "--statistic", "loss"],
+        "--statistic is for losses",
+    ),
+    "not a number": (["nan.csv", "--delta", "0.1"], "expected score to be a number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(
+    case: str,
+    scores: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    head = "challenge_base,hypothesis,score\n"
+    texts = {
+        "empty.csv": "",
+        "other.csv": "a,b\n1,2\n",
+        "ties.csv": head + "a,0,1\na,0,1\na,1,1\na,1,1\n",
+        "nan.csv": head + "a,0,1\na,0,x\na,1,1\na,1,1\n",
+        "crossfed.csv": "false_positives,trials_h0,false_negatives,trials_h1,design\n0,50,0,50,cross-fed\n",
+        "unfair.csv": "score,member\n" + "1,1\n2,1\n" * 50 + "0,0\n",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    arguments, message = BAD[case]
+    assert run(["prove", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.count("\n") == 1
+    assert message in err
+
+
+# --- an audit that stops when the claim is refuted --------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "audit.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def audited(
+    config: Path, capsys: pytest.CaptureFixture[str], *more: object, code: int = 0
+) -> dict[str, Any]:
+    capsys.readouterr()
+    return asked(capsys, "audit", config, "--until-proven", *more, code=code)
+
+
+def test_stops_as_soon_as_the_claim_is_refuted(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = audited(config, capsys, "--claim", "0.3", "--fail-on", "proven", code=3)
+    stopping = found["stopping"]
+    assert stopping["reached"]
+    assert stopping["bases_used"] < stopping["most_bases"] == 8
+    assert stopping["looks"][-1]["e_value"] >= 20
+    assert all(look["e_value"] < 20 for look in stopping["looks"][:-1])
+    assert (found["verdict"]["outcome"], found["verdict"]["grounds"]) == ("FAIL", "proven")
+    assert found["proof"]["refuted"]
+    # The store says the same to who asks it.
+    store = asked(
+        capsys, "prove", tmp_path / "audit.db", "--delta", "0.1", "--claim", "0.3",
+        "--statistic", "loss",
+    )  # fmt: skip
+    assert store["e_value"] == pytest.approx(stopping["looks"][-1]["e_value"])
+    # Once more: nothing is trained, and it stops at the same base.
+    again = audited(config, capsys, "--claim", "0.3")
+    assert again["stopping"] == stopping
+    assert again["models_trained"] == 0
+
+
+def test_a_claim_that_holds_uses_every_base(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", str(config), "--until-proven", "--claim", "60"]) == 0
+    out, err = capsys.readouterr()
+    said = " ".join(out.split())
+    assert "All 8 challenge bases were used and the claim of 60 is not refuted" in said
+    assert "all looks together" in said
+    assert err.count("refuted from 20") >= 3
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_killed_and_started_again_stops_at_the_same_base(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = audited(config, capsys, "--claim", "0.3")
+    (tmp_path / "audit.db").unlink()
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        "audit",
+        str(config),
+        "--until-proven",
+        "--claim",
+        "0.3",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "audit.db").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    again = audited(config, capsys, "--claim", "0.3")
+    assert again["stopping"] == whole["stopping"]
+
+
+def test_two_ends_are_one_too_many(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", str(config), "--until-proven", "--until-width", "1", "--claim", "1"]) == 2
+    err = capsys.readouterr().err
+    assert "choose one" in err
+    assert err.count("\n") == 1
+
+
+def test_without_a_claim_there_is_nothing_to_refute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["audit", "--until-proven"]) == 2  # the audit that ships claims nothing
+    assert "--until-proven needs a claimed epsilon" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,321 @@
+"""Proofs: what they say, of which data, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import epsilometer as em
+from epsilometer.calibration.mechanisms import Laplace, Mechanism, Null, RandomisedResponse
+from epsilometer.calibration.plan import quick_proof_plan
+from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
+from epsilometer.errors import InputError
+from epsilometer.model.measured import MeasuredBy
+from epsilometer.proofs.bets import FIRST
+from epsilometer.proofs.evidence import ScoreStream
+from epsilometer.proofs.proof import largest_refuted, refuted_together
+from tests.baselines.oracles import most_failures
+
+FloatArray = NDArray[np.float64]
+
+
+def normal_scores(bases: int, models: int, shift: float, seed: int = 1) -> em.Scores:
+    rng = np.random.default_rng(seed)
+    return em.Scores(
+        without=[rng.normal(size=models) for _ in range(bases)],
+        with_point=[rng.normal(size=models) + shift for _ in range(bases)],
+    )
+
+
+# --- what is proven ---------------------------------------------------------------------------
+
+
+def test_the_proof_lies_below_the_truth_and_not_far() -> None:
+    """Normal scores two apart have epsilon 10 at delta 1e-5, of which 100 models a side show little."""
+    small, large = (
+        em.prove(normal_scores(b, n, 2.0), delta=1e-5) for b, n in ((1, 100), (20, 500))
+    )
+    assert 1.0 < small.at_least < large.at_least < 10.0
+    assert large.at_least > 3.0
+
+
+def test_nothing_is_proven_of_scores_that_tell_nothing() -> None:
+    proof = em.prove(normal_scores(5, 200, 0.0), delta=1e-5, claim=0.5)
+    assert proof.at_least == 0.0
+    assert not proof.refuted
+    assert proof.e_value is not None
+    assert proof.e_value < 1
+
+
+def test_refuted_is_below_what_is_proven_and_has_the_e_value() -> None:
+    scores = normal_scores(3, 200, 2.0)
+    least = em.prove(scores, delta=1e-5).at_least
+    for claim, refuted in ((0.0, True), (least - 1e-3, True), (least + 1e-3, False), (9.0, False)):
+        proof = em.prove(scores, delta=1e-5, claim=claim)
+        assert proof.refuted is refuted
+        assert proof.e_value is not None
+        assert (proof.e_value >= 20) is refuted
+    assert not em.prove(scores, delta=1e-5).refuted
+
+
+def test_everything_below_is_refuted_too() -> None:
+    """The bound is the first epsilon that is not refuted, whatever lies beyond."""
+
+    class Dip:
+        any_time, assumes = True, ""
+
+        def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
+            return -1.0 if 0.4 < epsilon < 0.6 else 9.0
+
+    assert largest_refuted(Dip(), 0.0, 0.05) == pytest.approx(0.4, abs=2e-4)
+
+
+@pytest.mark.parametrize("error", [0.2, 0.05, 1e-3])
+def test_less_error_proves_less(error: float) -> None:
+    scores = normal_scores(3, 200, 1.5)
+    least = em.prove(scores, delta=1e-5, error=error).at_least
+    assert least <= em.prove(scores, delta=1e-5, error=2 * error).at_least
+    assert least >= em.prove(scores, delta=1e-2, error=error).at_least
+
+
+def test_only_the_order_of_scores_matters() -> None:
+    scores = normal_scores(2, 100, 1.5)
+    moved = em.Scores(
+        without=[np.exp(3 * base.as_they_came[0]) for base in scores.bases],
+        with_point=[np.exp(3 * base.as_they_came[1]) for base in scores.bases],
+    )
+    assert em.prove(moved, delta=1e-5) == em.prove(scores, delta=1e-5)
+
+
+def test_exchanging_the_hypotheses_and_the_sign_changes_nothing() -> None:
+    scores = normal_scores(2, 100, 1.5)
+    mirrored = em.Scores(
+        without=[-base.as_they_came[1] for base in scores.bases],
+        with_point=[-base.as_they_came[0] for base in scores.bases],
+    )
+    ours, theirs = (em.prove(each, delta=1e-5, claim=0.3).e_value for each in (scores, mirrored))
+    assert ours == pytest.approx(theirs)
+
+
+def test_models_that_serve_several_bases_prove_less() -> None:
+    scores = normal_scores(10, 100, 1.5)
+    shared = em.prove(scores, delta=1e-5, independent=False)
+    assert shared.at_least < em.prove(scores, delta=1e-5).at_least
+    assert "share models" in shared.assumes
+    # The same base ten times over, as if it were ten, would prove what one does not.
+    base = normal_scores(1, 100, 0.7).bases[0]
+    copies = em.Scores.of_bases([base] * 10, range(10))
+    one = em.prove(em.Scores.of_bases([base], ["a"]), delta=1e-5, claim=0.2)
+    wrong = em.prove(copies, delta=1e-5, claim=0.2)
+    right = em.prove(copies, delta=1e-5, claim=0.2, independent=False)
+    assert wrong.e_value is not None
+    assert right.e_value is not None
+    assert one.e_value is not None
+    assert wrong.e_value > 20 > right.e_value
+    assert right.e_value < 2.1 * one.e_value  # shares of one base cost at most a half
+
+
+def test_claims_beyond_everything_are_taken() -> None:
+    with np.errstate(over="raise", invalid="raise"):
+        for data in (normal_scores(1, 50, 1.0), COUNTS):
+            assert not em.prove(data, delta=0.0, claim=1e6).refuted
+
+
+# --- false refutations: every look counts -----------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), Laplace(1.0)])
+def test_a_true_claim_is_seldom_refuted_at_any_look(mechanism: Mechanism) -> None:
+    runs = 200
+    cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
+    found = cell.judge(0.05, runs, np.random.default_rng(5))
+    assert found[PROOF]["refuted"] <= most_failures(runs)
+
+
+def test_the_control_is_caught_and_the_proof_is_not() -> None:
+    """Clopper-Pearson's bound, valid once, is no proof for who looks after every model."""
+    runs = 300
+    cell = RefutationCell(mechanism=RandomisedResponse(1.0), bases=1, models=200, runs=runs)
+    found = cell.judge(0.2, runs, np.random.default_rng(6))
+    assert found[PEEKING]["refuted"] > most_failures(runs, 0.2)
+    assert found[PROOF]["refuted"] <= most_failures(runs, 0.2)
+
+
+def test_a_path_ends_at_the_e_value() -> None:
+    scores = normal_scores(3, 80, 1.0)
+    proof = em.prove(scores, delta=1e-5, claim=0.4)
+    along = path(scores, 0.4, 1e-5)
+    assert len(along) == 80
+    assert np.exp(along[-1]) == pytest.approx(proof.e_value)
+    np.testing.assert_allclose(along[:FIRST], 0.0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_ten_thousand_true_claims() -> None:
+    for mechanism in (Null(), RandomisedResponse(1.0)):
+        cell = RefutationCell(mechanism=mechanism, bases=1, models=100, runs=10_000)
+        found = cell.judge(0.05, 10_000, np.random.default_rng(8))
+        assert found[PROOF]["refuted"] <= most_failures(10_000)
+
+
+def test_the_quick_study_has_its_control() -> None:
+    cells = quick_proof_plan().cells
+    assert any(isinstance(cell, RefutationCell) for cell in cells)
+
+
+# --- the order of models ----------------------------------------------------------------------
+
+
+def test_order_survives_files(tmp_path: Path) -> None:
+    scores = normal_scores(2, 40, 1.0)
+    scores.write(tmp_path / "scores.csv")
+    again = em.Scores.read(tmp_path / "scores.csv")
+    for mine, theirs in zip(scores.bases, again.bases, strict=True):
+        np.testing.assert_array_equal(mine.as_they_came, theirs.as_they_came)
+    model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+    em.estimate(scores, model).save(tmp_path / "posterior.nc")
+    loaded = em.load(tmp_path / "posterior.nc").scores  # type: ignore[union-attr]
+    assert em.prove(loaded, delta=1e-3) == em.prove(scores, delta=1e-3)
+    assert em.prove(loaded, delta=1e-3).any_time
+
+
+def test_replicates_order_the_models(tmp_path: Path) -> None:
+    rows = ["challenge_base,hypothesis,replicate,score"]
+    rows += [f"a,{h},{9 - n},{n + 10 * h}" for n in range(10) for h in (0, 1)]
+    (tmp_path / "s.csv").write_text("\n".join(rows) + "\n")
+    base = em.Scores.read(tmp_path / "s.csv").bases[0]
+    assert base.as_they_came[0].tolist() == list(range(9, -1, -1))
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
+    """Sorted scores would be judged by thresholds that know the rest; they are shuffled, and it says so."""
+    rng = np.random.default_rng(2)
+    sides = [np.sort(rng.normal(size=100))[:: 1 if rising else -1] for _ in range(2)]
+    proof = em.prove(em.Scores(without=[sides[0]], with_point=[sides[1]]), delta=1e-5)
+    assert not proof.any_time
+    assert "drawn at random" in proof.assumes
+    assert proof.at_least == 0.0
+
+
+def test_sorted_scores_taken_as_they_are_would_prove_too_much() -> None:
+    """The control of the check above: both sides falling, a shift of half a deviation."""
+    rng = np.random.default_rng(2)
+    without = np.sort(rng.normal(size=400))[::-1]
+    with_point = np.sort(rng.normal(size=400) + 0.5)[::-1]
+    truth = 1.99  # of that shift at delta = 1e-5
+    as_they_stand = ScoreStream(bases=[(without, with_point)])
+    assert as_they_stand.log_e_value(truth, 1e-5, 0.05) > np.log(20)
+    proof = em.prove(em.Scores(without=[without], with_point=[with_point]), delta=1e-5)
+    assert not proof.any_time
+    assert proof.at_least < truth
+
+
+def test_an_unknown_order_is_for_one_look() -> None:
+    known = normal_scores(1, 100, 2.0)
+    base = known.bases[0]
+    bare = type(base)(value=base.value, zeros=base.zeros, ones=base.ones)
+    proof = em.prove(em.Scores.of_bases([bare], ["a"]), delta=1e-5)
+    assert not proof.any_time
+    assert proof.at_least > 0.5
+
+
+# --- counts and canaries ----------------------------------------------------------------------
+
+COUNTS = em.AttackCounts(
+    false_positives=[3, 5], trials_h0=100, false_negatives=[40, 45], trials_h1=[100, 90]
+)
+
+
+def test_counts_are_for_one_look_and_near_the_classical_bound() -> None:
+    proof = em.prove(COUNTS, delta=1e-3, claim=0.5)
+    assert not proof.any_time
+    assert proof.refuted
+    half = em.best_base(em.ClopperPearson(), COUNTS, 1e-3, 0.025)
+    assert proof.at_least >= half - 1e-4
+
+
+def test_counts_as_scores_prove_the_same() -> None:
+    assert em.prove(em.Scores.of_counts(COUNTS), delta=1e-3) == em.prove(COUNTS, delta=1e-3)
+
+
+def test_rows_that_depend_are_averaged() -> None:
+    many = {
+        "false_positives": [3] * 8,
+        "trials_h0": 60,
+        "false_negatives": [30] * 8,
+        "trials_h1": 60,
+    }
+    alone = em.prove(em.AttackCounts(**many), delta=1e-3)  # type: ignore[arg-type]
+    grouped = em.prove(em.AttackCounts(**many, groups=["a"] * 8), delta=1e-3)  # type: ignore[arg-type]
+    assert grouped.at_least < alone.at_least
+    assert "within a row" in grouped.assumes
+
+
+def test_cross_fed_counts_prove_nothing() -> None:
+    counts = em.AttackCounts(
+        false_positives=[0],
+        trials_h0=100,
+        false_negatives=[0],
+        trials_h1=100,
+        measured=MeasuredBy(design="cross-fed"),
+    )
+    with pytest.raises(InputError, match="give the losses, the store"):
+        em.prove(counts, delta=1e-3)
+    told = em.AttackCounts(
+        false_positives=[0],
+        trials_h0=100,
+        false_negatives=[0],
+        trials_h1=100,
+        measured=MeasuredBy(design="independent"),
+    )
+    assert em.prove(told, delta=1e-3).at_least > 2
+
+
+def test_canaries_of_one_run_have_the_one_run_bound() -> None:
+    rng = np.random.default_rng(4)
+    members, others = rng.normal(size=510) + 2, rng.normal(size=490)
+    proof = em.prove(em.Scores.of_canaries(members, others), delta=1e-5, claim=0.5)
+    bound = em.CanaryScoreAuditor(members, others).epsilon_one_run_fdp(0.05, 1e-5)
+    assert proof.at_least == pytest.approx(bound, abs=2e-4)
+    assert proof.refuted
+    assert not proof.any_time
+    # Trained on their own, as many models prove more.
+    assert em.prove(em.Scores(without=[others], with_point=[members]), delta=1e-5).any_time
+
+
+def test_coins_that_are_not_fair_are_refused() -> None:
+    with pytest.raises(InputError, match="by a fair coin"):
+        em.prove(em.Scores.of_canaries(np.arange(90.0), np.arange(10.0)), delta=1e-5)
+
+
+def test_several_deltas_are_refuted_as_one() -> None:
+    scores = normal_scores(5, 200, 2.0)
+    strong, weak = (em.prove(scores, delta=1e-5, claim=claim) for claim in (0.5, 9.0))
+    assert refuted_together([strong, weak])
+    assert not refuted_together([weak])
+    assert not refuted_together([])
+    near = em.prove(scores, delta=1e-5, claim=strong.at_least - 1e-3)
+    assert near.refuted
+    assert not refuted_together([near, weak])  # the mean of 20 and little is not enough
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"delta": 1.0}, "delta"),
+        ({"delta": 0.1, "error": 0.0}, "error"),
+        ({"delta": 0.1, "claim": -1.0}, "claim"),
+    ],
+)
+def test_bad_arguments(given: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        em.prove(COUNTS, **given)  # type: ignore[arg-type]
+
+
+def test_other_things_prove_nothing() -> None:
+    with pytest.raises(InputError, match="expected scores or error counts"):
+        em.prove([1, 2, 3], delta=0.1)  # type: ignore[arg-type]
