@@ -38,19 +38,19 @@ def curve() -> DeltaCurve:
 def test_a_true_accountant_is_not_refuted_and_a_false_one_is(
     curve: DeltaCurve, accountant: type[PLDAccountant | RdpAccountant]
 ) -> None:
-    outcomes = {}
+    labels = {}
     for noise in (NOISE, 6 * NOISE):
         made = accountant()
         made.compose(dp_accounting.GaussianDpEvent(noise))
         found = em.judge_curve(curve, made.get_epsilon)
-        outcomes[noise] = found.outcome
+        labels[noise] = found.label
         # No Gaussian mechanism promises anything at delta = 0.
         assert found.verdicts[0] is None
         assert found.claims[0] == math.inf
         assert found.claims[2] == made.get_epsilon(1e-4)
     # The strength is not assumed to be 1, so a true claim may stay open, but not fail.
-    assert outcomes[NOISE] is not em.Outcome.FAIL
-    assert outcomes[6 * NOISE] is em.Outcome.FAIL
+    assert labels[NOISE] in ("PASS (judged)", "INCONCLUSIVE")
+    assert labels[6 * NOISE] == "FAIL (proven)"
 
 
 def test_an_algorithm_s_own_claim_is_one(curve: DeltaCurve) -> None:
@@ -59,35 +59,73 @@ def test_an_algorithm_s_own_claim_is_one(curve: DeltaCurve) -> None:
     assert claims[3] == algorithm.claimed_epsilon(1e-2)
 
 
-def test_verdicts_are_those_of_separate_posteriors(curve: DeltaCurve) -> None:
-    found = em.judge_curve(curve, 1.8)
+@pytest.mark.parametrize(
+    ("claim", "label"),
+    [
+        (0.5, "FAIL (proven)"),
+        (1.3, "FAIL (judged)"),
+        (1.8, "INCONCLUSIVE"),
+        (14.0, "PASS (judged)"),
+    ],
+)
+def test_verdicts_are_those_of_separate_posteriors(
+    curve: DeltaCurve, claim: float, label: str
+) -> None:
+    found = em.judge_curve(curve, claim)
     for delta, verdict in zip(curve.deltas[1::2], found.verdicts[1::2], strict=True):
         posterior = em.estimate(curve.counts, em.AuditModel(delta=float(delta)))
-        alone = em.judge(posterior, claim=1.8)
+        alone = em.judge(posterior, claim=claim)
         assert verdict is not None
         # A quantile within the tolerance moves the probability by that times the density.
-        atol = 3 * curve.tolerance * float(posterior.density("epsilon", 1.8))
+        atol = 3 * curve.tolerance * float(posterior.density("epsilon", claim))
         assert verdict.probability_above == pytest.approx(alone.probability_above, abs=atol)
-        assert verdict.outcome is alone.outcome
+        assert verdict.label == alone.label == label
+        assert verdict.reasons[0] == alone.reasons[0]
+        assert verdict.leaning is alone.leaning
         assert verdict.prior_probability_above == alone.prior_probability_above
+    assert verdict.reasons[0] in found.reasons
 
 
 def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:
-    low, median, high = curve.quantile([0.001, 0.5, 0.999])
-    passes, fails, open_ = high, low, median
+    fails, open_, high = curve.quantile([0.001, 0.5, 0.999])
+    # So far out that a prior of twice the scale lets it pass too.
+    passes = np.full(5, 14.0)
+    assert (passes > high).all()
 
-    def outcome(claims: np.ndarray) -> em.Outcome:
+    def judged(claims: np.ndarray) -> em.CurveVerdict:
         at = dict(zip(curve.deltas.tolist(), claims.tolist(), strict=True))
-        return em.judge_curve(curve, at.__getitem__).outcome
+        return em.judge_curve(curve, at.__getitem__)
 
-    assert outcome(passes) is em.Outcome.PASS
-    assert outcome(np.where(np.arange(5) == 3, fails, passes)) is em.Outcome.FAIL
-    assert outcome(np.where(np.arange(5) == 3, open_, passes)) is em.Outcome.INCONCLUSIVE
-    assert outcome(np.where(np.arange(5) == 3, math.inf, passes)) is em.Outcome.PASS
+    def one_of(other: np.ndarray | float) -> str:
+        """The label if the claim is another at one delta."""
+        found = judged(np.where(np.arange(5) == 3, other, passes))
+        assert found.label.startswith(str(found.outcome))
+        return found.label
+
+    assert judged(passes).label == "PASS (judged)"
+    assert one_of(fails) == "FAIL (judged)"
+    assert one_of(0.2) == "FAIL (proven)"
+    assert one_of(open_) == "INCONCLUSIVE"
+    assert one_of(math.inf) == "PASS (judged)"
+    # What the posterior alone says does not ask another prior.
+    leanings = [each.leaning for each in judged(high).verdicts if each is not None]
+    assert leanings == [em.Outcome.PASS] * 5
     with pytest.raises(InputError, match="expected a claim at one of the curve's deltas"):
-        outcome(np.full(5, math.inf))
+        judged(np.full(5, math.inf))
     with pytest.raises(InputError, match="got claim=nan"):
-        outcome(np.full(5, math.nan))
+        judged(np.full(5, math.nan))
+
+
+def test_claims_at_several_deltas_are_refuted_together_or_not_at_all(curve: DeltaCurve) -> None:
+    """Refuted at one delta by a little, the claims at all five are not: five looks were taken."""
+    proven = em.prove(curve.counts, delta=1e-2).at_least
+    at = em.ClaimedCurve(deltas=[0.0, 1e-2], epsilons=[14.0, proven - 0.01])
+    alone = em.prove(curve.counts, delta=1e-2, claim=proven - 0.01)
+    assert alone.refuted
+    assert alone.e_value is not None
+    assert 20 <= alone.e_value < 100
+    found = em.judge_curve(curve, at)
+    assert (found.outcome, found.grounds) == (em.Outcome.FAIL, em.Grounds.JUDGED)
 
 
 def test_nothing_is_judged_where_the_tolerance_was_not_met() -> None:
@@ -96,8 +134,14 @@ def test_nothing_is_judged_where_the_tolerance_was_not_met() -> None:
     )
     settings = em.ExactSettings(tolerance=1e-12, most_levels=2)
     rough = em.estimate_curve(counts, em.AuditModel(delta=0.1), [1e-3, 1e-2], settings)
-    assert em.judge_curve(rough, 0.001).outcome is em.Outcome.INCONCLUSIVE
-    assert em.judge_curve(rough, 0.001, accept_untrusted=True).outcome is em.Outcome.FAIL
+    for claim, label in ((1.5, "FAIL (judged)"), (20.0, "PASS (judged)")):
+        found = em.judge_curve(rough, claim)
+        assert found.label == "INCONCLUSIVE"
+        (reason,) = found.reasons
+        assert "did not reach its accuracy" in reason
+        assert em.judge_curve(rough, claim, accept_untrusted=True).label == label
+    # A proof needs no engine.
+    assert em.judge_curve(rough, 0.001).label == "FAIL (proven)"
 
 
 # --- lists of claims -----------------------------------------------------------------------------

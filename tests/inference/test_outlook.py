@@ -24,10 +24,11 @@ from epsilometer.inference.checks.outlook import (
 )
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.grid_posterior import GridPosterior
+from epsilometer.inference.judging import judge
 from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
@@ -70,7 +71,12 @@ def draws(
 
 
 UNSETTLED = Verdict(
-    outcome=Outcome.INCONCLUSIVE, claim=1.0, probability_above=0.5, prior_probability_above=0.7
+    outcome=Outcome.INCONCLUSIVE,
+    grounds=Grounds.OPEN,
+    reasons=("the posterior lies on both sides of the claim",),
+    claim=1.0,
+    probability_above=0.5,
+    prior_probability_above=0.7,
 )
 
 

@@ -35,8 +35,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return called
 
-    for name in ("judge", "counts_at_their_ends", "check_predictions", "leave_one_out",
-                 "compare_models", "look_ahead"):  # fmt: skip
+    for name in ("decide", "prove", "valid_bounds", "counts_at_their_ends", "check_predictions",
+                 "leave_one_out", "compare_models", "look_ahead"):  # fmt: skip
         monkeypatch.setattr(results, name, watch(name))
     return times
 
@@ -51,14 +51,14 @@ def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) ->
         result_text(result)
         assert result.warnings == result.doubts
     assert set(counted.values()) == {1}
-    assert len(counted) == 6
+    assert len(counted) == 8
 
 
 def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> None:
     result = Result(posterior=em.estimate(COUNTS, em.AuditModel(delta=0.01)))
     assert "claim" not in summary_data(result)
     result_text(result)
-    assert counted == {"counts_at_their_ends": 1}
+    assert counted == {"counts_at_their_ends": 1, "prove": 1, "valid_bounds": 1}
 
 
 def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
@@ -95,14 +95,21 @@ def test_views_agree_with_the_verdict() -> None:
     asked = Question(claim=0.01, claim_source="algorithm", thresholds=em.Thresholds())
     result = Result(posterior=posterior, asked=asked)
     assert result.verdict == em.judge(posterior, claim=0.01)
+    assert result.proof == em.prove(COUNTS, delta=0.01, claim=0.01)
     data = result_data(result)
     assert data["verdict"]["outcome"] == "FAIL"
+    assert data["verdict"]["grounds"] == "proven"
+    assert data["verdict"]["reasons"] == list(result.verdict.reasons)
+    assert data["verdict"]["meaning"] == result.verdict.meaning
+    assert data["proof"] == result.proof.described()
+    assert data["bounds"] == [bound._asdict() for bound in result.bounds]
+    assert data["contradiction"] is None
     assert data["claim"]["source"] == "algorithm"
-    assert result_text(result).startswith("FAIL: ")
-    assert '<p class="badge">FAIL</p>' in render(result)
+    assert result_text(result).startswith("FAIL (proven): ")
+    assert '<p class="badge">FAIL (proven)</p>' in render(result)
 
 
-@pytest.mark.parametrize("wrong", [{"level": 1.0}, {"level": 0.0}, {"claim": -1.0}])
+@pytest.mark.parametrize("wrong", [{"level": 1.0}, {"level": 0.0}, {"claim": -1.0}, {"error": 0.0}, {"error": 1.0}])
 def test_questions_that_cannot_be_asked(wrong: dict[str, float]) -> None:
     with pytest.raises(em.InputError):
         Question(**wrong)  # type: ignore[arg-type]

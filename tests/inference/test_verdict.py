@@ -1,9 +1,13 @@
-"""The verdict on a claim: three outcomes, ends included, and none from a run that went wrong."""
+"""The verdict on a claim: three outcomes, ends included, and none from a run that went wrong.
+
+What each answer rests on is told: a proof, a judgement that nothing spoke against, or neither.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +19,12 @@ from scipy import stats
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
+from epsilometer.inference.judging import judge
 from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict, decide
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
@@ -27,14 +32,21 @@ from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Unif
 COUNTS = AttackCounts(
     false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
 )
+"""They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2."""
+
+WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
+"""They prove nothing worth telling."""
+
+SAID = "the posterior lies {} the claim, and its checks do not speak against it"
+NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
 
 
 def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> SamplePosterior:
-    """A posterior whose draws of epsilon are given, (chain, draw)."""
+    """A posterior whose draws of epsilon are given, (chain, draw), from counts that prove nothing."""
     model = AuditModel(delta=0.01, epsilon=epsilon_prior or HalfNormal(), strength=Fixed(value=0.5))
     samples = {"epsilon": epsilon}
     return SamplePosterior(
-        counts=COUNTS,
+        counts=WEAK,
         model=model,
         provenance=Provenance(engine="mcmc", settings={}, seconds=0.0, seed=1),
         samples=samples,
@@ -51,6 +63,19 @@ def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
     posterior = chains(rng.permutation(draws).reshape(2, 1000))
     assert posterior.trustworthy
     return posterior
+
+
+def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdict:
+    """The verdict on a claim by the posterior alone: nothing is proven and nothing speaks against it."""
+    arguments: dict[str, Any] = {
+        "claim": claim,
+        "above": posterior.probability_above("epsilon", claim),
+        "before": posterior.prior_probability_above(claim),
+        "refuted": None,
+        "objections": lambda leaning: (),
+        "trusted": posterior.trustworthy,
+    }
+    return decide(**arguments | changes)
 
 
 # --- thresholds -------------------------------------------------------------------------------
@@ -136,11 +161,19 @@ def test_thresholds_and_verdicts_do_not_change() -> None:
     ],
 )
 def test_share_of_draws_above_the_claim_decides(share: float, outcome: str) -> None:
-    verdict = judge(mixed(share), claim=1.0)
+    posterior = mixed(share)
+    verdict = unopposed(posterior, 1.0)
     assert verdict.probability_above == pytest.approx(share, abs=1e-15)
     assert (str(verdict.outcome), verdict.claim) == (outcome, 1.0)
+    assert verdict.grounds is (Grounds.OPEN if outcome == "INCONCLUSIVE" else Grounds.JUDGED)
     assert verdict.thresholds == Thresholds(pass_at_most=0.05, fail_at_least=0.95)
     assert verdict.trustworthy
+    # The draws are not those of the counts: other priors say so, and nothing is judged.
+    judged = judge(posterior, claim=1.0)
+    assert judged.outcome is Outcome.INCONCLUSIVE
+    assert str(judged.leaning) == outcome
+    assert judged.probability_above == verdict.probability_above
+    assert ("the prior decides" in judged.meaning) is (outcome != "INCONCLUSIVE")
 
 
 def test_own_thresholds() -> None:
@@ -151,20 +184,34 @@ def test_own_thresholds() -> None:
         (0.29, 0.31, "INCONCLUSIVE"),
     ):
         thresholds = Thresholds(pass_at_most=low, fail_at_least=high)
-        verdict = judge(posterior, claim=1.0, thresholds=thresholds)
+        verdict = unopposed(posterior, 1.0, thresholds=thresholds)
         assert (str(verdict.outcome), verdict.thresholds) == (outcome, thresholds)
+        judged = judge(posterior, claim=1.0, thresholds=thresholds)
+        assert (str(judged.leaning), judged.thresholds) == (outcome, thresholds)
 
 
 def test_claims_on_both_sides_of_an_exact_posterior() -> None:
     posterior = estimate_exact(COUNTS, AuditModel(delta=0.01))
     at = [float(posterior.quantile("epsilon", p)) for p in (0.01, 0.06, 0.5, 0.94, 0.99)]
     verdicts = [judge(posterior, claim=claim) for claim in at]
-    assert [str(verdict.outcome) for verdict in verdicts] == [
+    assert [str(verdict.leaning) for verdict in verdicts] == [
         "FAIL", "INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE", "PASS",
     ]  # fmt: skip
     # Quantiles are found by bisection on the same distribution function, to 1e-16.
     found = [verdict.probability_above for verdict in verdicts]
     np.testing.assert_allclose(found, [0.99, 0.94, 0.5, 0.06, 0.01], atol=1e-9)
+    # Two attacks say little of how large epsilon may be: a wider prior would not let that pass.
+    assert [verdict.label for verdict in verdicts] == ["FAIL (judged)", *["INCONCLUSIVE"] * 4]
+    last = verdicts[-1]
+    assert last.reasons[0] == NOT_RELIED_ON.format("below")
+    assert len(last.reasons) == 2
+    assert last.reasons[1].startswith(
+        "the prior decides: with its scale times 2 it would be INCONCL"
+    )
+    # Far enough above, every prior lets it pass; below what is proven, no prior is asked.
+    assert judge(posterior, claim=12.0).label == "PASS (judged)"
+    assert judge(posterior, claim=1.1).label == "FAIL (proven)"
+    assert judge(posterior, claim=1.2).label == "FAIL (judged)"
 
 
 @pytest.mark.parametrize("claim", [-0.1, math.nan, math.inf, "1", None, True])
@@ -176,7 +223,83 @@ def test_claims_are_numbers_from_zero(claim: Any) -> None:
 def test_claim_of_no_privacy_loss_at_all() -> None:
     verdict = judge(estimate_exact(COUNTS, AuditModel(delta=0.01)), claim=0)
     assert (verdict.probability_above, verdict.prior_probability_above) == (1.0, 1.0)
-    assert verdict.outcome is Outcome.FAIL
+    assert (verdict.outcome, verdict.grounds) == (Outcome.FAIL, Grounds.PROVEN)
+
+
+# --- the rule ---------------------------------------------------------------------------------
+
+
+def ruled(above: float, **changes: Any) -> Verdict:
+    arguments: dict[str, Any] = {
+        "claim": 1.0,
+        "above": above,
+        "before": 0.4,
+        "refuted": None,
+        "objections": lambda leaning: (),
+    }
+    return decide(**arguments | changes)
+
+
+def refuse(*_: object) -> tuple[str, ...]:
+    raise AssertionError("nobody should ask")
+
+
+@pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
+    verdict = ruled(above, refuted="it is", trusted=trusted, objections=refuse, caveats=refuse)
+    assert (verdict.label, verdict.reasons) == ("FAIL (proven)", ("it is",))
+    assert verdict.trustworthy is trusted
+    # What the posterior alone would say is still to be had.
+    assert verdict.leaning is Thresholds().outcome(above)
+    assert not verdict.prior_alone
+
+
+@pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
+def test_without_accuracy_or_a_side_nobody_is_asked(above: float) -> None:
+    verdict = ruled(above, trusted=False, objections=refuse, caveats=refuse)
+    assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+    assert "did not reach its accuracy" in verdict.meaning
+    both = ruled(0.5, objections=refuse, caveats=refuse)
+    assert (both.label, both.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+    assert both.reasons == ("the posterior lies on both sides of the claim",)
+
+
+@pytest.mark.parametrize(
+    ("above", "side", "word"), [(0.0, "below", Outcome.PASS), (1.0, "above", Outcome.FAIL)]
+)
+def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None:
+    asked = []
+
+    def against(leaning: Outcome, said: tuple[str, ...]) -> tuple[str, ...]:
+        asked.append(leaning)
+        return said
+
+    def objections(*said: str) -> Callable[[Outcome], tuple[str, ...]]:
+        return lambda leaning: against(leaning, said)
+
+    for said in (("one",), ("one", "two")):
+        verdict = ruled(above, objections=objections(*said), caveats=refuse)
+        assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
+        assert verdict.reasons == (NOT_RELIED_ON.format(side), *said)
+        assert verdict.leaning is word
+        assert not verdict.prior_alone
+    # Control: without any the side is taken.
+    verdict = ruled(above, objections=objections(), caveats=lambda: ("no more than that",))
+    assert (verdict.outcome, verdict.grounds) == (word, Grounds.JUDGED)
+    also = "no more than that" if word is Outcome.PASS else "no proof refutes the claim"
+    assert verdict.reasons == (SAID.format(side), also)
+    assert verdict.meaning == "; ".join(verdict.reasons)
+    assert asked == [word] * 3
+
+
+def test_the_prior_alone_is_named_only_where_a_judgement_is_its() -> None:
+    assert ruled(1.0, before=0.96).prior_alone
+    assert ruled(0.0, before=0.04).prior_alone
+    assert not ruled(1.0, before=0.94).prior_alone
+    assert not ruled(1.0, before=0.04).prior_alone
+    assert not ruled(0.5, before=0.5).prior_alone
+    assert not ruled(1.0, before=0.96, refuted="it is").prior_alone
 
 
 # --- before the data --------------------------------------------------------------------------
@@ -203,57 +326,97 @@ def test_what_the_prior_said(prior: Prior, oracle: Any) -> None:
 def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
     posterior = estimate_exact(COUNTS, AuditModel(delta=0.01, epsilon=Fixed(value=3.0)))
     verdict = judge(posterior, claim=claim)
-    assert str(verdict.outcome) == outcome
+    assert str(verdict.leaning) == outcome
     assert verdict.probability_above == verdict.prior_probability_above == float(claim < 3)
+    # An assumption is no judgement: there is no other prior to try.
+    assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
+    side = "above" if outcome == "FAIL" else "below"
+    assert verdict.reasons == (
+        NOT_RELIED_ON.format(side),
+        "no other prior could be tried, so the prior may decide",
+    )
+    # What the counts prove needs none.
+    assert judge(posterior, claim=1.0).label == "FAIL (proven)"
 
 
 # --- runs that went wrong ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("claim", "outcome"), [(0.1, Outcome.FAIL), (0.9, Outcome.PASS)])
-def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("claim", "outcome", "label"),
+    [(0.1, Outcome.FAIL, "FAIL (judged)"), (0.9, Outcome.PASS, "INCONCLUSIVE")],
+)
+def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome, label: str) -> None:
     posterior = chains(np.full((2, 1000), 0.5))
     assert not posterior.trustworthy
     verdict = judge(posterior, claim=claim)
-    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
     assert not verdict.trustworthy
     assert "did not reach its accuracy" in verdict.meaning
     # The probability is still told; only the side is not taken.
     assert verdict.probability_above == float(outcome is Outcome.FAIL)
+    assert verdict.leaning is outcome
+    assert unopposed(posterior, claim) == verdict
+    taken = unopposed(posterior, claim, trusted=True)
+    assert (taken.outcome, taken.grounds) == (outcome, Grounds.JUDGED)
     accepted = judge(posterior, claim=claim, accept_untrusted=True)
-    assert accepted.outcome is outcome
     assert accepted.trustworthy
     assert "accuracy" not in accepted.meaning
+    # Accepted, it is held to the checks like any other: other priors put half of epsilon above 0.9.
+    assert accepted.label == label
+    assert ("the prior decides" in accepted.meaning) is (label == "INCONCLUSIVE")
 
 
 def test_exact_engine_that_missed_its_tolerance() -> None:
     settings = ExactSettings(tolerance=1e-300, most_levels=2)
     posterior = estimate_exact(COUNTS, AuditModel(delta=0.01), settings)
     assert not posterior.trustworthy
-    assert judge(posterior, claim=0.001).outcome is Outcome.INCONCLUSIVE
-    assert judge(posterior, claim=0.001, accept_untrusted=True).outcome is Outcome.FAIL
     # Control: the same problem at its usual tolerance.
     usual = estimate_exact(COUNTS, AuditModel(delta=0.01))
-    assert judge(usual, claim=0.001).outcome is Outcome.FAIL
+    for claim, label in ((1.2, "FAIL (judged)"), (12.0, "PASS (judged)")):
+        verdict = judge(posterior, claim=claim)
+        assert (verdict.label, verdict.trustworthy) == ("INCONCLUSIVE", False)
+        assert "did not reach its accuracy" in verdict.meaning
+        assert judge(posterior, claim=claim, accept_untrusted=True).label == label
+        assert judge(usual, claim=claim).label == label
+    # A proof needs no engine.
+    proven = judge(posterior, claim=0.001)
+    assert (proven.label, proven.trustworthy) == ("FAIL (proven)", False)
+    assert proven.reasons == judge(usual, claim=0.001).reasons
 
 
 def test_accepting_changes_nothing_for_a_sound_posterior() -> None:
     posterior = mixed(0.4)
     assert judge(posterior, claim=1.0, accept_untrusted=True) == judge(posterior, claim=1.0)
+    # Control: the two differ for one that is not.
+    rough = replace(posterior, diagnostics=chains(np.full((2, 1000), 0.5)).diagnostics)
+    assert judge(rough, claim=1.0, accept_untrusted=True) != judge(rough, claim=1.0)
 
 
 # --- words ------------------------------------------------------------------------------------
 
 
 def test_meanings_differ_and_promise_nothing() -> None:
-    verdicts = [judge(mixed(share), claim=1.0) for share in (0.0, 0.5, 1.0)]
-    meanings = [verdict.meaning for verdict in verdicts]
+    posterior = estimate_exact(COUNTS, AuditModel(delta=0.01))
+    verdicts = [judge(posterior, claim=claim) for claim in (12.0, 2.6, 7.4, 1.2, 1.0)]
+    assert [verdict.label for verdict in verdicts] == [
+        "PASS (judged)", "INCONCLUSIVE", "INCONCLUSIVE", "FAIL (judged)", "FAIL (proven)",
+    ]  # fmt: skip
+    *meanings, proven = [verdict.meaning for verdict in verdicts]
     untrusted = judge(chains(np.full((2, 1000), 0.5)), claim=1.0).meaning
-    assert len({*meanings, untrusted}) == 4
+    assert len({*meanings, untrusted, proven}) == 6
     for meaning in (*meanings, untrusted):
-        assert not any(word in meaning for word in ("proof", "prove", "guarantee", "is private"))
-    assert "lies above" in meanings[2]
-    assert not any("lies above" in meaning for meaning in (*meanings[:2], untrusted))
+        # A judgement says that it is none.
+        said = meaning.replace("no proof", "")
+        assert not any(word in said for word in ("proof", "prove", "guarantee", "is private"))
+    assert "this is no proof of privacy" in meanings[0]
+    assert "no proof refutes the claim" in meanings[3]
+    assert "prove that epsilon is at least 1.1" in proven
+    assert not any(word in proven for word in ("guarantee", "posterior"))
+    assert "lies above" in meanings[3]
+    assert not any("lies above" in meaning for meaning in (*meanings[:3], untrusted))
+    for verdict in verdicts:
+        assert not any(reason.endswith(".") for reason in verdict.reasons)
 
 
 def test_public_names() -> None:
@@ -261,6 +424,19 @@ def test_public_names() -> None:
         judge, Verdict, Thresholds, Outcome,
     )  # fmt: skip
     assert [f"{outcome}" for outcome in Outcome] == ["PASS", "FAIL", "INCONCLUSIVE"]
+    assert em.Grounds is Grounds
+    assert [f"{grounds}" for grounds in Grounds] == ["proven", "judged", "open"]
+
+
+def test_gates_close_at_more_and_more() -> None:
+    posterior = estimate_exact(COUNTS, AuditModel(delta=0.01))
+    labels = [judge(posterior, claim=claim).label for claim in (1.0, 1.2, 2.6, 12.0)]
+    closed = {gate: [label in refused for label in labels] for gate, refused in em.FAIL_ON.items()}
+    assert closed == {
+        "proven": [True, False, False, False],
+        "fail": [True, True, False, False],
+        "inconclusive": [True, True, True, False],
+    }
 
 
 # --- engines ----------------------------------------------------------------------------------
@@ -278,7 +454,8 @@ def test_engines_agree() -> None:
     for probability in (0.02, 0.3, 0.5, 0.7, 0.98):
         claim = float(exact.quantile("epsilon", probability))
         first, second = judge(exact, claim=claim), judge(sampled, claim=claim)
-        assert first.outcome is second.outcome
+        assert first.leaning is second.leaning
+        assert (first.label, first.reasons[0]) == (second.label, second.reasons[0])
         assert first.prior_probability_above == second.prior_probability_above
         # Five standard errors of a share, as in test_mcmc; five comparisons.
         slack = 5 * math.sqrt(probability * (1 - probability) / draws)

@@ -254,7 +254,7 @@ def quick_profile_plan() -> StudyPlan:
 
 # --- proofs and verdicts ---------------------------------------------------------------------------
 
-PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800)
+PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400)
 """Models a side of one base, at which methods are compared."""
 
 
@@ -267,10 +267,10 @@ def proof_plan() -> StudyPlan:
     ]
     leaking = [mechanism for mechanism in MECHANISMS if mechanism != Null()]
     cells += [
-        PowerCell(mechanism=mechanism, bases=1, sizes=PAIRS, runs=50) for mechanism in leaking
+        PowerCell(mechanism=mechanism, bases=1, sizes=PAIRS, runs=40) for mechanism in leaking
     ]
     cells += [
-        PowerCell(mechanism=mechanism, bases=bases, sizes=(100,), runs=200)
+        PowerCell(mechanism=mechanism, bases=bases, sizes=(100,), runs=100)
         for mechanism in leaking
         for bases in (5, 20)
     ]
@@ -291,7 +291,7 @@ def verdict_plan() -> StudyPlan:
     """Every outcome on claims below, at and above the truth: about an hour on two cores."""
     cells: list[Cell] = [
         VerdictCell(mechanism=mechanism, power=power, data=data, bases=bases, runs=runs)
-        for data, power, runs in ((SCORES, 1.0, 200), (SCORES, 0.5, 100), (COUNTS, 1.0, 200))
+        for data, power, runs in ((SCORES, 1.0, 100), (SCORES, 0.5, 50), (COUNTS, 1.0, 100))
         for mechanism in MECHANISMS
         for bases in (5, 20)
         if power == 1 or mechanism != Null()
