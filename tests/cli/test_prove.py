@@ -134,7 +134,8 @@ def test_bad_input_is_one_line(
         "other.csv": "a,b\n1,2\n",
         "ties.csv": head + "a,0,1\na,0,1\na,1,1\na,1,1\n",
         "nan.csv": head + "a,0,1\na,0,x\na,1,1\na,1,1\n",
-        "crossfed.csv": "false_positives,trials_h0,false_negatives,trials_h1,design\n0,50,0,50,cross-fed\n",
+        "crossfed.csv": "false_positives,trials_h0,false_negatives,trials_h1,design\n"
+        "0,50,0,50,cross-fed\n",
         "unfair.csv": "score,member\n" + "1,1\n2,1\n" * 50 + "0,0\n",
     }
     for name, text in texts.items():

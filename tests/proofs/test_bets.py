@@ -42,7 +42,8 @@ def obvious_outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
 def test_outcomes_are_those_of_an_obvious_loop(n0: int, n1: int) -> None:
     rng = np.random.default_rng(n0)
     # Few values: ties are met everywhere.
-    without, with_point = rng.integers(0, 9, n0) * 1.0, rng.integers(2, 11, n1) * 1.0
+    without = rng.integers(0, 9, n0).astype(np.float64)
+    with_point = rng.integers(2, 11, n1).astype(np.float64)
     found, expected = (f(without, with_point) for f in (bets.outcomes, obvious_outcomes))
     np.testing.assert_array_equal(found, expected)
 

@@ -1,4 +1,4 @@
-"""E-values of counts: their mean is 1 at most everywhere in the region, and nearest points are nearest."""
+"""E-values of counts: their mean is 1 at most everywhere in the region of the claim."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_nearest_points_are_those_of_a_fine_search(epsilon: float, delta: float)
         def kl(p: float, q: FloatArray) -> FloatArray:
             return np.asarray(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
 
-        return size[0] * kl(a, alpha) + size[1] * kl(b, beta)
+        return np.asarray(size[0] * kl(a, alpha) + size[1] * kl(b, beta))
 
     for a, b in ((0.01, 0.3), (0.2, 0.02), (0.05, 0.05), (0.001, 0.6), (0.45, 0.5)):
         alpha, beta = count_bets.projected(np.array([a]), np.array([b]), size, epsilon, delta)

@@ -177,7 +177,7 @@ def test_order_survives_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mine.as_they_came, theirs.as_they_came)
     model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
     em.estimate(scores, model).save(tmp_path / "posterior.nc")
-    loaded = em.load(tmp_path / "posterior.nc").scores  # type: ignore[union-attr]
+    loaded = em.load(tmp_path / "posterior.nc").scores
     assert em.prove(loaded, delta=1e-3) == em.prove(scores, delta=1e-3)
     assert em.prove(loaded, delta=1e-3).any_time
 
@@ -192,7 +192,7 @@ def test_replicates_order_the_models(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rising", [True, False])
 def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
-    """Sorted scores would be judged by thresholds that know the rest; they are shuffled, and it says so."""
+    """Sorted scores would be judged by thresholds that know the rest: they are shuffled."""
     rng = np.random.default_rng(2)
     sides = [np.sort(rng.normal(size=100))[:: 1 if rising else -1] for _ in range(2)]
     proof = em.prove(em.Scores(without=[sides[0]], with_point=[sides[1]]), delta=1e-5)
