@@ -26,7 +26,48 @@ class Derivatives(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernel(Columns):
+class PlaneKernel(Columns):
+    """What plane quadrature asks of the count likelihood of many attacks; fluxes ask for more."""
+
+    @abstractmethod
+    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
+
+    @abstractmethod
+    def log_largest(self) -> FloatArray:
+        """A bound of each entry's log likelihood, inf if there is none."""
+
+    @abstractmethod
+    def log_angle_density(
+        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
+    ) -> FloatArray:
+        """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
+
+    def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
+        """Angles, of alpha and of beta, at which what was seen is within ``reach`` deviations."""
+        rate_0, worth_0, rate_1, worth_1 = (column[entry] for column in self.observed())
+        return [angle_window(r, r, w, reach) for r, w in ((rate_0, worth_0), (rate_1, worth_1))]
+
+
+def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[float, float]:
+    """Angles at which a rate between ``low`` and ``high`` is within ``reach`` standard deviations.
+
+    Wilson's interval from the one, and to the other.
+    """
+    ends = []
+    for rate, side in ((low, -1.0), (high, 1.0)):
+        square = reach * reach / worth
+        centre = (rate + square / 2) / (1 + square)
+        radius = np.sqrt(square * rate * (1 - rate) + square * square / 4) / (1 + square)
+        end = min(max(centre + side * radius, 0.0), 1.0)
+        # Roundings at the very ends would cut off half a cell.
+        end = 0.0 if end < 1e-14 else 1.0 if end > 1 - 1e-14 else end
+        ends.append(float(np.arcsin(np.sqrt(end))))
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(PlaneKernel):
     """The count likelihood g of many attacks at once, as a function of (alpha, beta).
 
     ``seen_*`` is what was observed of a rate, a count or the rate itself, and ``trials_*`` the number of
@@ -46,20 +87,6 @@ class Kernel(Columns):
     def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
         """What was seen and its trials: alpha's, then beta's."""
         return (self.seen_h0, self.trials_h0), (self.seen_h1, self.trials_h1)
-
-    @abstractmethod
-    def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
-
-    @abstractmethod
-    def log_largest(self) -> FloatArray:
-        """A bound of each entry's log likelihood, inf if there is none."""
-
-    @abstractmethod
-    def log_angle_density(
-        self, entries: IndexArray, theta: FloatArray, phi: FloatArray
-    ) -> FloatArray:
-        """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
 
     @abstractmethod
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.likelihoods import CorrelatedCounts
 
 if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
@@ -95,7 +95,7 @@ class CorrelationGrid(NuisanceGrid):
 
     @classmethod
     def of_prior(
-        cls, likelihood: CorrelatedNormal, counts: AttackCounts, size: tuple[int, int]
+        cls, likelihood: CorrelatedCounts, counts: AttackCounts, size: tuple[int, int]
     ) -> CorrelationGrid:
         """A grid for the prior, so many nodes for tau and for r: the likelihood varies less with r."""
         low, high = likelihood.within_correlation_bounds(counts)
@@ -119,7 +119,7 @@ class CorrelationGrid(NuisanceGrid):
         The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
         its shape, and held constant beyond the outermost ones.
         """
-        likelihood = cast("CorrelatedNormal", model.likelihood)
+        likelihood = cast("CorrelatedCounts", model.likelihood)
         log_ratio = np.log(np.maximum(probability, 1e-300)) - self.log_weight
         log_ratio = log_ratio.reshape(len(self.tau), -1)
         tau_breaks, r_breaks = np.linspace(*self.reach, 13), np.linspace(-1.0, 1.0, 9)
@@ -155,7 +155,7 @@ class CorrelationGrid(NuisanceGrid):
         on the mesh is the joint one of all cells, interpolated by a polynomial, times the cell's share,
         interpolated linearly.
         """
-        likelihood = cast("CorrelatedNormal", posterior.model.likelihood)
+        likelihood = cast("CorrelatedCounts", posterior.model.likelihood)
         cells, shape = posterior.cells, (len(self.tau), len(self.r))
         steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
         low, high = self.reach
@@ -229,7 +229,7 @@ class CorrelationGrid(NuisanceGrid):
 
 
 def _prior_gauss(
-    likelihood: CorrelatedNormal, counts: AttackCounts, reach: tuple[float, float], count: int
+    likelihood: CorrelatedCounts, counts: AttackCounts, reach: tuple[float, float], count: int
 ) -> tuple[FloatArray, FloatArray]:
     """Gauss nodes and weights for the prior of tau cut to its reach, by the Stieltjes procedure.
 
@@ -277,7 +277,7 @@ def _prior_gauss(
     return tau_of(start + half * (1 + nodes)), total / (below(high) - below(low)) * vectors[0] ** 2
 
 
-def log_prior_tau(likelihood: CorrelatedNormal, tau: FloatArray) -> FloatArray:
+def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:
     """Log prior density of tau up to a constant."""
     return np.asarray(-0.5 * (tau / likelihood.within_correlation_scale) ** 2)
 
