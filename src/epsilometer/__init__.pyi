@@ -95,6 +95,7 @@ from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
 from epsilometer.model.correlated import CorrelatedCells as CorrelatedCells
 from epsilometer.model.correlated import CorrelatedNormal as CorrelatedNormal
+from epsilometer.model.correlated_binomial import KupperHaseman as KupperHaseman
 from epsilometer.model.counts import AttackCounts as AttackCounts
 from epsilometer.model.dependence import IndependentRows as IndependentRows
 from epsilometer.model.dependence import NormalScatter as NormalScatter

@@ -46,7 +46,7 @@ def assert_private(
         The claimed delta, in [0, 1); counts are taken to be independent, scores are read by the
         whole-curve model.  Or give a model:
     model
-        What is assumed, with its delta: priors, ``likelihood=CorrelatedNormal()`` for cross-fed
+        What is assumed, with its delta: priors, ``likelihood=CorrelatedCells()`` for cross-fed
         models.
     thresholds
         Where sides are taken; 0.05 and 0.95 unless given.

@@ -19,9 +19,8 @@ from scipy.special import ndtr, ndtri
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihood_protocol import Likelihood
+from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_trials
 
 
 def normal_counts(
@@ -65,14 +64,7 @@ class CorrelatedCounts(Likelihood):
 
     def check(self, counts: AttackCounts) -> None:
         """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
-        for name in ("trials_h0", "trials_h1"):
-            column = getattr(counts, name)
-            if column.min() < 2:
-                label = counts.names[int(np.argmin(column))]
-                raise InputError(
-                    f"challenge base {label!r}: the correlated likelihood expects {name} >= 2, "
-                    f"got {name}={int(column.min())}; use the binomial likelihood."
-                )
+        refuse_single_trials(counts)
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
         """The open interval in which tau may lie."""

@@ -84,3 +84,15 @@ class Likelihood(Protocol):
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
         return np.ones(1), np.zeros(1)
+
+
+def refuse_single_trials(counts: AttackCounts) -> None:
+    """Refuse bases with a single trial, whose decisions cannot be correlated."""
+    for name in ("trials_h0", "trials_h1"):
+        column = getattr(counts, name)
+        if column.min() < 2:
+            label = counts.names[int(np.argmin(column))]
+            raise InputError(
+                f"challenge base {label!r}: the correlated likelihood expects {name} >= 2, "
+                f"got {name}={int(column.min())}; use the binomial likelihood."
+            )

@@ -1,7 +1,8 @@
 """How error counts arise from error rates: each likelihood there is, by name.
 
 :class:`IndependentBinomial` is the paper's equation (1), for attacks whose challenges each had their
-own shadow models.  Those of correlated counts, for cross-fed shadow models, are in `correlated`.
+own shadow models.  Those of correlated counts, for cross-fed shadow models, are in `correlated` and
+`correlated_binomial`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from epsilometer.model.correlated import (
     CorrelatedNormal,
     normal_counts,
 )
+from epsilometer.model.correlated_binomial import KupperHaseman
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihood_protocol import Likelihood
 
@@ -30,6 +32,7 @@ __all__ = [
     "CorrelatedCounts",
     "CorrelatedNormal",
     "IndependentBinomial",
+    "KupperHaseman",
     "Likelihood",
     "normal_counts",
 ]
@@ -86,6 +89,7 @@ class IndependentBinomial(Likelihood):
 
 
 LIKELIHOODS = {
-    kind.__name__: kind for kind in (IndependentBinomial, CorrelatedCells, CorrelatedNormal)
+    kind.__name__: kind
+    for kind in (IndependentBinomial, CorrelatedCells, KupperHaseman, CorrelatedNormal)
 }
 """Every likelihood by the name that files know it by; a new one is registered here."""

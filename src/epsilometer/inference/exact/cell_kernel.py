@@ -62,7 +62,7 @@ class CellKernel(Kernel):
                 normal_cells.cell_ends_along(count[first], trials[first], rate, wider[first])
             )
             jacobians.append(np.log(np.maximum(np.sin(2 * angle), 1e-300)))
-        logs = normal_cells.log_cells_on_grid(*ends, self.correlation[entries])
+        logs = normal_cells.log_cells_on_grid(ends[0], ends[1], self.correlation[entries])
         return np.asarray(logs + jacobians[0][:, None] + jacobians[1])
 
     def reflected(self) -> Self:

@@ -3,8 +3,8 @@
 The latent error rates are integrated out analytically but for one dimension, so the posterior of
 (epsilon, strength) needs two-dimensional quadrature, and nuisance parameters add a small grid.  The
 same surface is integrated at rising levels of resolution; the difference between the last two is the
-error estimate, and levels rise until it meets what was asked.  NumPy and SciPy only: there is nothing
-to compile.
+error estimate, and levels rise until it meets what was asked.  Nothing is compiled but the cells of
+correlated counts.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class CorrelationGrid(NuisanceGrid):
         tau_breaks, r_breaks = np.linspace(*self.reach, 13), np.linspace(-1.0, 1.0, 9)
         tau, tau_weights = panels.panel_rule(tau_breaks, PANEL_NODES)
         r, r_weights = panels.panel_rule(r_breaks, PANEL_NODES)
-        fine = _shape_preserving(self.tau, log_ratio, tau.ravel())
-        fine = _shape_preserving(self.r, fine.T, r.ravel()).T
+        fine = shape_preserving(self.tau, log_ratio, tau.ravel())
+        fine = shape_preserving(self.r, fine.T, r.ravel()).T
         fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
         tau_density = fine @ r_weights.ravel()
         r_density = tau_weights.ravel() @ fine
@@ -262,7 +262,12 @@ def _prior_gauss(
     # The part of the prior below the start is an atom there.
     cut = below((start * start - 1) / (largest - 1)) - below(reach[0])
     x, mass = np.append(fine, -1.0), np.append(mass, max(cut, 0.0))
-    total = mass.sum()
+    nodes, shares = gauss_of_masses(x, mass, count)
+    return tau_of(start + half * (1 + nodes)), mass.sum() / (below(high) - below(low)) * shares
+
+
+def gauss_of_masses(x: FloatArray, mass: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss nodes and weights, which add up to 1, for masses at many points (Stieltjes)."""
     previous, current = np.zeros_like(x), np.ones_like(x)
     diagonal, off = np.zeros(count), np.zeros(count)
     norm_before = 1.0
@@ -274,7 +279,7 @@ def _prior_gauss(
         norm_before = norm
     matrix = np.diag(diagonal) + np.diag(np.sqrt(off[1:]), 1) + np.diag(np.sqrt(off[1:]), -1)
     nodes, vectors = np.linalg.eigh(matrix)
-    return tau_of(start + half * (1 + nodes)), total / (below(high) - below(low)) * vectors[0] ** 2
+    return nodes, vectors[0] ** 2
 
 
 def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:
@@ -282,7 +287,7 @@ def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:
     return np.asarray(-0.5 * (tau / likelihood.within_correlation_scale) ** 2)
 
 
-def _shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
+def shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
     """Monotone cubic interpolation along the first axis; polynomials overshoot on so few nodes."""
     from scipy.interpolate import PchipInterpolator
 

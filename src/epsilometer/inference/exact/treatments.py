@@ -15,8 +15,14 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.cell_kernel import CellKernel
-from epsilometer.inference.exact.kernels import BinomialKernel, Kernel, NormalKernel
+from epsilometer.inference.exact.kernels import (
+    BinomialKernel,
+    CorrelatedBinomialKernel,
+    Kernel,
+    NormalKernel,
+)
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
+from epsilometer.inference.exact.within_grid import WithinGrid
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import (
@@ -24,6 +30,7 @@ from epsilometer.model.likelihoods import (
     CorrelatedCounts,
     CorrelatedNormal,
     IndependentBinomial,
+    KupperHaseman,
     Likelihood,
 )
 
@@ -138,6 +145,25 @@ def _cell_kernel(
     return CellKernel(**{name: np.ravel(values) for name, values in columns.items()})
 
 
+def _correlated_binomial_kernel(
+    likelihood: KupperHaseman, counts: AttackCounts, grid: WithinGrid
+) -> CorrelatedBinomialKernel:
+    """Every base at each tau."""
+    shape = (len(grid.tau), len(counts))
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    columns = {
+        "seen_h0": x,
+        "trials_h0": n0,
+        "seen_h1": y,
+        "trials_h1": n1,
+        "log_constant": log_choices(counts),
+        "within": grid.tau[:, None],
+    }
+    return CorrelatedBinomialKernel(
+        **{name: np.broadcast_to(each, shape).ravel() for name, each in columns.items()}
+    )
+
+
 register(
     IndependentBinomial().name,
     Treatment(
@@ -151,4 +177,8 @@ register(
 register(
     CorrelatedCells().name,
     Treatment(grid=CorrelationGrid.of_prior, kernel=_cell_kernel, planar=True),
+)
+register(
+    KupperHaseman().name,
+    Treatment(grid=WithinGrid.of_prior, kernel=_correlated_binomial_kernel, planar=True),
 )
