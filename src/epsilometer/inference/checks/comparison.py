@@ -33,11 +33,14 @@ from epsilometer.model.dependence import (
     UniformScatter,
 )
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import LIKELIHOODS, Likelihood
+from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, Likelihood
 from epsilometer.model.priors import Beta, Fixed
 
 STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 """Values at which the strength is held for comparison."""
+
+USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
+"""Compared unless told otherwise: probabilities both, of independent and of dependent decisions."""
 
 CHECK_SEED = 1
 """The predictive check of one model on the same counts is always the same."""
@@ -171,8 +174,8 @@ def compare_models(
         A posterior, whose model is the one that others are compared with; or counts, with models.
     models
         What to compare, by label; for counts the first is the one that others are compared with.
-        Unless given: the other likelihoods that are probabilities, and the strength free or held
-        at 0, 0.5, 0.9 and 1; for groups, other ways of depending too.
+        Unless given: counts that are binomial or correlated, the strength free or held at 0, 0.5,
+        0.9 and 1; for groups, other ways of depending too.
     quick
         Solve correlated models at one level of resolution only, which leaves their log evidences wrong
         by a few tenths and says nothing of their accuracy.
@@ -257,10 +260,10 @@ class _Engine:
 def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]:
     """What a model is compared with unless told otherwise, by label."""
     found = []
-    for kind in LIKELIHOODS.values():
+    for kind in USUAL_LIKELIHOODS:
         with suppress(InputError):
             kind().check(counts)
-            if kind().bounded and kind().name != own.likelihood.name:
+            if kind().name != own.likelihood.name:
                 found.append(replace(own, likelihood=kind()))
     if own.strength.fixed_value is not None:
         found.append(replace(own, strength=Beta()))

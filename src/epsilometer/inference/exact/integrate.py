@@ -183,6 +183,9 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
     end = first_end(model.epsilon) if fixed is None else fixed
     guess = surface.guess
     level = np.minimum(guess.level(model.delta), end)
+    # Below delta the region is a strip of even width, and changes no more.
+    from_zero = surface.planar and surface.method != "groups" and surface.smallest_epsilon == 0
+    thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
         (int(np.argmax(level)), surface.smallest_epsilon if fixed is None else 0.0),
@@ -197,9 +200,7 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
         points = np.unique(points[(points > lowest) & (points < end)])
         points = points[np.append(True, np.diff(points) > 0.3 * reach)]
         points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]
-        # Below delta the region is a strip of even width, and changes no more.
-        smallest = lowest or (0.5 * model.delta if surface.planar else 0.0)
-        graded = _near_zero(smallest, float(points[0]) if len(points) else end)
+        graded = _near_zero(lowest or thin, float(points[0]) if len(points) else end)
         result.append(np.concatenate([[lowest], graded, points, [end]]))
     epsilon = result[0] if fixed is None else np.array([fixed, fixed])
     return Panels(epsilon=epsilon, t=result[1], s=THINNEST)
