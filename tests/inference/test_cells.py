@@ -57,7 +57,7 @@ def brute_force(
     angle = (np.arange(300) + 0.5) / 300 * np.pi / 2
     rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
     alpha, beta = rate[:, None], rate[None, :]
-    epsilon = (np.arange(260) + 0.5) * 0.05
+    epsilon = np.asarray((np.arange(260) + 0.5) * 0.05, dtype=np.float64)
     strengths = (np.arange(24) + 0.5) / 24
     orders = []
     for s in (1.0, *strengths.tolist()):

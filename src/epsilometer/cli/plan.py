@@ -29,7 +29,7 @@ class ScenarioOptions:
     strength: float | None = option("S", "The strength of the attacks, assumed.")
     delta: float | None = options.DELTA
     likelihood: str | None = option(
-        "correlated|binomial|...", "Cross-fed models, or with --shadows."
+        "correlated|binomial|correlated-binomial", "Cross-fed models, or with --shadows."
     )
     pilot: Path | None = option(
         "RESULT",

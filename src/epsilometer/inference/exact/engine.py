@@ -67,9 +67,9 @@ class ExactSettings:
         """Why the engine cannot estimate this model from such counts; None if it can."""
         if model.scatters(counts) and model.likelihood.parameters:
             return (
-                "the exact engine takes correlated counts one by one, not in groups: use MCMC "
-                "(--engine mcmc), or the binomial likelihood if every challenge had its own shadow "
-                "models."
+                "the exact engine takes correlated counts one by one, not in groups: use MCMC with "
+                "likelihood correlated (--engine mcmc), or the binomial likelihood if every challenge "
+                "had its own shadow models."
             )
         return None
 
