@@ -139,8 +139,8 @@ def likelihoods() -> Figure:
     grid = np.linspace(0.8, 6, 600)
     for likelihood, label, colour, style in (
         (em.IndependentBinomial(), "binomial", GREY, "-"),
-        (em.CorrelatedNormal(), "correlated, τ of scale 0.01", BLUE, "-"),
-        (em.CorrelatedNormal(within_correlation_scale=0.05), "correlated, 0.05", ORANGE, "--"),
+        (em.CorrelatedCells(), "correlated, τ of scale 0.01", BLUE, "-"),
+        (em.CorrelatedCells(within_correlation_scale=0.05), "correlated, 0.05", ORANGE, "--"),
     ):
         posterior = em.estimate(counts, em.AuditModel(delta=1e-3, likelihood=likelihood))
         density = posterior.density("epsilon", grid)

@@ -95,6 +95,9 @@ from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
+from epsilometer.model.correlated import CorrelatedCells as CorrelatedCells
+from epsilometer.model.correlated import CorrelatedNormal as CorrelatedNormal
+from epsilometer.model.correlated_binomial import KupperHaseman as KupperHaseman
 from epsilometer.model.counts import AttackCounts as AttackCounts
 from epsilometer.model.dependence import IndependentRows as IndependentRows
 from epsilometer.model.dependence import NormalScatter as NormalScatter
@@ -107,7 +110,6 @@ from epsilometer.model.families import ResponseCurves as ResponseCurves
 from epsilometer.model.families import TwoVarianceCurves as TwoVarianceCurves
 from epsilometer.model.joint import AuditModel as AuditModel
 from epsilometer.model.joint import log_joint as log_joint
-from epsilometer.model.likelihoods import CorrelatedNormal as CorrelatedNormal
 from epsilometer.model.likelihoods import IndependentBinomial as IndependentBinomial
 from epsilometer.model.measured import MeasuredBy as MeasuredBy
 from epsilometer.model.mixtures import Curves as Curves

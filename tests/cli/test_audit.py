@@ -82,7 +82,7 @@ def test_equals_the_python_calls(config: Path, capsys: pytest.CaptureFixture[str
         seed=1,
     )
     counts = plan.design.attack(em.measure(plan).only).counts(0.1)
-    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedNormal())
+    model = em.AuditModel(delta=0.1, likelihood=em.CorrelatedCells())
     posterior = em.estimate(counts, model)
     assert found["epsilon"]["interval"] == list(posterior.credible_interval("epsilon", 0.9))
     assert found["plan"]["hash"] == plan.content_hash

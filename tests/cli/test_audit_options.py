@@ -58,7 +58,7 @@ def test_every_option_on_the_model_is_heard(
     assert (found["claim"]["epsilon"], found["claim"]["source"]) == (2.5, "option")
     assert found["claim"]["probability_above"] == expected.probability_above("epsilon", 2.5)
     correlated = audited(config, capsys, "--likelihood", "correlated")
-    assert correlated["assumptions"]["likelihood"]["name"] == "CorrelatedNormal"
+    assert correlated["assumptions"]["likelihood"]["name"] == "CorrelatedCells"
 
 
 def test_the_algorithms_promise_is_that_at_the_delta_of_the_option(

@@ -365,12 +365,14 @@ def test_correlated_counts_at_their_ends_are_doubted(
     rows = [f"{x},50,0,50\n" for x in (5, 4, 6, 5, 7)]
     perfect.write_text(header + "".join(rows), encoding="utf-8")
     mixed.write_text(header + "".join([*rows[:2], "5,50,9,50\n", "4,50,20,50\n"]), encoding="utf-8")
-    common = ["--delta", "0.001", "--likelihood", "correlated"]
+    common = ["--delta", "0.001", "--likelihood", "correlated-published"]
     run(["estimate", str(perfect), *common])
     error = capsys.readouterr().err
     assert "5 of 5 bases have an error count of 0 or of all challenges" in error
     assert "With independent counts (likelihood binomial) epsilon is" in error
     run(["estimate", str(mixed), *common])
     assert "or of all challenges" not in capsys.readouterr().err
-    run(["estimate", str(perfect), "--delta", "0.001"])
-    assert "or of all challenges" not in capsys.readouterr().err
+    # Probabilities of whole counts have a bound.
+    for likelihood in ("binomial", "correlated", "correlated-binomial"):
+        run(["estimate", str(perfect), "--delta", "0.001", "--likelihood", likelihood])
+        assert "or of all challenges" not in capsys.readouterr().err

@@ -137,7 +137,7 @@ def test_priors_and_likelihood_come_from_the_posterior(
         delta=0.02,
         epsilon=em.Exponential(mean=2.0),
         strength=em.Fixed(value=0.5),
-        likelihood=em.CorrelatedNormal(),
+        likelihood=em.CorrelatedCells(),
     )
     em.estimate(em.AttackCounts.read(first), model).save(path)
     found = answer([str(path), second, "--delta", "0.02", "--likelihood", "correlated"], capsys)

@@ -86,6 +86,14 @@ CASES = {
         parameters=("epsilon", "strength", "within_correlation", "cross_correlation"),
         fixed={},
     ),
+    "cells": Case(
+        counts=TWO,
+        model=em.AuditModel(
+            delta=0.05, likelihood=em.CorrelatedCells(within_correlation_scale=0.03)
+        ),
+        parameters=("epsilon", "strength", "within_correlation", "cross_correlation"),
+        fixed={},
+    ),
     "groups": Case(
         counts=counts([8, 10, 9, 25, 22], 40, [20, 24, 21, 8, 9], 40, "aaabb"),
         model=em.AuditModel(delta=0.02),

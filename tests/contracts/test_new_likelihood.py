@@ -7,7 +7,7 @@ known.  Everything that adding it takes is in this file; nothing of the package 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.special import betaln, gammaln
 import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import treatments
-from epsilometer.inference.exact.kernels import Kernel
+from epsilometer.inference.exact.kernels import Kernel, PlaneKernel
 from epsilometer.inference.exact.nuisance import NoNuisance
 from epsilometer.model import region
 from epsilometer.model.count_tables import COLUMNS
@@ -98,7 +98,7 @@ class OverDispersed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverDispersedKernel:
+class OverDispersedKernel(PlaneKernel):
     """What plane quadrature asks of a likelihood; fluxes would ask for more."""
 
     x: FloatArray
@@ -106,12 +106,6 @@ class OverDispersedKernel:
     y: FloatArray
     n1: FloatArray
     weight: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def take(self, index: NDArray[np.intp]) -> OverDispersedKernel:
-        return OverDispersedKernel(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         # Trials that a binomial of the same variance would have.
@@ -208,5 +202,7 @@ def test_the_toy_is_estimated_like_the_others() -> None:
 
 def test_what_is_not_registered_is_refused() -> None:
     model = em.AuditModel(delta=0.02, likelihood=OverDispersed())
-    with pytest.raises(InputError, match="knows the likelihoods binomial, correlated"):
+    with pytest.raises(
+        InputError, match="knows the likelihoods binomial, correlated-published, correlated"
+    ):
         em.estimate(COUNTS, model)

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 import epsilometer as em
+from epsilometer.inference.checks.comparison import alternatives, label_of
 from tests.golden import path_cases, paths
 from tests.golden.path_cases import CASES
 
@@ -149,8 +150,16 @@ def test_curves(name: str) -> None:
 
 @pytest.mark.parametrize("name", named(path_cases.COMPARED))
 def test_comparison(name: str) -> None:
-    comparison = em.compare_models(found(name))
-    assert [each.label for each in comparison.assumptions] == list(paths.COMPARED[name])
+    own = found(name)
+    models = alternatives(own.model, own.counts)
+    assert [label_of(own.model, own.counts), *models] == list(paths.COMPARED[name])
+    # The golden evidences are from when correlated counts had the published density alone.
+    models |= {
+        label: replace(model, likelihood=em.CorrelatedNormal())
+        for label, model in models.items()
+        if label.startswith("correlated")
+    }
+    comparison = em.compare_models(own, models)
     for each in comparison.assumptions:
         path = "correlated" if each.label.startswith("correlated") else "binomial"
         (expected,) = paths.COMPARED[name][each.label]

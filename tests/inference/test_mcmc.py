@@ -31,7 +31,7 @@ from epsilometer.model.dependence import (
     UniformScatter,
 )
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial
+from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, IndependentBinomial
 from epsilometer.model.priors import Beta, Exponential, Fixed, HalfNormal, LogNormal, Uniform
 
 Z = 5.0
@@ -119,6 +119,7 @@ MODELS = {
         AuditModel(delta=0.0, likelihood=CorrelatedNormal(within_correlation_scale=0.02)),
     ),
     "correlated, zero counts": (LOW, AuditModel(delta=0.05, likelihood=CorrelatedNormal())),
+    "cells, zero counts": (LOW, AuditModel(delta=0.05, likelihood=CorrelatedCells())),
     "correlated, strength .99": (
         ONE,
         AuditModel(delta=0.01, strength=Fixed(value=0.99), likelihood=CorrelatedNormal()),
@@ -150,8 +151,9 @@ def test_default_form_agrees_with_the_exact_engine(case: str) -> None:
             MIDDLE,
             AuditModel(delta=0.05, likelihood=CorrelatedNormal(within_correlation_scale=0.03)),
         ),
+        (MIDDLE, AuditModel(delta=0.05, likelihood=CorrelatedCells(within_correlation_scale=0.03))),
     ],
-    ids=["delta 0", "delta .05", "strength 0", "correlated"],
+    ids=["delta 0", "delta .05", "strength 0", "correlated", "cells"],
 )
 def test_published_form_agrees_with_the_exact_engine(
     counts: AttackCounts, model: AuditModel

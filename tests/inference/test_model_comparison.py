@@ -399,7 +399,7 @@ def test_words_are_those_of_kass_and_raftery(factor: float, words: str) -> None:
 def test_labels_tell_models_apart() -> None:
     own = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5), likelihood=em.CorrelatedNormal())
     found = alternatives(own, TWO)
-    assert label_of(own, TWO) == "correlated, strength 0.5"
-    assert len(found) == 5
+    assert label_of(own, TWO) == "correlated-published, strength 0.5"
+    assert len(found) == 6
     assert own not in found.values()
-    assert found["correlated, strength free"].strength == em.Beta()
+    assert found["correlated-published, strength free"].strength == em.Beta()

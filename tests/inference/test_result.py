@@ -109,7 +109,9 @@ def test_views_agree_with_the_verdict() -> None:
     assert '<p class="badge">FAIL (proven)</p>' in render(result)
 
 
-@pytest.mark.parametrize("wrong", [{"level": 1.0}, {"level": 0.0}, {"claim": -1.0}, {"error": 0.0}, {"error": 1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"level": 1.0}, {"level": 0.0}, {"claim": -1.0}, {"error": 0.0}, {"error": 1.0}]
+)
 def test_questions_that_cannot_be_asked(wrong: dict[str, float]) -> None:
     with pytest.raises(em.InputError):
         Question(**wrong)  # type: ignore[arg-type]

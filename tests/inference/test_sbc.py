@@ -9,6 +9,7 @@ distribution (Kolmogorov-Smirnov); the level 1e-4 a check keeps the suite's fals
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.likelihoods import CorrelatedCells, CorrelatedNormal, KupperHaseman
 from epsilometer.model.priors import Beta, HalfNormal
 
 LEVEL = 1e-4
@@ -63,6 +64,17 @@ CORRELATED = AuditModel(
 )
 
 
+# Few trials: rounding and cutting are part of these likelihoods.
+CELLS = replace(CORRELATED, likelihood=CorrelatedCells(within_correlation_scale=0.02))
+CORRECTED = replace(CORRELATED, likelihood=KupperHaseman(within_correlation_scale=0.02))
+MODELS = {
+    "binomial": BINOMIAL,
+    "correlated": CORRELATED,
+    "cells": CELLS,
+    "corrected": CORRECTED,
+}
+
+
 @pytest.mark.parametrize(
     ("name", "engine", "replicates"),
     [
@@ -70,6 +82,9 @@ CORRELATED = AuditModel(
         pytest.param("binomial", _mcmc, 10, id="binomial-mcmc", marks=pytest.mark.slow),
         pytest.param("correlated", _exact, 6, id="correlated-exact", marks=pytest.mark.slow),
         pytest.param("correlated", _mcmc, 10, id="correlated-mcmc"),
+        pytest.param("cells", _exact, 10, id="cells-exact"),
+        pytest.param("corrected", _exact, 16, id="corrected-exact", marks=pytest.mark.slow),
+        pytest.param("cells", _exact, 200, id="cells-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _exact, 1000, id="binomial-exact-long", marks=pytest.mark.slow),
         pytest.param("binomial", _mcmc, 200, id="binomial-mcmc-long", marks=pytest.mark.slow),
         pytest.param("correlated", _exact, 100, id="correlated-exact-long", marks=pytest.mark.slow),
@@ -79,9 +94,9 @@ CORRELATED = AuditModel(
 def test_truth_ranks_uniformly_and_the_sabotaged_twin_does_not(
     name: str, engine: Engine, replicates: int
 ) -> None:
-    model = BINOMIAL if name == "binomial" else CORRELATED
+    model = MODELS[name]
     for parameter, values in ranks(engine, model, replicates, seed=5).items():
         assert kstest(values, "uniform").pvalue > LEVEL, parameter
     # The twin: epsilon off by a factor, as a slip in the model or the engine would have it.
-    wrong = ranks(engine, model, 12 if name == "binomial" else 7, seed=5, slip=3.0)["epsilon"]
+    wrong = ranks(engine, model, 7 if name == "correlated" else 12, seed=5, slip=3.0)["epsilon"]
     assert kstest(wrong, "uniform").pvalue < LEVEL

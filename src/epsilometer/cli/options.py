@@ -89,7 +89,7 @@ class PriorOptions:
     """How counts arise, and the priors."""
 
     likelihood: str | None = option(
-        "binomial|correlated",
+        "binomial|correlated|correlated-binomial|correlated-published",
         "How counts arise; default correlated for counts of cross-fed models, else binomial.",
     )
     strength: str | None = option(

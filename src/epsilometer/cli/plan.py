@@ -29,7 +29,9 @@ class ScenarioOptions:
     epsilon: float | None = option("E", "The epsilon that is assumed to be true.")
     strength: float | None = option("S", "The strength of the attacks, assumed.")
     delta: float | None = options.DELTA
-    likelihood: str | None = option("correlated|binomial", "Cross-fed models, or with --shadows.")
+    likelihood: str | None = option(
+        "correlated|binomial|correlated-binomial", "Cross-fed models, or with --shadows."
+    )
     pilot: Path | None = option(
         "RESULT",
         "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",

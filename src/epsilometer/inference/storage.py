@@ -26,6 +26,7 @@ from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.exact.spread_grid import SpreadGrid
+from epsilometer.inference.exact.within_grid import WithinGrid
 from epsilometer.inference.grid_posterior import Accuracy, GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile import files
@@ -264,6 +265,8 @@ def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
         if "grid/spread_breaks" in reader.arrays:
             breaks = reader.floats("grid/spread_breaks", ndim=1)
         return SpreadGrid.restored(arrays, breaks)
+    if "nuisance_within" in arrays:
+        return WithinGrid.restored(arrays)
     return CorrelationGrid.restored(arrays) if arrays else NoNuisance()
 
 

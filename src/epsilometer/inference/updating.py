@@ -170,7 +170,7 @@ def _log_predictive(before: Posterior | None, after: Posterior) -> float | None:
 def prior_share(model: AuditModel, counts: AttackCounts) -> float:
     """The prior probability of the epsilons at which the likelihood is used; evidences are over it.
 
-    It is 1 but for the correlated likelihood, which is not used below half a count.
+    It is 1 but for the published density of correlated counts, not used below half a count.
     """
     if model.epsilon.fixed_value is not None:
         return 1.0

@@ -33,11 +33,14 @@ from epsilometer.model.dependence import (
     UniformScatter,
 )
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import LIKELIHOODS, Likelihood
+from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, Likelihood
 from epsilometer.model.priors import Beta, Fixed
 
 STRENGTHS = (0.0, 0.5, 0.9, 1.0)
 """Values at which the strength is held for comparison."""
+
+USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
+"""Compared unless told otherwise: probabilities both, of independent and of dependent decisions."""
 
 CHECK_SEED = 1
 """The predictive check of one model on the same counts is always the same."""
@@ -171,8 +174,8 @@ def compare_models(
         A posterior, whose model is the one that others are compared with; or counts, with models.
     models
         What to compare, by label; for counts the first is the one that others are compared with.
-        Unless given: the other likelihood, and the strength free or held at 0, 0.5, 0.9 and 1; for
-        groups, other ways of depending too.
+        Unless given: counts that are binomial or correlated, the strength free or held at 0, 0.5,
+        0.9 and 1; for groups, other ways of depending too.
     quick
         Solve correlated models at one level of resolution only, which leaves their log evidences wrong
         by a few tenths and says nothing of their accuracy.
@@ -186,10 +189,10 @@ def compare_models(
 
     Notes
     -----
-    Binomial evidence is a probability of whole counts, correlated evidence a density at whole counts.
-    At unit spacing the two compare, unless most bases have counts of 0 or N, where that density has no
-    bound, or counts that spread less than half a count.  Pooled groups have an evidence of sums, which
-    compares with nothing else.
+    Evidence is a probability of whole counts, but for correlated counts as published, a density at
+    whole counts.  At unit spacing the two compare, unless most bases have counts of 0 or N, where that
+    density has no bound, or counts that spread less than half a count.  Pooled groups have an
+    evidence of sums, which compares with nothing else.
 
     Examples
     --------
@@ -257,7 +260,7 @@ class _Engine:
 def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]:
     """What a model is compared with unless told otherwise, by label."""
     found = []
-    for kind in LIKELIHOODS.values():
+    for kind in USUAL_LIKELIHOODS:
         with suppress(InputError):
             kind().check(counts)
             if kind().name != own.likelihood.name:
@@ -324,8 +327,8 @@ def _not_comparable(own: Assumption, posterior: Posterior) -> str:
     assert normal is not None
     if 2 * bases_at_ends(counts) > len(counts):
         return (
-            "most bases have a count of 0 or of all trials, where the density of the correlated "
-            "likelihood has no bound"
+            "most bases have a count of 0 or of all trials, where the published density of "
+            "correlated counts has no bound"
         )
     if 2 * _narrow_bases(normal) > len(counts):
         return "most bases have counts that spread less than half a count"

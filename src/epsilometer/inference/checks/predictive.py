@@ -114,10 +114,10 @@ def check_predictions(
     A replicate is a draw of (epsilon, strength[, tau, rho]) from the posterior, for each base error
     rates uniform on the ring R_s(epsilon, delta), and counts in as many trials as the base had.
     Members of a group scatter around rates that are drawn so.
-    Binomial counts are drawn as such.  Under :class:`CorrelatedNormal` a base's two counts are
-    drawn from the bivariate normal of the paper's equation (8), rounded to whole numbers and cut to
-    0..N: the density that was fitted does neither, so few trials, or rates near 0 or 1, make the
-    predictions rough.
+    Binomial counts are drawn as such.  Correlated counts are drawn from the bivariate normal of the
+    paper's equation (8), rounded to whole numbers and cut to 0..N.  That is what
+    :class:`CorrelatedCells` says of them; the density of :class:`CorrelatedNormal` does neither, so
+    few trials, or rates near 0 or 1, make its predictions rough.
 
     The model does not tell an attack from its mirror image, so every attack, observed or new, that
     is worse than guessing (rates adding to more than 1) is reflected, (a, b) -> (1 - a, 1 - b).

@@ -36,7 +36,7 @@ def repeated_bases(counts: AttackCounts) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class CountsAtTheirEnds:
-    """A correlated answer that rests on counts of 0 or N, and the one for independent counts."""
+    """An answer by the published density that rests on counts of 0 or N; that for independent counts."""
 
     bases: int
     of: int
@@ -49,9 +49,9 @@ class CountsAtTheirEnds:
         low, high = self.binomial_interval
         return (
             f"{self.bases} of {self.of} bases have an error count of 0 or of all challenges, "
-            "where the correlated likelihood has no bound and can put epsilon too high. With "
-            f"independent counts (likelihood binomial) epsilon is {low:.2f} to {high:.2f} with "
-            f"probability {self.level:g}."
+            "where the published density of correlated counts has no bound and can put epsilon too "
+            "high; likelihood correlated has one. With independent counts (likelihood binomial) "
+            f"epsilon is {low:.2f} to {high:.2f} with probability {self.level:g}."
         )
 
 
@@ -65,9 +65,9 @@ def bases_at_ends(counts: AttackCounts) -> int:
 def counts_at_their_ends(
     posterior: Posterior, *, level: float, report: Say | None = None
 ) -> CountsAtTheirEnds | None:
-    """Estimate with independent counts where a correlated answer rests on counts of 0 or N.
+    """Estimate with independent counts where an unbounded likelihood rests on counts of 0 or N.
 
-    The density of the normal approximation has no bound where a rate meets 0 or 1.  A few such counts
+    The published density of correlated counts has no bound where a rate meets 0 or 1.  A few such counts
     do no harm; where most bases have one, they can pull epsilon up without limit.  Otherwise nothing
     is estimated and the answer is None.  ``report`` is told of the estimate.
     """

@@ -3,8 +3,8 @@
 The latent error rates are integrated out analytically but for one dimension, so the posterior of
 (epsilon, strength) needs two-dimensional quadrature, and nuisance parameters add a small grid.  The
 same surface is integrated at rising levels of resolution; the difference between the last two is the
-error estimate, and levels rise until it meets what was asked.  NumPy and SciPy only: there is nothing
-to compile.
+error estimate, and levels rise until it meets what was asked.  Nothing is compiled but the cells of
+correlated counts.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class ExactSettings:
         """Why the engine cannot estimate this model from such counts; None if it can."""
         if model.scatters(counts) and model.likelihood.parameters:
             return (
-                "the exact engine takes correlated counts one by one, not in groups: use MCMC "
-                "(--engine mcmc), or the binomial likelihood if every challenge had its own shadow "
-                "models."
+                "the exact engine takes correlated counts one by one, not in groups: use MCMC with "
+                "likelihood correlated (--engine mcmc), or the binomial likelihood if every challenge "
+                "had its own shadow models."
             )
         return None
 

@@ -183,6 +183,9 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
     end = first_end(model.epsilon) if fixed is None else fixed
     guess = surface.guess
     level = np.minimum(guess.level(model.delta), end)
+    # Below delta the region is a strip of even width, and changes no more.
+    from_zero = surface.planar and surface.method != "groups" and surface.smallest_epsilon == 0
+    thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
         (int(np.argmax(level)), surface.smallest_epsilon if fixed is None else 0.0),
@@ -197,7 +200,7 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
         points = np.unique(points[(points > lowest) & (points < end)])
         points = points[np.append(True, np.diff(points) > 0.3 * reach)]
         points = points[(points > lowest + 0.3 * reach) & (points < end - 0.3 * reach)]
-        graded = _near_zero(lowest, float(points[0]) if len(points) else end)
+        graded = _near_zero(lowest or thin, float(points[0]) if len(points) else end)
         result.append(np.concatenate([[lowest], graded, points, [end]]))
     epsilon = result[0] if fixed is None else np.array([fixed, fixed])
     return Panels(epsilon=epsilon, t=result[1], s=THINNEST)
@@ -216,10 +219,10 @@ def first_end(prior: Prior) -> float:
 def _near_zero(smallest: float, before: float) -> FloatArray:
     """Breaks from the smallest epsilon up, each four times the one before.
 
-    After weak attacks half of the posterior may be a spike there, too thin to be found by halving
-    panels.
+    After weak attacks half of the posterior may be a spike there, too thin to be found by the few
+    rounds of halving that plane quadrature has.
     """
-    if smallest <= 0:
+    if not 0 < smallest < before:
         return np.empty(0)
     count = max(0, math.ceil(math.log(before / smallest, 4.0)) - 1)
     return np.asarray(smallest * 4.0 ** np.arange(1, count + 1), dtype=np.float64)

@@ -20,7 +20,7 @@ from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.likelihoods import CorrelatedCounts
 
 if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
@@ -95,7 +95,7 @@ class CorrelationGrid(NuisanceGrid):
 
     @classmethod
     def of_prior(
-        cls, likelihood: CorrelatedNormal, counts: AttackCounts, size: tuple[int, int]
+        cls, likelihood: CorrelatedCounts, counts: AttackCounts, size: tuple[int, int]
     ) -> CorrelationGrid:
         """A grid for the prior, so many nodes for tau and for r: the likelihood varies less with r."""
         low, high = likelihood.within_correlation_bounds(counts)
@@ -119,14 +119,14 @@ class CorrelationGrid(NuisanceGrid):
         The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
         its shape, and held constant beyond the outermost ones.
         """
-        likelihood = cast("CorrelatedNormal", model.likelihood)
+        likelihood = cast("CorrelatedCounts", model.likelihood)
         log_ratio = np.log(np.maximum(probability, 1e-300)) - self.log_weight
         log_ratio = log_ratio.reshape(len(self.tau), -1)
         tau_breaks, r_breaks = np.linspace(*self.reach, 13), np.linspace(-1.0, 1.0, 9)
         tau, tau_weights = panels.panel_rule(tau_breaks, PANEL_NODES)
         r, r_weights = panels.panel_rule(r_breaks, PANEL_NODES)
-        fine = _shape_preserving(self.tau, log_ratio, tau.ravel())
-        fine = _shape_preserving(self.r, fine.T, r.ravel()).T
+        fine = shape_preserving(self.tau, log_ratio, tau.ravel())
+        fine = shape_preserving(self.r, fine.T, r.ravel()).T
         fine = np.exp(fine - fine.max()) * np.exp(log_prior_tau(likelihood, tau.ravel()))[:, None]
         tau_density = fine @ r_weights.ravel()
         r_density = tau_weights.ravel() @ fine
@@ -155,7 +155,7 @@ class CorrelationGrid(NuisanceGrid):
         on the mesh is the joint one of all cells, interpolated by a polynomial, times the cell's share,
         interpolated linearly.
         """
-        likelihood = cast("CorrelatedNormal", posterior.model.likelihood)
+        likelihood = cast("CorrelatedCounts", posterior.model.likelihood)
         cells, shape = posterior.cells, (len(self.tau), len(self.r))
         steps = (np.arange(FINE, dtype=np.float64) + 0.5) / FINE
         low, high = self.reach
@@ -229,7 +229,7 @@ class CorrelationGrid(NuisanceGrid):
 
 
 def _prior_gauss(
-    likelihood: CorrelatedNormal, counts: AttackCounts, reach: tuple[float, float], count: int
+    likelihood: CorrelatedCounts, counts: AttackCounts, reach: tuple[float, float], count: int
 ) -> tuple[FloatArray, FloatArray]:
     """Gauss nodes and weights for the prior of tau cut to its reach, by the Stieltjes procedure.
 
@@ -262,7 +262,12 @@ def _prior_gauss(
     # The part of the prior below the start is an atom there.
     cut = below((start * start - 1) / (largest - 1)) - below(reach[0])
     x, mass = np.append(fine, -1.0), np.append(mass, max(cut, 0.0))
-    total = mass.sum()
+    nodes, shares = gauss_of_masses(x, mass, count)
+    return tau_of(start + half * (1 + nodes)), mass.sum() / (below(high) - below(low)) * shares
+
+
+def gauss_of_masses(x: FloatArray, mass: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss nodes and weights, which add up to 1, for masses at many points (Stieltjes)."""
     previous, current = np.zeros_like(x), np.ones_like(x)
     diagonal, off = np.zeros(count), np.zeros(count)
     norm_before = 1.0
@@ -274,15 +279,15 @@ def _prior_gauss(
         norm_before = norm
     matrix = np.diag(diagonal) + np.diag(np.sqrt(off[1:]), 1) + np.diag(np.sqrt(off[1:]), -1)
     nodes, vectors = np.linalg.eigh(matrix)
-    return tau_of(start + half * (1 + nodes)), total / (below(high) - below(low)) * vectors[0] ** 2
+    return nodes, vectors[0] ** 2
 
 
-def log_prior_tau(likelihood: CorrelatedNormal, tau: FloatArray) -> FloatArray:
+def log_prior_tau(likelihood: CorrelatedCounts, tau: FloatArray) -> FloatArray:
     """Log prior density of tau up to a constant."""
     return np.asarray(-0.5 * (tau / likelihood.within_correlation_scale) ** 2)
 
 
-def _shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
+def shape_preserving(nodes: FloatArray, values: FloatArray, points: FloatArray) -> FloatArray:
     """Monotone cubic interpolation along the first axis; polynomials overshoot on so few nodes."""
     from scipy.interpolate import PchipInterpolator
 

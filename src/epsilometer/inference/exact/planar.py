@@ -93,8 +93,7 @@ class PlanarMasses(Masses):
             starts = np.arange(len(entries))
         grids, logs = [], []
         for part in np.split(np.arange(len(entries)), starts[1:]):
-            rates, worth = (rate_0[part[0]], rate_1[part[0]]), (worth_0[part[0]], worth_1[part[0]])
-            windows = [_window(r, w, accuracy.reach) for r, w in zip(rates, worth, strict=True)]
+            windows = kernel.windows(int(entries[part[0]]), accuracy.reach)
             across, along = windows[::-1] if swapped else windows
             # Midpoints in theta across one window, ends and all in phi along the other.
             step = (across[1] - across[0]) * (np.arange(accuracy.points) + 0.5) / accuracy.points
@@ -207,17 +206,6 @@ def _log_outside(t: FloatArray, outside: FloatArray, whole: FloatArray) -> Float
         slope = (logs[last, column] - logs[before, column]) / (t[last] - t[before])
         logs[last + 1 :, column] = logs[last, column] + min(slope, -0.5) * (t[last + 1 :] - t[last])
     return np.asarray(logs)
-
-
-def _window(rate: float, precision: float, reach: float) -> tuple[float, float]:
-    """Angles between which the score is within ``reach`` standard deviations (Wilson's interval)."""
-    square = reach * reach / precision
-    centre = (rate + square / 2) / (1 + square)
-    radius = np.sqrt(square * rate * (1 - rate) + square * square / 4) / (1 + square)
-    low, high = max(centre - radius, 0.0), min(centre + radius, 1.0)
-    # Roundings at the very ends would cut off half a cell.
-    low, high = (0.0 if low < 1e-14 else low), (1.0 if high > 1 - 1e-14 else high)
-    return float(np.arcsin(np.sqrt(low))), float(np.arcsin(np.sqrt(high)))
 
 
 def cumulative_sums(density: FloatArray) -> FloatArray:

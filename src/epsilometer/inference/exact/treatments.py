@@ -14,11 +14,25 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
-from epsilometer.inference.exact.kernels import BinomialKernel, Kernel, NormalKernel
+from epsilometer.inference.exact.cell_kernel import CellKernel
+from epsilometer.inference.exact.kernels import (
+    BinomialKernel,
+    CorrelatedBinomialKernel,
+    Kernel,
+    NormalKernel,
+)
 from epsilometer.inference.exact.nuisance import CorrelationGrid, NoNuisance, NuisanceGrid
+from epsilometer.inference.exact.within_grid import WithinGrid
 from epsilometer.model.count_tables import COLUMNS
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihoods import CorrelatedNormal, IndependentBinomial, Likelihood
+from epsilometer.model.likelihoods import (
+    CorrelatedCells,
+    CorrelatedCounts,
+    CorrelatedNormal,
+    IndependentBinomial,
+    KupperHaseman,
+    Likelihood,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +86,27 @@ def _binomial_kernel(
     )
 
 
-def _normal_kernel(
-    likelihood: CorrelatedNormal, counts: AttackCounts, grid: CorrelationGrid
-) -> NormalKernel:
-    """Every base at each (tau, rho), rho given as a fraction of its bound at tau."""
+def _correlations(
+    likelihood: CorrelatedCounts, counts: AttackCounts, grid: CorrelationGrid
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variances of X and of Y over a binomial's, and their correlation: (node, base).
+
+    rho is given as a fraction of its bound at tau.
+    """
     bound = likelihood.cross_correlation_bound(counts, grid.tau)
     tau = np.repeat(grid.tau, len(grid.r))[:, None]
     rho = (bound[:, None] * grid.r).ravel()[:, None]
     n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
     spread_h0, spread_h1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
-    correlation = rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
+    return spread_h0, spread_h1, rho * np.sqrt(n0 * n1 / (spread_h0 * spread_h1))
+
+
+def _normal_kernel(
+    likelihood: CorrelatedNormal, counts: AttackCounts, grid: CorrelationGrid
+) -> NormalKernel:
+    """Every base at each (tau, rho)."""
+    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
+    n0, n1 = counts.trials_h0.astype(float), counts.trials_h1.astype(float)
     constant = (
         -math.log(2 * math.pi)
         - 0.5 * np.log1p(-correlation * correlation)
@@ -98,6 +123,47 @@ def _normal_kernel(
     return NormalKernel(**{name: np.ravel(values) for name, values in columns.items()})
 
 
+def _cell_kernel(
+    likelihood: CorrelatedCells, counts: AttackCounts, grid: CorrelationGrid
+) -> CellKernel:
+    """The same for cells, which have no constant."""
+    spread_h0, spread_h1, correlation = _correlations(likelihood, counts, grid)
+    x, n0, y, n1 = (
+        np.broadcast_to(np.asarray(getattr(counts, name), dtype=float), correlation.shape)
+        for name in COLUMNS
+    )
+    columns = {
+        "seen_h0": x,
+        "trials_h0": n0,
+        "seen_h1": y,
+        "trials_h1": n1,
+        "wider_h0": spread_h0,
+        "wider_h1": spread_h1,
+        "correlation": correlation,
+        "log_constant": np.zeros_like(correlation),
+    }
+    return CellKernel(**{name: np.ravel(values) for name, values in columns.items()})
+
+
+def _correlated_binomial_kernel(
+    likelihood: KupperHaseman, counts: AttackCounts, grid: WithinGrid
+) -> CorrelatedBinomialKernel:
+    """Every base at each tau."""
+    shape = (len(grid.tau), len(counts))
+    x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
+    columns = {
+        "seen_h0": x,
+        "trials_h0": n0,
+        "seen_h1": y,
+        "trials_h1": n1,
+        "log_constant": log_choices(counts),
+        "within": grid.tau[:, None],
+    }
+    return CorrelatedBinomialKernel(
+        **{name: np.broadcast_to(each, shape).ravel() for name, each in columns.items()}
+    )
+
+
 register(
     IndependentBinomial().name,
     Treatment(
@@ -107,4 +173,12 @@ register(
 register(
     CorrelatedNormal().name,
     Treatment(grid=CorrelationGrid.of_prior, kernel=_normal_kernel, planar=True),
+)
+register(
+    CorrelatedCells().name,
+    Treatment(grid=CorrelationGrid.of_prior, kernel=_cell_kernel, planar=True),
+)
+register(
+    KupperHaseman().name,
+    Treatment(grid=WithinGrid.of_prior, kernel=_correlated_binomial_kernel, planar=True),
 )

@@ -28,6 +28,7 @@ from epsilometer.inference.mcmc.densities import (
     fold,
     inlined,
     log_correlation_prior,
+    log_count,
     log_edge_prior,
     log_ring_area,
     log_row,
@@ -267,6 +268,14 @@ def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
 
 
 @compiled
+def _log_over_density(row: Row, alpha: float, beta: float, tau: float, rho: float) -> float:
+    """Log of the probability of a row's cell over the normal density, which a slide cancels."""
+    return log_count(row, alpha, beta, tau, rho, True, True) - log_count(
+        row, alpha, beta, tau, rho, True, False
+    )
+
+
+@compiled
 def _whiten(problem: Problem, state: State, place: FloatArray) -> float:
     """The deviations of each base whitened; returns log prior minus the sum of their log slopes."""
     parameters, latents = state
@@ -279,6 +288,8 @@ def _whiten(problem: Problem, state: State, place: FloatArray) -> float:
         w = (q - beta) / (math.sqrt(beta * (1 - beta)) * width_y)
         place[j, 1] = (w - r * place[j, 0]) / math.sqrt(1 - r * r)
         total -= _log_slope(alpha, p) + _log_slope(beta, q)
+        if problem.cells:
+            total += _log_over_density(row, alpha, beta, tau, rho)
     return log_correlation_prior(problem, tau, rho, True) + total
 
 
@@ -302,6 +313,8 @@ def _colour(
             return -math.inf
         moved[j, 0], moved[j, 1] = alpha, beta
         total -= _log_slope(alpha, p) + _log_slope(beta, q)
+        if problem.cells:
+            total += _log_over_density(row, alpha, beta, tau, rho)
     return log_prior + total
 
 

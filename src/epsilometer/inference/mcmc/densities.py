@@ -16,7 +16,8 @@ from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.inference.mcmc.settings import COMPILED_PRIORS, COMPILED_SCATTERS
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
-from epsilometer.model.likelihoods import CorrelatedNormal
+from epsilometer.model.likelihoods import CorrelatedCounts
+from epsilometer.model.normal_cells import log_cell
 from epsilometer.model.priors import Prior
 
 compiled = njit(nogil=True, cache=True)
@@ -64,6 +65,8 @@ class Problem(NamedTuple):
     strength_prior: tuple[float, float]
     spread_prior: tuple[int, float, float]
     correlated: bool
+    cells: bool
+    """Whether correlated counts have probabilities of cells, not the published density."""
     tau_bounds: tuple[float, float]
     tau_scale: float
     informed: bool
@@ -87,9 +90,9 @@ def problem_of(
     rows["y"], rows["n1"] = counts.false_negatives, counts.trials_h1
     tau_bounds, tau_scale = (0.0, 0.0), 0.0
     scatter = model.dependence.scatter if model.scatters(counts) else None
-    correlated = model.likelihood.name == "correlated"
+    correlated = bool(model.likelihood.parameters)
     if correlated:
-        likelihood = cast(CorrelatedNormal, model.likelihood)
+        likelihood = cast(CorrelatedCounts, model.likelihood)
         tau_bounds = likelihood.within_correlation_bounds(counts)
         tau_scale = likelihood.within_correlation_scale
     return Problem(
@@ -102,6 +105,7 @@ def problem_of(
         strength_prior=_prior_code(priors["strength"])[1:],
         spread_prior=_prior_code(priors.get("spread")),
         correlated=correlated,
+        cells=correlated and model.likelihood.bounded,
         tau_bounds=tau_bounds,
         tau_scale=tau_scale,
         informed=informed,
@@ -285,9 +289,22 @@ def quadratic_form(
     return scale / c0, scale / c1, cross, -0.5 * math.log(c0 * c1 * rest)
 
 
+@compiled
+def log_row_cell(row: Row, alpha: float, beta: float, tau: float, rho: float) -> float:
+    """Log probability of the cell of a row's counts."""
+    x, n0, y, n1 = row.x, row.n0, row.y, row.n1
+    c0, c1 = 1 + (n0 - 1) * tau, 1 + (n1 - 1) * tau
+    if not (c0 > 0 and c1 > 0):
+        return -math.inf
+    r = rho / math.sqrt(c0 / n0 * c1 / n1)
+    if not abs(r) < 1:
+        return -math.inf
+    return float(log_cell(x, n0, alpha, c0, y, n1, beta, c1, r))
+
+
 @inlined
 def log_count(
-    row: Row, alpha: float, beta: float, tau: float, rho: float, correlated: bool
+    row: Row, alpha: float, beta: float, tau: float, rho: float, correlated: bool, cells: bool
 ) -> float:
     """Log likelihood of a row's counts, up to a constant."""
     if not (0 < alpha < 1 and 0 < beta < 1):
@@ -296,6 +313,8 @@ def log_count(
     if not correlated:
         total = x * math.log(alpha) + (n0 - x) * math.log1p(-alpha)
         return float(total + (y * math.log(beta) + (n1 - y) * math.log1p(-beta)))
+    if cells:
+        return log_row_cell(row, alpha, beta, tau, rho)
     variance_x, variance_y = alpha * (1 - alpha), beta * (1 - beta)
     dx = (x - n0 * alpha) / math.sqrt(n0 * variance_x)
     dy = (y - n1 * beta) / math.sqrt(n1 * variance_y)
@@ -307,4 +326,5 @@ def log_count(
 @inlined
 def log_row(problem: Problem, parameters: FloatArray, row: Row, alpha: float, beta: float) -> float:
     """:func:`log_count` under the correlations among the parameters."""
-    return log_count(row, alpha, beta, parameters[TAU], parameters[RHO], problem.correlated)
+    tau, rho = parameters[TAU], parameters[RHO]
+    return log_count(row, alpha, beta, tau, rho, problem.correlated, problem.cells)

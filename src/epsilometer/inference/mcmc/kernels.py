@@ -45,6 +45,7 @@ from epsilometer.inference.mcmc.densities import (
     log_correlation_prior,
     log_count,
     log_edge_prior,
+    log_row_cell,
     quadratic_form,
     ring_of,
     spliced,
@@ -117,7 +118,7 @@ def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bo
     if not (0 < alpha < 1 and 0 < beta < 1):
         return 0.0
     if not correlated:
-        return math.exp(log_count(base, alpha, beta, 0.0, 0.0, False) - base.log_top)
+        return math.exp(log_count(base, alpha, beta, 0.0, 0.0, False, False) - base.log_top)
     if not informed:
         return 1 / math.sqrt(alpha * (1 - alpha) * beta * (1 - beta))
     u = abs(math.asin(math.sqrt(alpha)) - base.centre_x) / base.scale_x
@@ -157,8 +158,14 @@ def _draw_auxiliary(
     return math.sin(theta) ** 2, math.sin(phi) ** 2, 1 / (p * (1 - p) * q * (1 - q))
 
 
+@inlined
+def _cell(base: Row, alpha: float, beta: float, parameters: FloatArray) -> float:
+    """Probability of the cell of a base's counts."""
+    return math.exp(log_row_cell(base, alpha, beta, parameters[TAU], parameters[RHO]))
+
+
 @compiled
-def _compare(  # noqa: PLR0912
+def _compare(  # noqa: PLR0912, PLR0915
     rng: Rng,
     problem: Problem,
     j: int,
@@ -180,7 +187,8 @@ def _compare(  # noqa: PLR0912
     same = old[TAU] == new[TAU] and old[RHO] == new[RHO]
     xx_old, yy_old, xy_old, log_old = quadratic_form(old[TAU], old[RHO], n0, n1)
     xx_new, yy_new, xy_new, log_new = quadratic_form(new[TAU], new[RHO], n0, n1)
-    log_constant = log_new - log_old if correlated else 0.0
+    cells = problem.cells
+    log_constant = log_new - log_old if correlated and not cells else 0.0
     root0, root1 = math.sqrt(n0), math.sqrt(n1)
     total_old, total_new = 0.0, 0.0
     kept_old[:] = latent
@@ -202,10 +210,16 @@ def _compare(  # noqa: PLR0912
             if not (spread_x > 0 and spread_y > 0):
                 continue
             dx, dy = (x - n0 * alpha) / spread_x, (y - n1 * beta) / spread_y
-            if in_old or same:
+            # Cells are without the inverse roots of the density, which the factor makes up for.
+            roots = spread_x * spread_y
+            if cells and (in_old or same):
+                weight_old *= roots * _cell(base, alpha, beta, old)
+            elif in_old or same:
                 weight_old *= math.exp(-(xx_old * dx * dx + yy_old * dy * dy + xy_old * dx * dy))
             if same:
                 weight_new = weight_old
+            elif cells and in_new:
+                weight_new *= roots * _cell(base, alpha, beta, new)
             elif in_new:
                 weight_new *= math.exp(-(xx_new * dx * dx + yy_new * dy * dy + xy_new * dx * dy))
         pick = rng.random() if k > 0 else 0.0

@@ -10,7 +10,7 @@ from epsilometer import _validate
 COMPILED_PRIORS = ("half-normal", "exponential", "log-normal", "uniform")
 """Densities of epsilon and of the spread that the kernels know; those of the strength are Beta."""
 
-COMPILED_LIKELIHOODS = ("binomial", "correlated")
+COMPILED_LIKELIHOODS = ("binomial", "correlated", "correlated-published")
 COMPILED_SCATTERS = ("normal", "uniform")
 
 

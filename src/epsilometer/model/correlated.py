@@ -1,0 +1,276 @@
+"""Correlated error counts, for cross-fed shadow models: decisions on one base share models.
+
+Both likelihoods have the moments of the paper's equation (8), where within_correlation is tau and
+cross_correlation is rho.  :class:`CorrelatedNormal` is that equation as published, the density of a
+normal; :class:`CorrelatedCells` is the probability that such a normal rounds to the counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_trials
+
+
+def normal_counts(
+    trials: IntArray | int, rate: FloatArray, wider: FloatArray | float, normal: FloatArray
+) -> IntArray:
+    """Counts from standard normals, ``wider`` than binomial by that factor; rounded, cut to 0..N."""
+    counts = trials * rate + np.sqrt(trials * wider * rate * (1 - rate)) * normal
+    return np.clip(np.rint(counts), 0, trials).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedCounts(Likelihood):
+    """What the likelihoods of correlated counts share: moments, priors and draws.
+
+    Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y alike with N1 and beta, and
+    Cov(X, Y) = rho N0 N1 sqrt(alpha (1 - alpha) beta (1 - beta)); tau and rho are common to all bases.
+
+    Priors, as in the paper: tau ~ normal(0, within_correlation_scale) cut to where every variance is
+    positive, -1 / (largest N - 1) < tau < 1; given tau, rho is uniform where every covariance matrix
+    is positive definite, |rho| <= :meth:`cross_correlation_bound`.
+    """
+
+    within_correlation_scale: float = 0.01
+
+    parameters = ("within_correlation", "cross_correlation")
+    independent = False
+    shape: ClassVar[str]
+    """What is assumed of the two counts of a base, in a sentence."""
+
+    def __post_init__(self) -> None:
+        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
+        object.__setattr__(self, "within_correlation_scale", scale)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (
+            self.shape,
+            "The within correlation has a normal prior, standard deviation "
+            f"{self.within_correlation_scale:g}, cut to what is possible; the cross correlation is "
+            "uniform given it.",
+        )
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
+        refuse_single_trials(counts)
+
+    def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
+        """The open interval in which tau may lie."""
+        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+        return -1.0 / (largest - 1), 1.0
+
+    def cross_correlation_bound(
+        self, counts: AttackCounts, within_correlation: ArrayLike
+    ) -> FloatArray:
+        """The largest |rho| that suits every base, for each given tau."""
+        sizes = np.unique(np.stack([counts.trials_h0, counts.trials_h1], axis=1), axis=0)
+        tau = np.asarray(within_correlation, dtype=float)[..., None]
+        return np.asarray(_correlation_unit(sizes[:, 0], sizes[:, 1], tau).min(axis=-1))
+
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        """The least tau, and the bound of rho at tau = 0 and above: all that depends on trials."""
+        low, _ = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        bounds = self.cross_correlation_bound(counts, np.array([0.5 * low, 0.0, scale]))
+        return (low, *bounds.tolist())
+
+    def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
+        """The tau below which that share of its prior lies."""
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        return np.asarray(scale * ndtri(at_low + np.asarray(share) * (at_high - at_low)))
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        if parameter == "within_correlation":
+            scale = self.within_correlation_scale
+            low, high = self.within_correlation_bounds(counts)
+            peak = 1 / (scale * np.sqrt(2 * np.pi) * (ndtr(high / scale) - ndtr(low / scale)))
+            inside = (value > low) & (value < high)
+            return np.where(inside, peak * np.exp(-0.5 * (value / scale) ** 2), 0.0)
+        # Given tau the cross correlation is uniform within its bound: average over tau.
+        tau = self._within_correlation_quantile(counts, (np.arange(2000) + 0.5) / 2000)
+        bound = self.cross_correlation_bound(counts, tau)
+        allowed = np.abs(value)[..., None] < bound
+        return np.asarray((allowed / (2 * bound)).mean(axis=-1))
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
+        """Log of the joint prior density of (tau, rho); -inf outside its support."""
+        tau = np.asarray(nuisance["within_correlation"], dtype=float)
+        rho = np.asarray(nuisance["cross_correlation"], dtype=float)
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        kept = float(ndtr(high / scale) - ndtr(low / scale))
+        inside = (tau > low) & (tau < high)
+        bound = self.cross_correlation_bound(counts, np.where(inside, tau, 0.0))
+        inside &= np.abs(rho) < bound
+        z = tau / scale
+        constant = -0.5 * math.log(2 * math.pi) - math.log(scale) - math.log(kept)
+        return np.where(inside, constant - 0.5 * z * z - np.log(2 * bound), -np.inf)
+
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
+        tau = float(self._within_correlation_quantile(counts, rng.random()))
+        bound = float(self.cross_correlation_bound(counts, tau))
+        rho = float(rng.uniform(-bound, bound))
+        return {"within_correlation": tau, "cross_correlation": rho}
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: Generator,
+    ) -> tuple[IntArray, IntArray]:
+        """Draw X and Y jointly normal, rounded and cut to 0..N."""
+        n0, n1 = counts.trials_h0, counts.trials_h1
+        tau = np.asarray(nuisance["within_correlation"])
+        rho = np.asarray(nuisance["cross_correlation"])
+        # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
+        least = np.finfo(float).eps
+        wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
+        wider_h1 = np.maximum(1 + (n1 - 1) * tau, least)
+        correlation = rho * np.sqrt(n0 / wider_h0) * np.sqrt(n1 / wider_h1)
+        correlation = np.clip(correlation, -1.0, 1.0)
+        z, w = rng.standard_normal((2, *alpha.shape))
+        w = correlation * z + np.sqrt(1 - correlation**2) * w
+        return normal_counts(n0, alpha, wider_h0, z), normal_counts(n1, beta, wider_h1, w)
+
+    def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
+        """Those of a base of average size."""
+        tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
+        trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
+        # Next to the bound of tau rounding may leave 0 or less.
+        ratio = np.maximum(1 + (trials - 1) * tau, np.finfo(float).eps)
+        return ratio, np.clip(rho / self.cross_correlation_bound(counts, tau), -1.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedNormal(CorrelatedCounts):
+    """A bivariate normal density for (X, Y), N0 and N1 free to differ: equation (8) as published.
+
+    It is the density of the continuous normal, not renormalised to the integers 0..N, and has no
+    bound where a rate meets 0 or 1.  :class:`CorrelatedCells` has neither fault.  Moments and
+    priors are those of :class:`CorrelatedCounts`.
+
+    Parameters
+    ----------
+    within_correlation_scale
+        Standard deviation of tau before the cut; the paper's variance 1e-4 is 0.01.
+    """
+
+    name = "correlated-published"
+    shape = (
+        "Decisions on one challenge base are correlated: its two counts are jointly normal, with "
+        "the density as published."
+    )
+    # The normal density is unbounded where a rate meets 0 or 1.
+    bounded = False
+
+    def smallest_epsilon(self, counts: AttackCounts) -> float:
+        """The epsilon below which this likelihood is not used: half a count in the largest trials.
+
+        There R(epsilon, delta) is narrower than a single count.  The normal density, unlike a
+        probability of counts, is unbounded where a rate meets 0 or 1, and averaged over so thin a
+        region it can outweigh everything else: an artefact, not evidence for epsilon = 0.
+        """
+        return 0.5 / max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        """Log density of each base's counts; the last axis of alpha and beta is the base."""
+        alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+        tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
+        n0, n1 = counts.trials_h0, counts.trials_h1
+        var_x = alpha * (1 - alpha) * n0 * (1 + (n0 - 1) * tau)
+        var_y = beta * (1 - beta) * n1 * (1 + (n1 - 1) * tau)
+        r = rho / _correlation_unit(n0, n1, np.asarray(tau))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (counts.false_positives - n0 * alpha) / np.sqrt(var_x)
+            w = (counts.false_negatives - n1 * beta) / np.sqrt(var_y)
+            quadratic = (z * z + w * w - 2 * r * z * w) / (1 - r * r)
+            constant = -math.log(2 * math.pi) - 0.5 * np.log(var_x * var_y) - 0.5 * np.log1p(-r * r)
+            logs = constant - 0.5 * quadratic
+        return np.where((var_x > 0) & (var_y > 0), logs, -np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedCells(CorrelatedCounts):
+    """A bivariate normal, rounded and cut to 0..N: a probability for every pair of counts.
+
+    The probability of (x, y) is that of the cell from x - 1/2 to x + 1/2 and from y - 1/2 to y + 1/2;
+    the cells of 0 and N take the tails.  So it sums to 1, no value is above 1, and :meth:`sample_counts`
+    draws from it exactly.  A rate of 0 or 1 has no variance: its count is certain.  Far from 0 and N it
+    is the density of :class:`CorrelatedNormal`; moments and priors are those of
+    :class:`CorrelatedCounts`, before rounding.
+
+    Parameters
+    ----------
+    within_correlation_scale
+        Standard deviation of tau before the cut; the paper's variance 1e-4 is 0.01.
+    """
+
+    name = "correlated"
+    shape = (
+        "Decisions on one challenge base are correlated: its two counts are jointly normal, rounded "
+        "to whole numbers from 0 to N."
+    )
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        """Log probability of each base's counts; the last axis of alpha and beta is the base.
+
+        Good to 1e-7, far out in a tail to 1e-7 of itself.
+
+        Examples
+        --------
+        >>> counts = AttackCounts(
+        ...     false_positives=[0], trials_h0=50, false_negatives=[5], trials_h1=50
+        ... )
+        >>> at = {"within_correlation": 0.0, "cross_correlation": 0.01}
+        >>> CorrelatedCells().log_density(counts, 0.0, 0.1, **at).round(4)
+        array([-1.6802])
+        """
+        # Compiled, and so slow to import.
+        from epsilometer.model.normal_cells import log_cells
+
+        tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
+        n0, n1 = counts.trials_h0, counts.trials_h1
+        unit = _correlation_unit(n0, n1, np.asarray(tau, dtype=float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = np.where(unit > 0, rho / unit, 0.0)
+        arguments = np.broadcast_arrays(
+            counts.false_positives.astype(float),
+            n0.astype(float),
+            np.asarray(alpha, dtype=float),
+            1 + (n0 - 1) * tau,
+            counts.false_negatives.astype(float),
+            n1.astype(float),
+            np.asarray(beta, dtype=float),
+            1 + (n1 - 1) * tau,
+            correlation,
+        )
+        columns = np.stack([np.ravel(each) for each in arguments])
+        return np.asarray(log_cells(columns).reshape(arguments[0].shape))
+
+
+def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
+    """The rho at which the counts of a base of this size would be perfectly correlated."""
+    wider_h0, wider_h1 = (np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1))
+    return np.sqrt(wider_h0 / trials_h0 * wider_h1 / trials_h1)

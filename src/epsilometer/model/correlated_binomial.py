@@ -1,0 +1,176 @@
+"""The correlated binomial of Kupper and Haseman (1978): a binomial with its second moment corrected.
+
+The paper names it beside the normal.  It is a probability only where no value is negative, which for a
+rate near 0 or 1 leaves 0 <= tau <= 1 / (N - 1), and there for every rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_trials
+
+DRAWN_AT_ONCE = 1_000_000  # probabilities held in memory while counts are drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class KupperHaseman(Likelihood):
+    """Correlated binomial counts: wider than binomial ones, X and Y independent of each other.
+
+    With q = 1 - p, the probability of x of N at the rate p is that of a binomial times
+
+        1 + tau / 2 [x (x - 1) q / p - 2 x (N - x) + (N - x) (N - x - 1) p / q],
+
+    which sums to 1, with mean N p and variance N p q (1 + (N - 1) tau) (Kupper and Haseman 1978,
+    their second-order form of Bahadur's expansion).  It has no cross correlation.
+
+    Prior: tau ~ normal(0, within_correlation_scale) cut to 0 < tau < 1 / (largest N - 1).  Beyond
+    that some rate would give some count a negative probability; so counts may have up to twice the
+    variance of binomial ones, and not less than those.  :meth:`log_density` is -inf where a
+    probability would be negative.
+
+    Parameters
+    ----------
+    within_correlation_scale
+        Standard deviation of tau before the cut, as for the other correlated likelihoods.
+    """
+
+    within_correlation_scale: float = 0.01
+
+    name = "correlated-binomial"
+    parameters = ("within_correlation",)
+    independent = False
+
+    def __post_init__(self) -> None:
+        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
+        object.__setattr__(self, "within_correlation_scale", scale)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (
+            "Decisions on one challenge base are correlated: counts are correlated binomials (Kupper "
+            "and Haseman), X and Y independent of each other.",
+            "The within correlation has a normal prior, standard deviation "
+            f"{self.within_correlation_scale:g}, cut to where that is valid at every rate: from 0 to "
+            "1 / (N - 1), at most twice the variance of a binomial.",
+        )
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
+        refuse_single_trials(counts)
+
+    def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
+        """The interval in which tau may lie: there it is a probability at every rate."""
+        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+        return 0.0, 1.0 / (largest - 1)
+
+    def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
+        return self.within_correlation_bounds(counts)[1:]
+
+    def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
+        return np.exp(self.log_prior(counts, **{parameter: value}))
+
+    def log_prior(self, counts: AttackCounts, **nuisance: ArrayLike) -> FloatArray:
+        """Log of the prior density of tau; -inf outside its support."""
+        tau = np.asarray(nuisance["within_correlation"], dtype=float)
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        kept = float(ndtr(high / scale) - ndtr(low / scale))
+        constant = -0.5 * math.log(2 * math.pi) - math.log(scale * kept)
+        inside = (tau > low) & (tau < high)
+        return np.where(inside, constant - 0.5 * (tau / scale) ** 2, -np.inf)
+
+    def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        tau = scale * ndtri(at_low + rng.random() * (at_high - at_low))
+        return {"within_correlation": float(tau)}
+
+    def sample_counts(
+        self,
+        counts: AttackCounts,
+        alpha: FloatArray,
+        beta: FloatArray,
+        nuisance: Mapping[str, ArrayLike],
+        *,
+        rng: Generator,
+    ) -> tuple[IntArray, IntArray]:
+        """Draw X and Y by their distribution functions."""
+        tau = np.broadcast_to(np.asarray(nuisance["within_correlation"], dtype=float), alpha.shape)
+        found = []
+        for rate, trials in ((alpha, counts.trials_h0), (beta, counts.trials_h1)):
+            drawn = np.empty(rate.shape, dtype=np.int64)
+            for base, n in enumerate(trials.tolist()):
+                own, correlation = rate[..., base].ravel(), tau[..., base].ravel()
+                uniform, values = rng.random(len(own)), np.empty(len(own), dtype=np.int64)
+                size = max(1, DRAWN_AT_ONCE // (n + 1))
+                for start in range(0, len(own), size):
+                    part = slice(start, start + size)
+                    chance = np.exp(
+                        log_correlated_binomial(
+                            np.arange(n + 1), n, own[part, None], correlation[part, None]
+                        )
+                    )
+                    below = np.cumsum(chance, axis=1)
+                    values[part] = (below < uniform[part, None] * below[:, -1:]).sum(axis=1)
+                drawn[..., base] = values.reshape(rate.shape[:-1])
+            found.append(drawn)
+        return found[0], found[1]
+
+    def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
+        """Those of a base of average size."""
+        tau = nuisance["within_correlation"]
+        trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
+        return 1 + (trials - 1) * tau, np.zeros_like(tau)
+
+    def log_density(
+        self, counts: AttackCounts, alpha: ArrayLike, beta: ArrayLike, **nuisance: float
+    ) -> FloatArray:
+        """Log probability of each base's counts; the last axis of alpha and beta is the base."""
+        tau = nuisance["within_correlation"]
+        sides = (
+            (counts.false_positives, counts.trials_h0, alpha),
+            (counts.false_negatives, counts.trials_h1, beta),
+        )
+        x, y = (log_correlated_binomial(k, n, np.asarray(p, float), tau) for k, n, p in sides)
+        return np.asarray(x + y)
+
+
+def correction(count: ArrayLike, trials: ArrayLike, rate: FloatArray, tau: ArrayLike) -> FloatArray:
+    """What multiplies the binomial probability, for rates inside (0, 1); negative where not valid."""
+    k, rest = np.asarray(count, dtype=float), np.asarray(trials, float) - np.asarray(count, float)
+    odds = rate / (1 - rate)
+    total = k * (k - 1) / odds - 2 * k * rest + rest * (rest - 1) * odds
+    return np.asarray(1 + 0.5 * np.asarray(tau) * total)
+
+
+def log_correlated_binomial(
+    count: ArrayLike, trials: ArrayLike, rate: FloatArray, tau: ArrayLike
+) -> FloatArray:
+    """Log probability of a count; at the rates 0 and 1 it is certain.
+
+    Examples
+    --------
+    >>> np.exp(log_correlated_binomial([0, 1, 2], 2, np.array(0.5), 0.2))
+    array([0.3, 0.4, 0.3])
+    """
+    k, n = np.asarray(count, dtype=float), np.asarray(trials, dtype=float)
+    rest = n - k
+    choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(rest + 1)
+    plain = choose + xlogy(k, rate) + xlog1py(rest, -rate)
+    inside = (rate > 0) & (rate < 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        more = np.log(correction(k, n, np.where(inside, rate, 0.5), tau))
+    # Where it would be negative nothing is possible; at rates 0 and 1 there is nothing to correct.
+    return np.asarray(np.where(inside, plain + np.where(np.isnan(more), -np.inf, more), plain))
