@@ -3,14 +3,15 @@
     python docs/make_calibration.py
 
 Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
-``--model profile`` to ``docs/calibration/profile/``, and rewrites what stands between the marks of the
-page.  A test holds the page to these tables.
+``--study profile``, ``proofs`` and ``verdicts`` to the folders of that name in it, and rewrites what
+stands between the marks of the page.  A test holds the page to these tables.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ from epsilometer.calibration.table import (
 from epsilometer.model.profile import ProfileModel
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import calibration_of_verdicts  # noqa: E402 - beside this script
 PAGE = HERE / "calibration.md"
 FOLDER = HERE / "calibration"
 PROFILE = FOLDER / "profile"
@@ -399,6 +402,7 @@ def render(text: str) -> str:
         "misfit": misfit_table(bounds),
         "peers": peers_table(bounds, significance),
         **profile_blocks(bounds),
+        **calibration_of_verdicts.blocks(),
     }
     for name, table in tables.items():
         start = text.index(f"<!-- {name} -->\n") + len(f"<!-- {name} -->\n")

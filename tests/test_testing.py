@@ -1,4 +1,4 @@
-"""Privacy as an assertion: the three verdicts, what they raise or warn, and a real pytest."""
+"""Privacy as an assertion: the verdicts, what they raise or warn, and a real pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from epsilometer import testing
 from epsilometer.errors import InputError, NotConvergedError
 from epsilometer.inference import estimate as estimating
 from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, judge
+from epsilometer.inference.judging import judge
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.testing import InconclusiveWarning, assert_private
 
 LEAKY = em.AttackCounts(false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000)
@@ -27,6 +28,11 @@ MODEL = em.AuditModel(delta=1e-3)
 PASS, FAIL, OPEN = 12.0, 1.0, 3.5
 """Claims of epsilon that these counts let pass, refute and leave open."""
 
+JUDGED = 2.6
+"""A claim that the posterior lies above, and that is not refuted."""
+
+GATES = ["proven", "fail", "inconclusive"]
+
 
 def above(claim: float, model: em.AuditModel = MODEL) -> float:
     return em.estimate(LEAKY, model).probability_above("epsilon", claim)
@@ -35,44 +41,79 @@ def above(claim: float, model: em.AuditModel = MODEL) -> float:
 def test_the_claims_are_what_they_are_called() -> None:
     assert above(PASS) < 0.01
     assert above(FAIL) > 0.99
+    assert above(JUDGED) > 0.99
     assert 0.1 < above(OPEN) < 0.9
+    assert FAIL < em.prove(LEAKY, delta=1e-3).at_least < JUDGED
 
 
 # --- the three verdicts -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+@pytest.mark.parametrize("fail_on", GATES)
 def test_pass_returns_the_verdict(fail_on: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         verdict = assert_private(LEAKY, epsilon=PASS, delta=1e-3, fail_on=fail_on)
     assert isinstance(verdict, Verdict)
     assert verdict == judge(em.estimate(LEAKY, MODEL), claim=PASS)
-    assert verdict.outcome is Outcome.PASS
+    assert (verdict.outcome, verdict.grounds) == (Outcome.PASS, Grounds.JUDGED)
 
 
-@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+@pytest.mark.parametrize("fail_on", GATES)
 def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
     said = str(caught.value)
-    assert said.startswith("FAIL: the posterior lies above the claim; ")
-    assert "epsilon exceeds the claimed 1 with probability" in said
-    assert "at delta = 0.001" in said
+    proven = em.prove(LEAKY, delta=1e-3).at_least
+    assert said.startswith(
+        f"FAIL (proven): the attacks prove that epsilon is at least {proven:.2f} at delta = 0.001, "
+        "with a probability of error of at most 5 %. "
+    )
+    assert "Claimed is 1; estimated, at delta = 0.001, " in said
     low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)
     assert f"{low:.2f} to {high:.2f}" in said
     # Nothing but an assertion: neither an error of input nor of the engine.
     assert type(caught.value) is AssertionError
 
 
+@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+def test_a_judgement_raises_too_and_says_what_it_is(fail_on: Any) -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert_private(LEAKY, epsilon=JUDGED, delta=1e-3, fail_on=fail_on)
+    said = str(caught.value)
+    assert said.startswith(
+        "FAIL (judged): the posterior lies above the claim, and its checks do not "
+    )
+    assert "no proof refutes the claim" in said
+    assert "epsilon exceeds 2.6 with probability" in said
+    assert type(caught.value) is AssertionError
+
+
+def test_a_judgement_is_let_through_where_only_proofs_count() -> None:
+    with pytest.warns(InconclusiveWarning, match=r"^FAIL \(judged\): ") as caught:
+        verdict = assert_private(LEAKY, epsilon=JUDGED, delta=1e-3, fail_on="proven")
+    assert len(caught) == 1
+    assert verdict == judge(em.estimate(LEAKY, MODEL), claim=JUDGED)
+    assert (verdict.outcome, verdict.grounds) == (Outcome.FAIL, Grounds.JUDGED)
+
+
+def test_a_smaller_error_proves_less() -> None:
+    claim = em.prove(LEAKY, delta=1e-3).at_least - 0.01
+    assert em.prove(LEAKY, delta=1e-3, error=1e-3).at_least < claim
+    with pytest.raises(AssertionError, match=r"^FAIL \(proven\): .* at most 5 %"):
+        assert_private(LEAKY, epsilon=claim, delta=1e-3, fail_on="proven")
+    with pytest.warns(InconclusiveWarning, match=r"^FAIL \(judged\): "):
+        assert_private(LEAKY, epsilon=claim, delta=1e-3, fail_on="proven", error=1e-3)
+
+
 def test_inconclusive_warns_and_returns() -> None:
     with pytest.warns(InconclusiveWarning) as caught:
         verdict = assert_private(LEAKY, epsilon=OPEN, delta=1e-3)
     assert verdict == judge(em.estimate(LEAKY, MODEL), claim=OPEN)
-    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
     (warning,) = caught
-    assert str(warning.message).startswith("INCONCLUSIVE: ")
-    assert "the claimed 3.5" in str(warning.message)
+    assert str(warning.message).startswith("INCONCLUSIVE: the posterior lies on both sides of ")
+    assert "epsilon exceeds 3.5 with probability" in str(warning.message)
     # The warning points at the caller's line, not into the package.
     assert warning.filename == __file__
     assert issubclass(InconclusiveWarning, UserWarning)
@@ -81,19 +122,25 @@ def test_inconclusive_warns_and_returns() -> None:
 def test_inconclusive_can_be_refused() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(AssertionError, match=r"^INCONCLUSIVE: .* the claimed 3\.5 "):
+        with pytest.raises(AssertionError, match=r"^INCONCLUSIVE: .* epsilon exceeds 3\.5 "):
             assert_private(LEAKY, epsilon=OPEN, delta=1e-3, fail_on="inconclusive")
 
 
 def test_thresholds_move_the_verdict() -> None:
-    share = above(OPEN)
-    lenient = Thresholds(pass_at_most=share + 0.01, fail_at_least=0.99)
+    others = em.prior_sensitivity(em.estimate(LEAKY, MODEL))
+    shares = [above(OPEN), *(other.epsilon.probability_above(OPEN) for other in others)]
+    lenient = Thresholds(pass_at_most=max(shares) + 0.01, fail_at_least=0.99)
     assert assert_private(
         LEAKY, epsilon=OPEN, delta=1e-3, thresholds=lenient
     ).outcome is Outcome.PASS  # fmt: skip
-    strict = Thresholds(pass_at_most=0.0, fail_at_least=share - 0.01)
-    with pytest.raises(AssertionError, match=r"^FAIL: "):
+    strict = Thresholds(pass_at_most=0.0, fail_at_least=min(shares) - 0.01)
+    with pytest.raises(AssertionError, match=r"^FAIL \(judged\): "):
         assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=strict)
+    # A threshold that another prior does not reach leaves it open.
+    own = Thresholds(pass_at_most=shares[0] + 0.01, fail_at_least=0.99)
+    with pytest.warns(InconclusiveWarning, match="the prior decides: with its scale times 2"):
+        verdict = assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=own)
+    assert (verdict.outcome, verdict.leaning) == (Outcome.INCONCLUSIVE, Outcome.PASS)
     # Even what passes otherwise.
     nothing = Thresholds(pass_at_most=0.0, fail_at_least=1.0)
     with pytest.warns(InconclusiveWarning):
@@ -141,7 +188,8 @@ def test_a_model_instead_of_delta() -> None:
         strength=em.Fixed(value=0.5),
         likelihood=em.CorrelatedNormal(),
     )
-    with pytest.raises(AssertionError, match=r"^FAIL: .* at delta = 0\.01, "):
+    # Decisions that depend on each other prove nothing: it is a judgement.
+    with pytest.raises(AssertionError, match=r"^FAIL \(judged\): .* At delta = 0\.01, "):
         assert_private(LEAKY, epsilon=FAIL, model=model)
     verdict = assert_private(LEAKY, epsilon=PASS, model=model)
     assert verdict == judge(em.estimate(LEAKY, model), claim=PASS)
@@ -151,10 +199,19 @@ def test_a_model_instead_of_delta() -> None:
 
 
 def test_a_fixed_epsilon_can_be_judged() -> None:
-    model = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=2.0))
-    assert assert_private(LEAKY, epsilon=2.0, model=model).outcome is Outcome.PASS
-    with pytest.raises(AssertionError, match="is held at 2"):
+    model = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=3.0))
+    for claim, leaning in ((3.0, Outcome.PASS), (2.9, Outcome.FAIL)):
+        with pytest.warns(InconclusiveWarning, match="is held at 3") as caught:
+            verdict = assert_private(LEAKY, epsilon=claim, model=model)
+        # There is no other prior to try, so no side is taken.
+        assert (verdict.outcome, verdict.leaning) == (Outcome.INCONCLUSIVE, leaning)
+        assert "no other prior could be tried" in str(caught[0].message)
+    # What the counts prove does not ask what is assumed, and contradicts a smaller epsilon.
+    with pytest.raises(AssertionError, match=r"^FAIL \(proven\): the attacks prove "):
         assert_private(LEAKY, epsilon=1.9, model=model)
+    wrong = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=2.0))
+    with pytest.raises(AssertionError, match=r"^FAIL \(proven\): Do not quote the interval: "):
+        assert_private(LEAKY, epsilon=1.9, model=wrong)
 
 
 @pytest.mark.parametrize("given", [{}, {"delta": 1e-3, "model": MODEL}], ids=["neither", "both"])
@@ -173,7 +230,10 @@ def test_delta_zero_is_a_delta() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"fail_on": "never"}, "fail_on to be one of fail, inconclusive, got fail_on='never'"),
+        (
+            {"fail_on": "never"},
+            "fail_on to be one of proven, fail, inconclusive, got fail_on='never'",
+        ),
         ({"fail_on": "FAIL"}, "got fail_on='FAIL'"),
         ({"fail_on": None}, "got fail_on=None"),
         ({"epsilon": -1.0}, "expected epsilon >= 0, got epsilon=-1"),
@@ -183,6 +243,8 @@ def test_delta_zero_is_a_delta() -> None:
         ({"delta": 1.0}, "0 <= delta < 1, got delta=1"),
         ({"delta": -0.1}, "0 <= delta < 1, got delta=-0.1"),
         ({"delta": "0.1"}, "delta to be a number"),
+        ({"error": 0.0}, "0 < error < 1, got error=0"),
+        ({"error": 1.0}, "0 < error < 1, got error=1"),
     ],
 )
 def test_bad_arguments_are_refused_before_any_work(
@@ -198,12 +260,15 @@ def test_bad_arguments_are_refused_before_any_work(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("claim", [PASS, FAIL, OPEN])
-@pytest.mark.parametrize("fail_on", ["fail", "inconclusive"])
+@pytest.mark.parametrize("claim", [PASS, JUDGED, OPEN])
+@pytest.mark.parametrize("fail_on", GATES)
 def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
     monkeypatch: pytest.MonkeyPatch, claim: float, fail_on: Any
 ) -> None:
-    """Neither pass nor fail, whatever the numbers say: an error that is no AssertionError."""
+    """Neither pass nor fail, whatever the numbers say: an error that is no AssertionError.
+
+    A claim that is refuted needs no engine.
+    """
 
     def careless(counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
         return estimate_exact(counts, model, ExactSettings(tolerance=1e-300, most_levels=2))
@@ -212,6 +277,8 @@ def test_an_engine_that_missed_its_accuracy_gives_no_verdict(
     with pytest.raises(NotConvergedError, match=r"no verdict: .* NOT MET") as caught:
         assert_private(LEAKY, epsilon=claim, delta=1e-3, fail_on=fail_on)
     assert not isinstance(caught.value, AssertionError)
+    with pytest.raises(AssertionError, match=r"^FAIL \(proven\): "):
+        assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
 
 
 def test_public_names() -> None:
@@ -255,7 +322,7 @@ def test_in_a_suite_of_somebody_else(tmp_path: Path) -> None:
     assert "1 failed, 2 passed, 1 warning" in run.stdout
     # The message, the caller's line, and nothing of our own code.
     assert (
-        "FAIL: the posterior lies above the claim; at delta = 0.001, epsilon exceeds the claimed 1"
+        "FAIL (proven): the attacks prove that epsilon is at least 2.55 at delta = 0.001, with"
         in run.stdout
     )
     assert ">       assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that" in run.stdout

@@ -13,8 +13,9 @@ import pytest
 import epsilometer as em
 from epsilometer.audit import inputs
 from epsilometer.audit.assumptions import likelihood_for
-from epsilometer.audit.inputs import LossOptions, posterior_of, read, read_text, source_of
+from epsilometer.audit.inputs import LossOptions, read, read_text, result_for, source_of
 from epsilometer.errors import InputError
+from epsilometer.inference.result import Question
 
 PLAIN = em.AttackCounts(
     false_positives=[4, 6], trials_h0=50, false_negatives=[20, 30], trials_h1=50, names=["a", "b"]
@@ -37,6 +38,11 @@ def some_losses(models: int = 30) -> em.Losses:
 
 
 LOSSES = some_losses()
+
+
+def posterior_of(given: Any, **said: Any) -> Any:
+    """The posterior of what is asked of something."""
+    return result_for(given, Question(), **said).posterior
 
 
 # --- the likelihood that counts want ----------------------------------------------------------
@@ -101,7 +107,14 @@ def test_canaries_of_one_run_are_told_from_models() -> None:
     assert read_text("score,member\n3,1\n2,0\n1,1\n", "a").one_run
     assert not read_text("challenge_base,hypothesis,score\na,1,3\na,0,2\na,1,1\n", "a").one_run
     several = "challenge_base,score,member\na,3,1\na,2,0\nb,1,1\nb,4,1\nb,0,0\n"
-    assert not read_text(several, "a").one_run
+    runs = read_text(several, "a")
+    # Canaries all the same, each base a run of its own; bounds of one run leave several alone.
+    assert runs.one_run
+    assert runs.scores is not None
+    rows = em.compare_scores(runs.scores, delta=0.01, one_run=runs.one_run).rows
+    refused = [row.label for row in rows if "or of several bases" in row.reason]
+    assert refused == [row.label for row in rows if row.label.startswith("one-run")]
+    assert len(refused) == 4
 
 
 @pytest.mark.parametrize("option", ["statistic", "target_alpha", "variant"])
@@ -182,6 +195,11 @@ def test_a_result_is_judged_as_it_is(published: em.Posterior, tmp_path: Path) ->
     # A model goes before the result's.
     model = em.AuditModel(delta=0.02)
     assert posterior_of(folder, model=model).model == model
+    # What is asked of it is kept, and answered as the posterior is by itself.
+    asked = Question(claim=0.5, level=0.8, error=0.01)
+    found = result_for(folder, asked)
+    assert found.asked == asked
+    assert found.verdict == em.judge(published, claim=0.5, error=0.01)
 
 
 def test_the_default_model_follows_the_design() -> None:

@@ -438,5 +438,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["section"] for each in found["coverage"]] == [str(each.section) for each in rows]
-    assert run(["calibrate", "--model", "other"]) == 2
-    assert "expected model to be one of published, profile" in capsys.readouterr().err
+    for option in ("--study", "--model"):
+        assert run(["calibrate", option, "other"]) == 2
+        said = "expected study to be one of published, profile, proofs, verdicts, got study='other'"
+        assert said in capsys.readouterr().err

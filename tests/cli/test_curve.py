@@ -87,7 +87,12 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     assert [row["high"] for row in rows] == high.tolist()
     np.testing.assert_allclose([row["median"] for row in rows], curve.median, rtol=1e-12)
     assert [row["probability_above"] for row in rows] == curve.probability_above(1.0).tolist()
-    assert found["verdict"]["outcome"] == str(em.judge_curve(curve, 1.0).outcome)
+    judged = em.judge_curve(curve, 1.0)
+    assert found["verdict"] == {
+        "outcome": str(judged.outcome),
+        "grounds": str(judged.grounds),
+        "reasons": list(judged.reasons),
+    }
     assert run(options) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -96,6 +101,9 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     assert table[0] == ["delta", "low", "median", "high", "claim", "P(above)", "verdict"]
     assert [row[0] for row in table[1:]] == ["1e-06", "0.0001", "0.01"]
     assert [float(row[2]) for row in table[1:]] == pytest.approx(curve.median, abs=5.1e-4)
+    labels = [each.label for each in judged.verdicts if each is not None]
+    for row, label in zip(table[1:], labels, strict=True):
+        assert " ".join(row).endswith(f" {label}")
     assert "nothing is said of the whole curve at once" in " ".join(out.split())
 
 
@@ -107,7 +115,9 @@ def test_files_of_output_and_a_claimed_curve(
     folder = tmp_path / "out"
     options = ["estimate", str(good), "--delta", "1e-6:1e-2:5", "--claim-curve", str(claim)]
     assert run([*options, "--output", str(folder), "--fail-on", "fail"]) == 3
-    assert capsys.readouterr().out.startswith("FAIL: epsilon over delta from 2 challenge bases")
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("FAIL (proven): ")
+    assert "Epsilon over delta from 2 challenge bases" in said
     assert sorted(path.name for path in folder.iterdir()) == [
         "curve.csv",
         "curve.json",
@@ -117,6 +127,7 @@ def test_files_of_output_and_a_claimed_curve(
     assert [row["verdict"] for row in rows] == ["", "PASS", "PASS", "FAIL", "FAIL"]
     assert [row["claim"] for row in rows] == ["", "100.0", "100.0", "0.01", "0.01"]
     saved = json.loads((folder / "curve.json").read_text())
+    assert (saved["verdict"]["outcome"], saved["verdict"]["grounds"]) == ("FAIL", "proven")
     assert [row["median"] for row in saved["curve"]] == [float(row["median"]) for row in rows]
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
 

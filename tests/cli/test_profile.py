@@ -142,7 +142,10 @@ def test_the_published_model_on_request(
 def test_what_is_said_in_words(losses: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["estimate", str(losses), "--delta", "1e-5", "--claim", "1"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("FAIL: the posterior lies above the claim; at delta = 1e-05, epsilon")
+    scores = em.scores_of(em.Losses.read(losses))
+    verdict = em.judge(em.estimate(scores, em.ProfileModel(delta=1e-5)), claim=1.0)
+    assert verdict.outcome is em.Outcome.FAIL
+    assert " ".join(out.split()).startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     for words in ("shown (worst base)", "estimated (algorithm)", "extrapolated", "worst first:"):
         assert words in out
     assert max(map(len, out.splitlines())) <= 80
@@ -201,8 +204,14 @@ def test_scores_that_contradict_the_answer_are_told(
     assert "would hardly make scores like these" in err
     found = asked(capsys, "estimate", path, "--delta", 1e-3)
     assert any("is their sign reversed?" in text for text in found["warnings"])
-    with pytest.warns(InconclusiveWarning, match=r"PASS, but: .*is their sign reversed"):
-        assert_private(scores, epsilon=2.0, delta=1e-3)
+    with pytest.warns(InconclusiveWarning) as caught:
+        verdict = assert_private(scores, epsilon=2.0, delta=1e-3)
+    assert (verdict.outcome, verdict.leaning) == (em.Outcome.INCONCLUSIVE, em.Outcome.PASS)
+    assert "the model would hardly make such scores" in verdict.meaning
+    why, doubts = (str(each.message) for each in caught)
+    assert why.startswith("INCONCLUSIVE: the posterior lies below the claim, but ")
+    assert doubts.startswith("INCONCLUSIVE, but: ")
+    assert "is their sign reversed" in doubts
     # The right way round nothing is said.
     right = em.Scores(
         without=[base.by_hypothesis[1] for base in scores.bases],

@@ -19,8 +19,8 @@ COUNTS = (
     "challenge_base,false_positives,trials_h0,false_negatives,trials_h1\n"
     "one,100,1000,120,1000\ntwo,60,1000,150,1000\n"
 )
-FAIL, INCONCLUSIVE, PASS = "1", "2.9", "6"
-"""Claims that the counts above refute, leave open, and leave standing."""
+FAIL, JUDGED, INCONCLUSIVE, PASS = "1", "2.35", "2.9", "12"
+"""Claims that the counts above refute, speak against, leave open, and leave standing."""
 
 PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "models", "influence"]
 
@@ -70,18 +70,24 @@ def embedded(page: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("claim", "verdict", "fail_on", "code"),
     [
-        (FAIL, "FAIL", "never", 0),
-        (FAIL, "FAIL", "fail", 3),
-        (FAIL, "FAIL", "inconclusive", 3),
+        (FAIL, "FAIL (proven)", "never", 0),
+        (FAIL, "FAIL (proven)", "proven", 3),
+        (FAIL, "FAIL (proven)", "fail", 3),
+        (FAIL, "FAIL (proven)", "inconclusive", 3),
+        (JUDGED, "FAIL (judged)", "never", 0),
+        (JUDGED, "FAIL (judged)", "proven", 0),
+        (JUDGED, "FAIL (judged)", "fail", 3),
+        (JUDGED, "FAIL (judged)", "inconclusive", 3),
         (INCONCLUSIVE, "INCONCLUSIVE", "never", 0),
+        (INCONCLUSIVE, "INCONCLUSIVE", "proven", 0),
         (INCONCLUSIVE, "INCONCLUSIVE", "fail", 0),
         (INCONCLUSIVE, "INCONCLUSIVE", "inconclusive", 3),
-        (PASS, "PASS", "never", 0),
-        (PASS, "PASS", "fail", 0),
-        (PASS, "PASS", "inconclusive", 0),
+        (PASS, "PASS (judged)", "never", 0),
+        (PASS, "PASS (judged)", "fail", 0),
+        (PASS, "PASS (judged)", "inconclusive", 0),
     ],
 )
-def test_three_verdicts_and_their_exit_codes(
+def test_verdicts_and_their_exit_codes(
     counts: Path,
     result: Path,
     claim: str,
@@ -95,11 +101,34 @@ def test_three_verdicts_and_their_exit_codes(
         assert run([*command, *options]) == code
         out, err = capsys.readouterr()
         assert out.startswith(f"{verdict}: ")
-        assert f"the claimed {claim} with probability" in " ".join(out.split())
+        said = f"epsilon exceeds {claim} with probability"
+        if verdict == "FAIL (proven)":
+            said = f"Claimed is {claim}; estimated"
+        assert said in " ".join(out.split())
         assert err == ""
         assert run([*command, *options, "--json"]) == code
         summary = json.loads(capsys.readouterr().out)
-        assert summary["verdict"]["outcome"] == verdict
+        outcome, _, grounds = verdict.partition(" ")
+        assert summary["verdict"]["outcome"] == outcome
+        assert summary["verdict"]["grounds"] == (grounds.strip("()") or "open")
+        assert summary["verdict"]["meaning"] == "; ".join(summary["verdict"]["reasons"])
+        assert summary["proof"]["refuted"] is (verdict == "FAIL (proven)")
+
+
+def test_the_error_of_a_proof_is_an_option(
+    counts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proven = em.prove(em.AttackCounts.read(counts), delta=0.01).at_least
+    claim = f"{proven - 0.01:.4f}"
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", claim, "--json"]
+    arguments += ["--fail-on", "proven"]
+    assert run(arguments) == 3
+    usual = json.loads(capsys.readouterr().out)
+    assert (usual["verdict"]["grounds"], usual["proof"]["error"]) == ("proven", 0.05)
+    assert run([*arguments, "--error", "0.001"]) == 0
+    strict = json.loads(capsys.readouterr().out)
+    assert (strict["verdict"]["grounds"], strict["proof"]["error"]) == ("judged", 0.001)
+    assert strict["proof"]["at_least"] < usual["proof"]["at_least"]
 
 
 @pytest.mark.slow
@@ -111,26 +140,42 @@ def test_an_audit_has_the_same_exit_codes(
         other = config.with_name(f"claim-{claim}.toml")
         other.write_text(AUDIT + f"claim = {claim}\n")
         assert run(["audit", str(other), "--fail-on", "fail"]) == code
-        assert capsys.readouterr().out.count("FAIL: ") == (code == 3)
+        assert capsys.readouterr().out.count("FAIL (") == (code == 3)
 
 
 def test_thresholds_are_options(counts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", INCONCLUSIVE, "--json"]
     assert run(arguments) == 0
     above = json.loads(capsys.readouterr().out)["claim"]["probability_above"]
-    assert run([*arguments, "--fail-at-least", f"{above - 0.01}"]) == 0
+    posterior = em.estimate(em.AttackCounts.read(counts), em.AuditModel(delta=0.01))
+    others = [
+        other.epsilon.probability_above(float(INCONCLUSIVE))
+        for other in em.prior_sensitivity(posterior)
+    ]
+    least, most = min(above, *others) - 0.01, max(above, *others) + 0.01
+    assert run([*arguments, "--fail-at-least", f"{least}"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"]["outcome"] == "FAIL"
-    assert run([*arguments, "--pass-at-most", f"{above + 0.01}"]) == 0
+    assert run([*arguments, "--pass-at-most", f"{most}"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["verdict"]["outcome"] == "PASS"
-    assert summary["verdict"]["pass_at_most"] == pytest.approx(above + 0.01)
+    assert summary["verdict"]["pass_at_most"] == pytest.approx(most)
+    # A threshold that another prior does not reach leaves it open, and says so.
+    for option, value, side in (
+        ("--fail-at-least", above - 0.01, "above"),
+        ("--pass-at-most", above + 0.01, "below"),
+    ):
+        assert run([*arguments, option, f"{value}"]) == 0
+        found = json.loads(capsys.readouterr().out)["verdict"]
+        assert (found["outcome"], found["grounds"]) == ("INCONCLUSIVE", "open")
+        assert found["reasons"][0].startswith(f"the posterior lies {side} the claim, but ")
+        assert "the prior decides" in found["meaning"]
 
 
 @pytest.mark.slow
 def test_a_result_that_must_not_be_quoted_has_no_verdict(
     counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", FAIL, "--fail-on", "fail"]
+    arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", JUDGED, "--fail-on", "fail"]
     arguments += ["--engine", "mcmc", "--num-iterations", "200", "--num-chains", "2", "--json"]
     page = tmp_path / "page.html"
     assert run([*arguments, "--report", str(page)]) == 4
@@ -142,13 +187,26 @@ def test_a_result_that_must_not_be_quoted_has_no_verdict(
     assert '<p class="badge">INCONCLUSIVE</p>' in text
     # Who accepts the chains accepts their verdict.
     assert run([*arguments, "--allow-unconverged"]) == 3
+    assert json.loads(capsys.readouterr().out)["verdict"]["grounds"] == "judged"
+    # What is proven needs no chains.
+    arguments[arguments.index(JUDGED)] = FAIL
+    assert run(arguments) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["verdict"]["grounds"] == "proven"
+    assert "do not quote this result" in err
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (["--fail-on", "fail"], "--fail-on fail needs a claimed epsilon"),
-        (["--claim", "1", "--fail-on", "maybe"], "fail_on to be one of never, fail, inconclusive"),
+        (
+            ["--claim", "1", "--fail-on", "maybe"],
+            "fail_on to be one of never, proven, fail, inconclusive",
+        ),
+        (["--fail-on", "proven"], "--fail-on proven needs a claimed epsilon"),
+        (["--claim", "1", "--error", "0"], "0 < error < 1"),
+        (["--error", "1"], "0 < error < 1"),
         (["--claim", "1", "--pass-at-most", "0.99"], "pass_at_most < fail_at_least"),
         (["--claim", "1", "--fail-at-least", "1.5"], "0 <= fail_at_least <= 1"),
         (["--claim", "-1"], "claim >= 0"),
@@ -187,7 +245,7 @@ def test_a_page_from_counts(
     arguments = ["estimate", str(counts), "--delta", "0.01", "--claim", FAIL]
     assert run([*arguments, "--report", str(page), "--figures", str(figures)]) == 0
     assert f"Written to {page}, {figures}" in capsys.readouterr().out
-    assert '<p class="badge">FAIL</p>' in page.read_text(encoding="utf-8")
+    assert '<p class="badge">FAIL (proven)</p>' in page.read_text(encoding="utf-8")
     assert [row["challenge_base"] for row in embedded(page)["bases"]] == ["one", "two"]
     assert sorted(path.name for path in figures.iterdir()) == sorted(
         f"{name}.{form}" for name in PAGES for form in ("png", "svg", "pdf")
@@ -227,7 +285,7 @@ def test_the_page_of_an_audit_says_what_was_measured(audited: Path, tmp_path: Pa
     for expected in (
         summary["plan"]["hash"],
         "with the challenge point, or without it",
-        "that the algorithm itself claims",
+        "the algorithm&#39;s own claim of ",
         "likelihood-ratio, statistic loss, target false-positive rate 0.1",
         "120 trained, 0 reused, 0 failed",
         'id="figure-curves"',

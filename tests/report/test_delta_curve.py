@@ -96,9 +96,20 @@ def test_table_and_csv_are_one(table: JudgedCurve) -> None:
     assert [float(row["high"]) for row in rows] == high.tolist()
     assert [row["claim"] for row in rows] == ["", "2.0", "2.0", "0.1"]
     shown = curve_rows(table)
-    assert [row[-1] for row in shown[1:]] == ["no claim", *(row["verdict"] for row in rows[1:])]
+    assert table.verdict is not None
+    labels = ["" if each is None else each.label for each in table.verdict.verdicts]
+    assert [row[-1] for row in shown[1:]] == ["no claim", *labels[1:]]
+    # Of the file's word the grounds are left out.
+    assert [row["verdict"] for row in rows] == [label.partition(" ")[0] for label in labels]
+    assert labels[-1] == "FAIL (proven)"
     assert [row[4] for row in shown[1:]] == ["-", "2.000", "2.000", "0.100"]
     data = curve_data(table)
+    assert data["verdict"] == {
+        "outcome": str(table.verdict.outcome),
+        "grounds": str(table.verdict.grounds),
+        "reasons": list(table.verdict.reasons),
+    }
+    assert data["verdict"]["grounds"] == "proven"
     assert [item["delta"] for item in data["curve"]] == table.curve.deltas.tolist()
     assert all(
         not isinstance(v, float) or math.isfinite(v) for i in data["curve"] for v in i.values()

@@ -214,12 +214,21 @@ def test_spreadsheets_run_no_statistic() -> None:
     ("make", "claim", "badge", "said"),
     [
         (exact, None, "ESTIMATE", "At delta = 0.01, epsilon is "),
-        (exact, 0.2, "FAIL", "Look for a mistake in the algorithm"),
-        pytest.param(exact, 9.0, "PASS", "That is not a proof of privacy.", marks=pytest.mark.slow),
+        (exact, 0.2, "FAIL (proven)", "Look for a mistake in the algorithm"),
+        pytest.param(
+            exact, 1.5, "FAIL (judged)", "A judgement, not a proof", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            exact, 12.0, "PASS (judged)", "That is not a proof of privacy.", marks=pytest.mark.slow
+        ),
         pytest.param(
             exact, 2.0, "INCONCLUSIVE", "times as many challenge bases", marks=pytest.mark.slow
         ),
-        (stuck, 0.7, "INCONCLUSIVE", "did not reach its accuracy"),
+        pytest.param(
+            exact, 9.0, "INCONCLUSIVE", "with its scale times 2 it would be", marks=pytest.mark.slow
+        ),
+        (stuck, 1.5, "INCONCLUSIVE", "did not reach its accuracy"),
+        (stuck, 0.7, "FAIL (proven)", "Look for a mistake in the algorithm"),
     ],
 )
 def test_the_verdict_stands_on_top(
@@ -231,7 +240,14 @@ def test_the_verdict_stands_on_top(
     assert f'<p class="badge">{badge}</p>' in top
     assert said in top
     assert f"<title>{badge} · Privacy audit: 2 challenge bases</title>" in text
-    if claim is not None:
+    kind = badge.partition(" ")[0]
+    assert f'<section class="verdict {kind}" id="verdict">' in top
+    # What stands in the badge is not said again.
+    assert f"{badge}: " not in top.split('<p class="headline">')[1].split("</p>")[0]
+    if badge == "FAIL (proven)":
+        proven = em.prove(TWO, delta=0.01).at_least
+        assert f"The attacks prove that epsilon is at least {proven:.2f}" in top
+    elif claim is not None:
         above = posterior.probability_above("epsilon", claim)
         assert f"with probability {probability_text(above)}" in top
 
@@ -291,8 +307,11 @@ def test_without_a_prior_of_epsilon_nothing_is_compared() -> None:
     assert evidence.other_priors == ()
     assert evidence.influence is None
     text = page.render(evidence)
-    assert '<p class="badge">FAIL</p>' in text
+    assert '<p class="badge">FAIL (proven)</p>' in text
     assert "epsilon is held at 2." in text
+    above = page.render(gather(exact(epsilon=em.Fixed(value=2.0)), claim=1.9))
+    assert '<p class="badge">INCONCLUSIVE</p>' in above
+    assert "no other prior could be tried" in above
 
 
 def test_curves_must_be_of_the_same_bases() -> None:
@@ -349,18 +368,27 @@ def test_a_prior_that_cannot_be_widened_does_not_cost_the_page() -> None:
 @pytest.mark.slow
 def test_a_verdict_that_is_the_priors_says_so() -> None:
     posterior = exact(counts([1], [1], 2))
-    evidence = gather(posterior, claim=7.0)
+    evidence = gather(posterior, claim=13.0)
     assert evidence.verdict is not None
     assert evidence.verdict.outcome is em.Outcome.PASS
     assert evidence.verdict.prior_alone
     text = page.render(evidence)
-    assert "as the prior alone did before any data" in text
+    assert "The prior alone would have had the verdict PASS" in text
     assert "should not be quoted as what they found" in text
-    informed = gather(exact(counts([40, 41, 39], [45, 44, 46], 100)), claim=4.0)
+    # Where a wider prior would not let it pass, it does not pass at all.
+    nearer = gather(posterior, claim=7.0)
+    assert nearer.verdict is not None
+    assert nearer.verdict.outcome is em.Outcome.INCONCLUSIVE
+    assert nearer.verdict.leaning is em.Outcome.PASS
+    assert "the prior decides: with its scale times 2" in page.render(nearer)
+    weak = counts([100, 500, 800, 300, 650], [850, 460, 170, 660, 310], 1000)
+    informed = gather(exact(weak), claim=4.0)
     assert informed.verdict is not None
     assert informed.verdict.outcome is em.Outcome.PASS
     assert not informed.verdict.prior_alone
-    assert "prior alone" not in page.render(informed)
+    text = page.render(informed)
+    assert "prior alone" not in text
+    assert "the prior decides" not in text
 
 
 def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
@@ -370,8 +398,10 @@ def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
     # Two decimals.
     assert passes == pytest.approx(float(posterior.quantile("epsilon", 0.95)), abs=0.005)
     assert fails == pytest.approx(float(posterior.quantile("epsilon", 0.05)), abs=0.005)
-    assert em.judge(posterior, claim=passes + 0.01).outcome is em.Outcome.PASS
-    assert em.judge(posterior, claim=fails - 0.01).outcome is em.Outcome.FAIL
+    assert em.judge(posterior, claim=passes + 0.01).leaning is em.Outcome.PASS
+    assert em.judge(posterior, claim=passes - 0.01).leaning is em.Outcome.INCONCLUSIVE
+    assert em.judge(posterior, claim=fails - 0.01).leaning is em.Outcome.FAIL
+    assert em.judge(posterior, claim=fails + 0.01).leaning is em.Outcome.INCONCLUSIVE
 
 
 def test_the_verdict_under_other_priors_is_stated() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
 from epsilometer.report.profile_page import meaning, render_profile, report_data
@@ -122,7 +123,8 @@ def test_without_a_claim_there_is_an_estimate(page: Page) -> None:
     assert "<title>ESTIMATE · Privacy audit: 3 challenge bases</title>" in text
     shown = words(text)
     assert "At delta = 0.001, epsilon is " in shown
-    assert "PASS: probability" not in shown
+    assert "FAIL or PASS (judged)" not in shown
+    assert "FAIL or PASS (judged)" in words(page(full))
     assert 'id="published"' not in text
     assert "The scores do not say which data sets were neighbours" in shown
     # A curve is drawn though nobody asked for one.
@@ -134,9 +136,11 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     result = full()
     assert result.verdict is not None
     top = words(text.split('<section id="numbers">')[0])
-    assert f'<p class="badge">{result.verdict.outcome}</p>' in text
-    assert top.count(f"{result.verdict.outcome}: the posterior") == 0
-    assert "The posterior lies above the claim" in top
+    assert f'<p class="badge">{result.verdict.label}</p>' in text
+    assert f'<section class="verdict {result.verdict.outcome}" id="verdict">' in text
+    assert top.count(f"{result.verdict.label}: ") == 0
+    assert f"{result.verdict.meaning[0].upper()}{result.verdict.meaning[1:]}." in top
+    assert result.verdict.outcome is em.Outcome.FAIL
     assert "Look for a mistake in the algorithm" in top
     assert "with the scale x 0.5" in top
     above = result.posterior.probability_above("shown", result.verdict.claim)
@@ -185,7 +189,7 @@ def test_the_published_model_has_a_section_of_its_own(page: Page) -> None:
     assert "4 of 40" in part
     assert (result.parting or "do not contradict each other") in part
     assert result.published.verdict is not None
-    assert f"would be {result.published.verdict.outcome}" in part
+    assert f"would be {result.published.verdict.label}:" in part
 
 
 def test_families_are_listed_until_they_are_negligible(page: Page) -> None:

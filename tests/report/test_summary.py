@@ -57,7 +57,30 @@ def test_numbers_are_the_posteriors() -> None:
         "probability_above": posterior.probability_above("epsilon", 1.5),
         "prior_probability_above": posterior.model.epsilon.probability_above(1.5),
     }
-    assert summary["verdict"]["outcome"] == em.judge(posterior, claim=1.5).outcome
+    verdict = em.judge(posterior, claim=1.5)
+    assert summary["verdict"] == {
+        "outcome": str(verdict.outcome),
+        "grounds": str(verdict.grounds),
+        "reasons": list(verdict.reasons),
+        "meaning": "; ".join(verdict.reasons),
+        "pass_at_most": 0.05,
+        "fail_at_least": 0.95,
+    }
+    proof = em.prove(COUNTS, delta=0.01, claim=1.5)
+    assert summary["proof"] == {
+        "at_least": proof.at_least,
+        "delta": 0.01,
+        "error": 0.05,
+        "any_time": False,
+        "assumes": proof.assumes,
+        "claim": 1.5,
+        "refuted": False,
+        "e_value": proof.e_value,
+    }
+    (bound,) = summary["bounds"]
+    assert bound["epsilon"] == em.best_base(em.ClopperPearson(), COUNTS, 0.01, 0.05)
+    assert bound["label"] == "the Clopper-Pearson bound of the best base"
+    assert summary["contradiction"] is None
     assert summary["num_challenge_bases"] == 2
     assert summary["delta"] == 0.01
     assert summary["engine"] == "exact"
@@ -68,7 +91,10 @@ def test_numbers_are_the_posteriors() -> None:
     assert "within_correlation" not in summary
     assert summary["assumptions"]["priors"]["epsilon"]["name"] == "HalfNormal"
     assert "numpy" in summary["versions"]
-    assert "claim" not in summary_data(asked(posterior, level=0.9))
+    alone = summary_data(asked(posterior, level=0.9))
+    assert not {"claim", "verdict"} & set(alone)
+    assert alone["proof"]["at_least"] == proof.at_least
+    assert not {"claim", "refuted", "e_value"} & set(alone["proof"])
 
 
 def test_everything_is_plain_json() -> None:
@@ -97,6 +123,11 @@ def test_correlations_and_diagnostics_of_chains() -> None:
     text = summary_text(result)
     assert "cross correlation" in text
     assert "converged" in text
+    # Decisions that depend on each other prove nothing.
+    assert summary["proof"] is None
+    assert summary["bounds"] == []
+    assert "nothing could be tried" in text
+    assert ["proven", "-"] in [line.split() for line in text.splitlines()]
 
 
 def test_chains_that_never_moved_say_so() -> None:
@@ -116,13 +147,56 @@ def test_fixed_parameters_are_points() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
 def test_text_fits_the_terminal(level: float) -> None:
-    chains = np.random.default_rng(1).random((4, 2, 1000)) * 1e5
-    for posterior in (exact(), sampled(chains, likelihood=em.CorrelatedNormal())):
-        text = summary_text(asked(posterior, level=level, claim=2))
+    chains = np.random.default_rng(1).random((4, 2, 1000)) * np.array([1e5, 1, 1, 1])[:, None, None]
+    wide = sampled(chains, likelihood=em.CorrelatedNormal())
+    widest = sampled(1e5 * chains, likelihood=em.CorrelatedNormal())
+    results = [asked(posterior, level=level, claim=2) for posterior in (exact(), wide)]
+    # No check of a judgement takes such strengths and correlations; so nothing is claimed.
+    for result in (*results, asked(widest, level=level)):
+        text = summary_text(result)
         assert max(map(len, text.splitlines())) <= 80
         assert text.isascii()
         assert f"{100 * level:g} % interval" in text
-        assert "exceeds the claimed 2 with probability" in " ".join(text.split())
+        claimed = result.verdict is not None
+        assert ("epsilon exceeds 2 with probability" in " ".join(text.split())) is claimed
+
+
+@pytest.mark.parametrize("claim", [0.0, 1.0, 1.2, 2.6, 7.4, 12.0])
+def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
+    result = asked(exact(), claim=claim)
+    verdict, proof = result.verdict, result.proof
+    assert verdict is not None
+    assert proof is not None
+    text = summary_text(result)
+    assert max(map(len, text.splitlines())) <= 80
+    said = " ".join(text.split())
+    assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
+    rows = [line.split() for line in text.splitlines()]
+    assert ["proven", "at", "least", f"{proof.at_least:.3f}"] in rows
+    assert f"at least {proof.at_least:.2f}, error 5 %, valid for one look; assumes" in said
+    assert "(refuted from 20)" in said
+    proven = claim < proof.at_least
+    assert (f"Claimed is {claim:g}; estimated" in said) is proven
+    assert (f"it is proven to be at least {proof.at_least:.2f}; estimated" in said) is not proven
+
+
+def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
+    posterior = sampled(0.5 + 0.01 * np.random.default_rng(1).random((2, 2, 1000)))
+    for claim in (None, 0.5, 5.0):
+        result = asked(posterior) if claim is None else asked(posterior, claim=claim)
+        said = " ".join(summary_text(result).split())
+        assert result.contradiction is not None
+        where = "" if result.verdict is None else f"{result.verdict.label}: "
+        assert said.startswith(
+            f"{where}Do not quote the interval: the posterior puts probability 1 "
+        )
+        assert summary_data(result)["contradiction"] == result.contradiction
+    assert result.verdict is not None
+    assert (result.verdict.outcome, result.verdict.leaning) == ("INCONCLUSIVE", "PASS")
+    assert "the posterior lies below what the same data prove" in result.verdict.reasons
+    # Control: the posterior of these counts contradicts nothing.
+    assert asked(exact()).contradiction is None
+    assert "Do not quote" not in summary_text(asked(exact()))
 
 
 def test_narrow_intervals_keep_their_digits() -> None:

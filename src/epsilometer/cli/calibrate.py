@@ -311,17 +311,18 @@ def _verdicts(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any
     lines = [
         "Verdicts on claims of 1/2, 1 and 2 times the truth, per cent of runs:",
         "",
-        f"{'':30}{'bases':>6}{'claim':>7}  {'FAIL':>6}{'FAIL':>8}{'PASS':>8}{'open':>6}",
-        f"{'':43}  {'proven':>6}{'judged':>8}{'judged':>8}",
+        f"{'':38}{'bases':>6}{'claim':>7}  {'FAIL':>6}{'FAIL':>8}{'PASS':>8}{'open':>5}",
+        f"{'':51}  {'proven':>6}{'judged':>8}{'judged':>8}",
     ]
     for row in rows:
-        name = f"{row.data} {row.mechanism}{'' if row.power == 1 else ' (half power)'}"
+        values = ",".join(part.partition("=")[2] for part in row.setting.split())
+        name = f"{row.data} {row.mechanism} {values}{'' if row.power == 1 else ' half power'}"
         kinds = (row.fail_proven, row.fail_judged, row.pass_judged, row.inconclusive)
         shares = [f"{100 * number / row.runs:.0f}" for number in kinds]
         mark = " !" if row.chance(plan.significance) <= CHANCE else ""
         lines.append(
-            f"{name:30.30}{row.bases:>6}{row.factor:>6g}x  {shares[0]:>6}{shares[1]:>8}{shares[2]:>8}"
-            f"{shares[3]:>6}{mark}"
+            f"{name:38.38}{row.bases:>6}{row.factor:>6g}x  {shares[0]:>6}{shares[1]:>8}{shares[2]:>8}"
+            f"{shares[3]:>5}{mark}"
         )
     blamed = sum(row.chance(plan.significance) <= CHANCE for row in rows)
     said = (

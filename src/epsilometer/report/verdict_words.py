@@ -53,6 +53,8 @@ def headline(result: Judged, found: str) -> str:
     """
     verdict, at = result.verdict, f"at delta = {result.posterior.model.delta:g}"
     warned = "" if result.contradiction is None else f"{result.contradiction} "
+    if warned:  # never a headline that the same data refute
+        found = "is nothing that could be quoted"
     if verdict is None:
         return f"{warned}A{at[1:]}, epsilon is {proven_words(result)}; estimated {found}."
     own = result.claim_source == "algorithm"

@@ -16,7 +16,9 @@ from arviz_stats import base as arviz_base
 import epsilometer as em
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.verdict import Outcome
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Question
+from epsilometer.inference.verdict import Outcome, Verdict
 from tests.inference.profile.test_engine import gaussian_bases, pinned
 
 CHANCES = np.linspace(0.0, 1.0, 41)
@@ -147,19 +149,44 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
     assert held / size < 0.95
 
 
+def verdict_on(curve: ProfileCurve, asked: Question | None = None) -> Verdict | None:
+    """What a result says of a claimed curve."""
+    asked = asked or Question()
+    return ProfileResult(posterior=curve.posterior, asked=asked, over_delta=curve).curve_verdict
+
+
 def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:
     median = {delta: float(posterior.epsilon_at(delta).quantile(0.5)) for delta in DELTAS.tolist()}
     curve = ProfileCurve(posterior=posterior, deltas=DELTAS, claim=lambda delta: median[delta])
     np.testing.assert_allclose(curve.probability_above, 0.5, atol=0.02)
     assert curve.probability_anywhere >= curve.probability_above.max() - 0.02
     assert curve.probability_anywhere <= min(1.0, curve.probability_above.sum())
-    assert curve.outcome is Outcome.INCONCLUSIVE
-    assert ProfileCurve(posterior=posterior, deltas=DELTAS, claim=500.0).outcome is Outcome.PASS
-    assert ProfileCurve(posterior=posterior, deltas=[1e-3], claim=0.01).outcome is Outcome.FAIL
-    assert ProfileCurve(posterior=posterior, deltas=DELTAS).outcome is None
+    middle = verdict_on(curve)
+    assert middle is not None
+    assert (middle.label, middle.leaning) == ("INCONCLUSIVE", Outcome.INCONCLUSIVE)
+    assert middle.probability_above == curve.probability_anywhere
+    low = ProfileCurve(posterior=posterior, deltas=[1e-3], claim=0.01)
+    high = ProfileCurve(posterior=posterior, deltas=DELTAS, claim=500.0)
+    for found, outcome in ((high, Outcome.PASS), (low, Outcome.FAIL)):
+        judged = verdict_on(found)
+        assert judged is not None
+        assert judged.outcome is judged.leaning is outcome
+    assert verdict_on(ProfileCurve(posterior=posterior, deltas=DELTAS)) is None
     untrusted = replace(posterior, accuracy=replace(posterior.accuracy, error=1.0))
-    found = ProfileCurve(posterior=untrusted, deltas=DELTAS, claim=500.0)
-    assert found.outcome is Outcome.INCONCLUSIVE
+    rough = ProfileCurve(posterior=untrusted, deltas=DELTAS, claim=500.0)
+    nothing = verdict_on(rough)
+    assert nothing is not None
+    assert (nothing.label, nothing.leaning) == ("INCONCLUSIVE", Outcome.PASS)
+    assert "did not reach its accuracy" in nothing.meaning
+    accepted = verdict_on(rough, Question(accept_untrusted=True))
+    assert accepted is not None
+    assert accepted.label == "PASS (judged)"
+    # Thresholds are those of the question.
+    above = curve.probability_anywhere
+    limits = em.Thresholds(pass_at_most=above + 0.01, fail_at_least=1.0)
+    moved = verdict_on(curve, Question(thresholds=limits))
+    assert moved is not None
+    assert (moved.leaning, moved.thresholds) == (Outcome.PASS, limits)
 
 
 def test_extrapolation_is_marked(posterior: ProfilePosterior) -> None:
