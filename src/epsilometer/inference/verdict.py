@@ -186,5 +186,7 @@ def decide(
         reason = f"the posterior lies {side} the claim, but that cannot be relied on"
         return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason, *against])
     said = f"the posterior lies {side} the claim, and its checks do not speak against it"
-    also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else caveats()
+    also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [*caveats()]
+    if limits.outcome(before) is leaning:
+        also.append("the prior alone would have said so before any data")
     return verdict(leaning, Grounds.JUDGED, [said, *also])
