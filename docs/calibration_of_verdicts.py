@@ -41,7 +41,9 @@ def read(study: str, name: str, kind: type[Row]) -> list[Row]:
 
 def significance_of(study: str) -> float:
     """The error that the study asked for."""
-    return float(json.loads((FOLDER / study / "plan.json").read_text(encoding="utf-8"))["significance"])
+    return float(
+        json.loads((FOLDER / study / "plan.json").read_text(encoding="utf-8"))["significance"]
+    )
 
 
 def mechanism(row: RefutationRow | PowerRow | VerdictRow) -> str:
@@ -65,7 +67,9 @@ def paragraph(text: str) -> str:
 def refuted_table(rows: list[RefutationRow], significance: float) -> str:
     """How often true claims were refuted, the control beside the proof."""
     control = {
-        (row.mechanism, row.setting, row.bases, row.models): row for row in rows if row.method == PEEKING
+        (row.mechanism, row.setting, row.bases, row.models): row
+        for row in rows
+        if row.method == PEEKING
     }
     lines = [
         "| mechanism | claim = true ε | bases | models a side | runs | proof | *control: peeking* |",
@@ -187,7 +191,10 @@ def verdict_text(rows: list[VerdictRow], significance: float) -> str:
     true = [row for row in rows if row.claim_holds]
     half = [row for row in rows if not row.claim_holds and row.power == 1]
     parts = []
-    for own, what in ((true, "FAIL of a true claim"), (half, "PASS of half the truth, best attacks")):
+    for own, what in (
+        (true, "FAIL of a true claim"),
+        (half, "PASS of half the truth, best attacks"),
+    ):
         worst = max(own, key=lambda row: (row.wrong or 0) / row.runs)
         wrong, runs = sum(row.wrong or 0 for row in own), sum(row.runs for row in own)
         where = f"{worst.data}, {mechanism(worst)}, {worst.bases} bases, claim {worst.claim:.2f}"

@@ -38,6 +38,7 @@ from epsilometer.model.profile import ProfileModel
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import calibration_of_verdicts  # noqa: E402 - beside this script
+
 PAGE = HERE / "calibration.md"
 FOLDER = HERE / "calibration"
 PROFILE = FOLDER / "profile"

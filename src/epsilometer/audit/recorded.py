@@ -125,6 +125,7 @@ class Recorded:
             warnings=tuple(attack.get("warnings", ())),
             curves=curves,
             variant=known.get("variant"),
+            stopping=known.get("stopping", {}),
         )
 
     def _curves(self, counts: AttackCounts) -> ErrorCurves | None:
@@ -241,12 +242,16 @@ def _model() -> Any:
         attack: Annotated[str, name]
         warnings: Annotated[list[str], few] = Field(default_factory=list)
 
+    class Stopping(Part):
+        sentence: Annotated[str, Field(max_length=2000)]
+
     class Summary(Part):
         epsilon: Epsilon
         claim: Claim | None = None
         plan: Plan | None = None
         counts: Counts | None = None
         variant: Annotated[str, short] | None = None
+        stopping: Stopping | None = None
         models_trained: int = 0
         models_reused: int = 0
         models_failed: list[Any] = Field(default_factory=list)

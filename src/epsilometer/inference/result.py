@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 NO_PROOF = "this is no proof of privacy: stronger attacks or worse records may show more"
 """What every PASS says of itself."""
 
+NEARLY_ALL = 0.995
+"""A probability that two digits would round to 1."""
+
 WEAK_STRENGTH = 0.5
 """Attack strength below which a PASS says that attacks may have been weak."""
 
@@ -225,8 +228,11 @@ class Judged(ABC):
         below = 1 - self.posterior.probability_above("epsilon", best.epsilon)
         if not below > CONTRADICTED:
             return None
+        share = (
+            f"probability {below:.2g}" if below < NEARLY_ALL else "nearly all of its probability"
+        )
         return (
-            f"Do not quote the interval: the posterior puts probability {below:.2g} on an epsilon below "
+            f"Do not quote the interval: the posterior puts {share} on an epsilon below "
             f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {self.asked.error:g})."
         )
 

@@ -19,6 +19,7 @@ from epsilometer.report.figures.profile import curve_of, profile_charts
 from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
+from epsilometer.report.verdict_words import proven_fact
 
 MORE_DATA = (
     "More bases, more models of each base or stronger attacks would narrow the interval; models are "
@@ -54,7 +55,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         answers=profile_summary.rows_of_answers(result),
         meaning=meaning(result),
         about=_about(result),
-        either_way=wording.settled_claims(result.posterior, result.asked.thresholds),
+        either_way=wording.settled_claims(result),
         batches=rows_of_batches(batches) if len(batches) > 1 else [],
         batches_note=batches_note(batches),
         tables=_tables(result, curve),
@@ -91,7 +92,7 @@ def _after(result: ProfileResult) -> list[str]:
     if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
         return ["Estimate again, with more levels, before judging."]
     advice = wording.advice(verdict) or MORE_DATA
-    said = [advice, *wording.with_other_priors(result.other_priors, verdict)]
+    said = [advice, *wording.with_other_priors(result, verdict)]
     if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
         return said
     above = result.posterior.probability_above("shown", result.asked.claim)
@@ -124,6 +125,7 @@ def _about(result: ProfileResult) -> list[tuple[str, str]]:
     posterior = result.posterior
     nothing, before = posterior.solution.no_leak, float(result.model.no_leak or 0.0)
     found = [
+        ("proven", f"{proven_fact(result)}."),
         ("family of curves", f"{profile_summary.family_sentence(result)}."),
         ("attack strength", f"{profile_summary.strength_sentence(result)}."),
         ("extrapolated", f"{profile_summary.extrapolation_sentence(result)}."),

@@ -9,12 +9,14 @@ from epsilometer.inference.checks.sensitivity import OtherPrior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.checks import OtherProfilePrior
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import Origin, Result
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import Judged, Origin, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model import region
 from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
+from epsilometer.report.verdict_words import proven_fact
 
 FALSE_ALARMS = 0.01
 """The false-positive rate at which epsilon is put into words."""
@@ -70,17 +72,18 @@ def after_verdict(result: Result) -> list[str]:
         return []
     if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
         return ["Estimate again, with more levels, more draws or more chains, before judging."]
-    priors = with_other_priors(result.other_priors, verdict)
+    priors = with_other_priors(result, verdict)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return [*priors, *outlook_sentences(result)]
     return [advice(verdict), *priors]
 
 
-def with_other_priors(
-    others: Sequence[OtherPrior | OtherProfilePrior], verdict: Verdict
-) -> list[str]:
-    """Whether the verdict is the prior's."""
-    found = []
+def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[str]:
+    """Whether the verdict is the prior's; a proof has none, and a refuted posterior does not matter."""
+    found: list[str] = []
+    if verdict.grounds is Grounds.PROVEN or result.contradiction is not None:
+        return found
+    others: Sequence[OtherPrior | OtherProfilePrior] = result.other_priors
     if verdict.prior_alone:
         found.append(
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
@@ -155,22 +158,31 @@ def claims_either_way(result: Result) -> str:
     if "epsilon" not in result.posterior.parameters:
         return ""
     return (
-        f"{settled_claims(result.posterior, result.asked.thresholds)} The attack strength says how near "
-        "the attacks came to the best possible ones on the worst base: 0 is guessing, 1 is that limit."
+        f"{settled_claims(result)} The attack strength says how near the attacks came to the best "
+        "possible ones on the worst base: 0 is guessing, 1 is that limit."
     )
 
 
-def settled_claims(posterior: Posterior | ProfilePosterior, thresholds: Thresholds) -> str:
-    """From which epsilon on claims would pass, and up to which they would fail."""
+def settled_claims(result: Judged) -> str:
+    """Which claims are refuted, and from which epsilon on the posterior would let them pass."""
+    proof, found = result.proof, []
+    if proof is not None and proof.at_least > 0:
+        found.append(f"Claims below {proof.at_least:.2f} are refuted.")
+    if result.contradiction is None:
+        found.append(_by_the_posterior(result.posterior, result.asked.thresholds))
+    return " ".join(found)
+
+
+def _by_the_posterior(posterior: Posterior | ProfilePosterior, thresholds: Thresholds) -> str:
     fails, passes = posterior.quantile(
         "epsilon", [1 - thresholds.fail_at_least, 1 - thresholds.pass_at_most]
     )
     digits = digits_of(float(fails), float(passes))
     if not fails > 0:
-        return f"A claim of {passes:.{digits}f} or more would pass; none would fail."
+        return f"By the posterior alone a claim of {passes:.{digits}f} or more would pass."
     return (
-        f"A claim of {passes:.{digits}f} or more would pass, one of {fails:.{digits}f} or less would "
-        "fail."
+        f"By the posterior alone a claim of {passes:.{digits}f} or more would pass, and one of "
+        f"{fails:.{digits}f} or less would fail."
     )
 
 
@@ -195,7 +207,11 @@ def assumptions(result: Result) -> list[str]:
 def facts(result: Result) -> list[tuple[str, str]]:
     """Where the result came from: label and text."""
     model = result.model
-    found = [("challenge bases", f"{len(result.counts):,}"), ("delta", f"{model.delta:g}")]
+    found = [
+        ("proven", proven_fact(result)),
+        ("challenge bases", f"{len(result.counts):,}"),
+        ("delta", f"{model.delta:g}"),
+    ]
     chosen = {"likelihood": "likelihood"}
     if result.counts.dependent:
         chosen["dependence"] = "dependence"
