@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,14 +53,20 @@ def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
     return bets.mixed(np.stack(grown))
 
 
-def called(scores: Scores, mechanism: Mechanism) -> list[tuple[BoolArray, BoolArray]]:
-    """Whether a threshold fixed beforehand calls each model a member, without the point and with it."""
+@cache
+def threshold(mechanism: Mechanism) -> float:
+    """A threshold that is exceeded with probability CUT without the point, as near as ties allow."""
     rng = np.random.default_rng(0)
-    # Of many scores without the point: as near to the rate as the mechanism's ties allow.
     reference = mechanism.scores(np.zeros(100_000, dtype=bool), rng)
     cut = float(np.quantile(reference, 1 - CUT, method="lower"))
     if (reference > cut).mean() == 0:  # a rare value takes all of the rate
-        cut = float(np.min(reference))
+        return float(np.min(reference))
+    return cut
+
+
+def called(scores: Scores, mechanism: Mechanism) -> list[tuple[BoolArray, BoolArray]]:
+    """Whether a threshold fixed beforehand calls each model a member, without the point and with it."""
+    cut = threshold(mechanism)
     return [tuple(side > cut for side in base.as_they_came) for base in scores.bases]  # type: ignore[misc]
 
 
