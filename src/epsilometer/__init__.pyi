@@ -57,12 +57,12 @@ from epsilometer.inference.checks.sensitivity import OtherPrior as OtherPrior
 from epsilometer.inference.checks.sensitivity import prior_sensitivity as prior_sensitivity
 from epsilometer.inference.claimed_curve import ClaimedCurve as ClaimedCurve
 from epsilometer.inference.claimed_curve import CurveVerdict as CurveVerdict
-from epsilometer.inference.claimed_curve import judge_curve as judge_curve
 from epsilometer.inference.delta_curve import DeltaCurve as DeltaCurve
 from epsilometer.inference.delta_curve import estimate_curve as estimate_curve
 from epsilometer.inference.estimate import estimate as estimate
 from epsilometer.inference.exact.engine import ExactSettings as ExactSettings
 from epsilometer.inference.judging import judge as judge
+from epsilometer.inference.judging import judge_curve as judge_curve
 from epsilometer.inference.mcmc.driver import McmcSettings as McmcSettings
 from epsilometer.inference.posterior import Posterior as Posterior
 from epsilometer.inference.profile.checks import RocCheck as RocCheck

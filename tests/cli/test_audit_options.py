@@ -94,7 +94,7 @@ def test_several_deltas_make_a_curve_beside_the_result(
     assert "The rest of this page is about delta = 0.1" in page.read_text(encoding="utf-8")
     assert run(["audit", str(config), "--delta", "0.1,0.01"]) == 0
     text = capsys.readouterr().out
-    assert "epsilon over delta from 3 challenge bases" in text
+    assert "Epsilon over delta from 3 challenge bases" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -108,6 +108,9 @@ def test_a_claimed_curve_is_judged(
     assert run(["audit", str(config), *options]) == code
     found = json.loads(capsys.readouterr().out)
     assert found["over_delta"]["verdict"]["outcome"] == ("FAIL" if code else "PASS")
+    # Cross-fed counts prove nothing.
+    assert found["over_delta"]["verdict"]["grounds"] == "judged"
+    assert found["over_delta"]["verdict"]["reasons"]
     assert (found["claim"]["epsilon"], found["claim"]["source"]) == (float(claim), "option")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -222,22 +223,38 @@ def test_everybody_agrees_on_a_folder(result: Path, capsys: pytest.CaptureFixtur
         verdict = judged(result, float(OPEN), **given)
         assert verdict.probability_above == report["claim"]["probability_above"]
         assert str(verdict.outcome) == report["verdict"]["outcome"]
+        assert str(verdict.grounds) == report["verdict"]["grounds"]
+        assert list(verdict.reasons) == report["verdict"]["reasons"]
     first = asked(capsys, "compare", result)["rows"][0]
     assert [first["lower"], first["upper"]] == report["epsilon"]["interval"]
+    # Whatever the model, what is proven is proven from the scores of all models.
+    scores = em.scores_of(em.Losses.read(result / "losses.csv"), em.Loss())
+    proven = em.prove(scores, delta=0.1)
     outcomes = []
     for claim in (FAIL, PASS):
-        outcome = asked(capsys, "report", result, "--claim", claim)["verdict"]["outcome"]
-        again = asked(capsys, "estimate", result, "--claim", claim)["verdict"]["outcome"]
-        assert outcome == again
+        found = asked(capsys, "report", result, "--claim", claim)
+        outcome = found["verdict"]["outcome"]
+        again = asked(capsys, "estimate", result, "--claim", claim)
+        for part in ("verdict", "proof", "bounds", "contradiction"):
+            assert found[part] == again[part]
         if outcome == "FAIL":
-            with pytest.raises(AssertionError, match=r"^FAIL"):
+            label = f"{outcome} ({found['verdict']['grounds']}): "
+            with pytest.raises(AssertionError, match=f"^{re.escape(label)}"):
                 judged(result, float(claim))
         else:
-            assert str(judged(result, float(claim)).outcome) == outcome
-        outcomes.append(outcome)
-    # So small an audit refutes nothing by shadows of their own; the others tell the three apart.
-    assert outcomes[1] == "PASS"
-    assert (outcomes[0] == "FAIL") == (not result.parent.name.startswith("shadows"))
+            verdict = judged(result, float(claim))
+            assert str(verdict.outcome) == outcome
+            assert list(verdict.reasons) == found["verdict"]["reasons"]
+        outcomes.append((outcome, found["verdict"]["grounds"]))
+        assert found["proof"]["any_time"] is proven.any_time is True
+        assert found["proof"]["at_least"] == proven.at_least
+    # Shadows of their own are many more models, which refute the smaller claim.
+    of_shadows = result.parent.name.startswith("shadows")
+    assert proven.refutes(float(FAIL)) is of_shadows
+    # They also prove more than the posterior of the few that were counted allows for: no PASS then.
+    assert (found["contradiction"] is not None) is of_shadows
+    larger = ("INCONCLUSIVE", "open") if of_shadows else ("PASS", "judged")
+    assert outcomes == [("FAIL", "proven" if of_shadows else "judged"), larger]
 
 
 def test_the_counts_of_a_folder_lead_to_the_same_likelihood(

@@ -83,7 +83,7 @@ def test_verdicts_are_those_of_separate_posteriors(
         assert verdict.reasons[0] == alone.reasons[0]
         assert verdict.leaning is alone.leaning
         assert verdict.prior_probability_above == alone.prior_probability_above
-    assert verdict.reasons[0] in found.reasons
+        assert verdict.reasons[0] in found.reasons
 
 
 def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:

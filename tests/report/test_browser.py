@@ -191,9 +191,9 @@ def test_every_kind_of_figure_is_among_them(shelf: Shelf) -> None:
     [
         (exact, "INCONCLUSIVE"),
         (chains, "INCONCLUSIVE"),
-        (correlated, "PASS"),
+        (correlated, "PASS (judged)"),
         (one_base, "ESTIMATE"),
-        (fixed_strength, "FAIL"),
+        (fixed_strength, "FAIL (proven)"),
         (fixed_epsilon, "ESTIMATE"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
@@ -201,6 +201,8 @@ def test_every_kind_of_figure_is_among_them(shelf: Shelf) -> None:
 def test_verdict_comes_first(make: Make, badge: str, opened: Open, shelf: Shelf) -> None:
     page, evidence = opened(make).page, shelf.evidence(make)
     assert page.locator(".badge").inner_text() == badge
+    # Its colour is that of the outcome, whatever the grounds.
+    assert page.locator(f".verdict.{badge.partition(' ')[0]}").count() == 1
     assert page.title().startswith(f"{badge} · Privacy audit: ")
     box = page.locator(".verdict").bounding_box()
     assert box is not None
@@ -596,7 +598,7 @@ def test_hostile_names_stay_names_in_the_text(opened: Open) -> None:
     population, variant = f"<img src=x onerror={HACK}>", f"</script><script>{HACK}</script>"
     heading = f"Privacy audit: {len(SEEN)} challenge bases from {population}, variant {variant}"
     assert page.locator("h1").inner_text() == heading
-    assert page.title() == f"FAIL · {heading}"
+    assert page.title() == f"FAIL (proven) · {heading}"
     labelled = page.locator("#origin dt").all_inner_texts()
     facts = dict(zip(labelled, page.locator("#origin dd").all_inner_texts(), strict=True))
     assert facts["population"] == population

@@ -395,6 +395,8 @@ def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
     posterior = exact()
     text = wording.claims_either_way(gather(posterior))
     passes, fails = (float(value) for value in re.findall(r"of ([\d.]+) or", text))
+    assert f"Claims below {em.prove(TWO, delta=0.01).at_least:.2f} are refuted." in text
+    assert "By the posterior alone" in text
     # Two decimals.
     assert passes == pytest.approx(float(posterior.quantile("epsilon", 0.95)), abs=0.005)
     assert fails == pytest.approx(float(posterior.quantile("epsilon", 0.05)), abs=0.005)

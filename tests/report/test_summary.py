@@ -188,7 +188,7 @@ def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:
         assert result.contradiction is not None
         where = "" if result.verdict is None else f"{result.verdict.label}: "
         assert said.startswith(
-            f"{where}Do not quote the interval: the posterior puts probability 1 "
+            f"{where}Do not quote the interval: the posterior puts nearly all of its probability on an "
         )
         assert summary_data(result)["contradiction"] == result.contradiction
     assert result.verdict is not None

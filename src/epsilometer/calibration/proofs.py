@@ -66,7 +66,7 @@ def threshold(mechanism: Mechanism) -> float:
 
 def called(scores: Scores, mechanism: Mechanism) -> list[tuple[BoolArray, BoolArray]]:
     """Whether a threshold fixed beforehand calls each model a member, without the point and with it."""
-    cut = threshold(mechanism)
+    cut = threshold(mechanism)  # type: ignore[arg-type]  # mechanisms are frozen
     return [tuple(side > cut for side in base.as_they_came) for base in scores.bases]  # type: ignore[misc]
 
 

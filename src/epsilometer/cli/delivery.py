@@ -236,7 +236,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
 
 def _profile_texts(result: Any) -> dict[str, str]:
     """Tables that only a result of the whole curve has."""
-    if not hasattr(result, "scores"):
+    if not hasattr(result.posterior, "scores"):
         return {}
     from epsilometer.report.profile_summary import leaks_csv
 
@@ -257,7 +257,8 @@ def _write_profile_curve(result: Any, curve: em.ProfileCurve, folder: Path) -> N
     from epsilometer.report.profile_summary import profile_curve_csv, profile_curve_data
 
     chart = profile_delta_chart(result)
-    _write_curve(folder, profile_curve_csv(curve), profile_curve_data(curve), chart)
+    data = profile_curve_data(curve, result.curve_verdict)
+    _write_curve(folder, profile_curve_csv(curve), data, chart)
 
 
 def _write_curve(folder: Path, rows: str, data: dict[str, Any], chart: Any) -> None:

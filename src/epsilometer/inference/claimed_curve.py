@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.comparison import CHECK_SEED
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
-from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.inference.checks.sensitivity import FACTORS, prior_sensitivity
 from epsilometer.inference.delta_curve import DeltaCurve, checked_deltas
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.objections import exceeded, flipped, misfit, valid_bounds
@@ -215,61 +215,76 @@ def judge_curve(
             "expected a claim at one of the curve's deltas or more, got none; "
             f"the largest delta is {curve.deltas[-1]:g}."
         )
-    checks = _Checks(curve=curve, claim=claim, thresholds=thresholds, error=error)
+    claimed = {
+        delta: value
+        for delta, value in zip(curve.deltas.tolist(), claims.tolist(), strict=True)
+        if math.isfinite(value)
+    }
+    checks = _Checks(curve=curve, claimed=claimed, thresholds=thresholds, error=error)
     above = curve.probability_above(claims)
     verdicts = tuple(
-        checks.verdict(delta, value, probability, trusted=bool(met or accept_untrusted))
-        if math.isfinite(value)
+        checks.verdict(delta, probability, trusted=bool(met or accept_untrusted))
+        if delta in claimed
         else None
-        for delta, value, probability, met in zip(
-            curve.deltas.tolist(), claims.tolist(), above.tolist(), curve.met, strict=True
+        for delta, probability, met in zip(
+            curve.deltas.tolist(), above.tolist(), curve.met, strict=True
         )
     )
-    judged = [verdict for verdict in verdicts if verdict is not None]
-    outcomes = {verdict.outcome for verdict in judged}
+    outcomes = {verdict.outcome for verdict in verdicts if verdict is not None}
     outcome, grounds = Outcome.INCONCLUSIVE, Grounds.OPEN
     if outcomes == {Outcome.PASS}:
         outcome, grounds = Outcome.PASS, Grounds.JUDGED
     if Outcome.FAIL in outcomes:
-        together = refuted_together(list(checks.proofs.values()))
-        outcome, grounds = Outcome.FAIL, Grounds.PROVEN if together else Grounds.JUDGED
+        outcome, grounds = Outcome.FAIL, Grounds.PROVEN if checks.refuted else Grounds.JUDGED
     return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Checks:
-    """What the verdicts at all deltas rest on: proofs at each, and one posterior that is checked."""
+    """What the verdicts at all deltas rest on: proofs, and posteriors that are checked."""
 
     curve: DeltaCurve
-    claim: Claim
+    claimed: dict[float, float]
     thresholds: Thresholds
     error: float
-    proofs: dict[float, Proof] = field(default_factory=dict)
 
-    def verdict(self, delta: float, claim: float, above: float, *, trusted: bool) -> Verdict:
+    @cached_property
+    def _proofs(self) -> dict[float, Proof]:
+        """At each delta; none from decisions that depend on each other."""
+        if not self._independent:
+            return {}
+        return {
+            delta: prove(self.curve.counts, delta=delta, claim=claim, error=self.error)
+            for delta, claim in self.claimed.items()
+        }
+
+    @cached_property
+    def refuted(self) -> bool:
+        """Whether the claims at all deltas are refuted as one: the same counts are looked at often."""
+        return refuted_together(list(self._proofs.values()))
+
+    def verdict(self, delta: float, above: float, *, trusted: bool) -> Verdict:
         """The verdict at one delta."""
-        counts, model = self.curve.counts, self.curve.model
-        refuted = None
-        if self._independent:
-            proof = prove(counts, delta=delta, claim=claim, error=self.error)
-            self.proofs[delta] = proof
-            refuted = proof.refutation if proof.refuted else None
+        claim, proof = self.claimed[delta], self._proofs.get(delta)
+        refuted = self.refuted and proof is not None and proof.refuted
         return decide(
             claim=claim,
             above=above,
-            before=model.epsilon.probability_above(claim),
-            refuted=refuted,
+            before=self.curve.model.epsilon.probability_above(claim),
+            refuted=proof.refutation if refuted and proof is not None else None,
             objections=lambda leaning: self._objections(delta, claim, leaning),
             thresholds=self.thresholds,
             trusted=trusted,
         )
 
     def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
-        yield from misfit(self._predictive)
+        found = list(misfit(self._predictive))
         if self._independent:
-            yield from exceeded(valid_bounds(self.curve.counts, delta, self.error), claim, leaning)
-        if leaning is self.thresholds.outcome(self._posterior.probability_above("epsilon", claim)):
-            yield from flipped(self._others(claim), leaning, self.thresholds)
+            bounds = valid_bounds(self.curve.counts, delta, self.error)
+            found += exceeded(bounds, claim, leaning)
+        yield from found
+        if not found:
+            yield from flipped(self._others(delta, claim), leaning, self.thresholds)
 
     @property
     def _independent(self) -> bool:
@@ -278,28 +293,22 @@ class _Checks:
         shared = measured is not None and measured.cross_fed
         return self.curve.model.likelihood.independent and not shared
 
-    @cached_property
-    def _posterior(self) -> Posterior:
-        """At the smallest delta with a claim: the check of the model is much the same at all."""
-        deltas = self.curve.deltas
-        first = float(deltas[np.isfinite(claimed_at(self.claim, deltas))][0])
-        return estimate_exact(self.curve.counts, replace(self.curve.model, delta=first))
+    def _posterior(self, delta: float) -> Posterior:
+        return estimate_exact(self.curve.counts, replace(self.curve.model, delta=delta))
 
     @cached_property
     def _predictive(self) -> PredictiveCheck:
-        return check_predictions(self._posterior, rng=np.random.default_rng(CHECK_SEED))
+        """At the smallest delta with a claim: much the same at all."""
+        posterior = self._posterior(min(self.claimed))
+        return check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
 
-    def _others(self, claim: float) -> Iterator[tuple[float, float]]:
-        for other in self._other_priors:
-            yield other.factor, other.epsilon.probability_above(claim)
-
-    @cached_property
-    def _other_priors(self) -> tuple[OtherPrior, ...]:
-        found: list[OtherPrior] = []
+    def _others(self, delta: float, claim: float) -> Iterator[tuple[float, float]]:
+        """With other priors at that delta: factor, and the probability above the claim."""
+        posterior = self._posterior(delta)
         for factor in FACTORS:
             with suppress(ContradictionError, InputError):
-                found += prior_sensitivity(self._posterior, factors=(factor,))
-        return tuple(found)
+                for other in prior_sensitivity(posterior, factors=(factor,)):
+                    yield other.factor, other.epsilon.probability_above(claim)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,12 +1,17 @@
-"""``judge``: a posterior held against a claimed epsilon, by the rule that every output follows."""
+"""``judge`` and ``judge_curve``: what posteriors and proofs say of a claim, by the one rule there is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
+from epsilometer.inference import claimed_curve
+from epsilometer.inference.claimed_curve import Claim, CurveVerdict
+from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question, Result
@@ -31,6 +36,47 @@ def _(posterior: Posterior, asked: Question, scores: Scores | None = None) -> Re
 @result_of.register
 def _(posterior: ProfilePosterior, asked: Question, scores: Scores | None = None) -> ProfileResult:
     return ProfileResult(posterior=posterior, asked=asked)
+
+
+def judge_curve(
+    curve: DeltaCurve | ProfileCurve,
+    claim: Claim | None = None,
+    *,
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
+    error: float = ERROR,
+) -> CurveVerdict | Verdict:
+    """Hold epsilon over delta, and what its data prove, against claims.
+
+    Of posteriors at single deltas (:func:`epsilometer.estimate_curve`) the answer has a verdict at each
+    delta and one over all; of a curve of the whole-curve model it is one verdict on the claimed curve.
+
+    Parameters
+    ----------
+    claim
+        One epsilon for every delta, or anything that is called with a delta and returns the epsilon
+        claimed there: a :class:`ClaimedCurve`, ``accountant.get_epsilon`` of dp_accounting, or
+        ``claimed_epsilon`` of an algorithm.  Infinite means that nothing is claimed.  A
+        :class:`ProfileCurve` has a claim of its own unless given.
+    thresholds, accept_untrusted, error
+        As in :func:`judge`.
+
+    Raises
+    ------
+    InputError
+        If nothing is claimed at any of the curve's deltas.
+    """
+    how = {"accept_untrusted": accept_untrusted, "error": error}
+    if hasattr(curve, "points"):
+        if claim is None:
+            raise InputError("expected a claim to hold the curve against, got none.")
+        return claimed_curve.judge_curve(curve, claim, thresholds=thresholds, **how)  # type: ignore[arg-type]
+    own: ProfileCurve = curve if claim is None else replace(curve, claim=claim)
+    asked = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
+    verdict = ProfileResult(posterior=own.posterior, over_delta=own, asked=asked).curve_verdict
+    if verdict is None:
+        raise InputError("expected a claim to hold the curve against, got none.")
+    return verdict
 
 
 def judge(

@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from epsilometer.inference.profile.posterior import ProfilePosterior
 
 
-NO_PROOF = "this is no proof of privacy: stronger attacks or worse records may show more"
-"""What every PASS says of itself."""
-
 NEARLY_ALL = 0.995
 """A probability that two digits would round to 1."""
 
@@ -187,7 +184,7 @@ class Judged(ABC):
 
     @abstractmethod
     def _caveats(self, claim: float) -> Iterator[str]:
-        """What a PASS does not say."""
+        """What else a PASS does not say."""
 
     @abstractmethod
     def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
@@ -437,7 +434,6 @@ class Result(Judged):
 
     def _caveats(self, claim: float) -> Iterator[str]:
         low, high = self.posterior.credible_interval("strength", self.level)
-        yield NO_PROOF
         if low < WEAK_STRENGTH:
             yield (
                 f"the attacks may have been weak (strength {low:.2f} to {high:.2f}, 1 is the best "

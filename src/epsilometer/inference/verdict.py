@@ -126,6 +126,9 @@ class Verdict:
         return settled and self.thresholds.outcome(self.prior_probability_above) is self.outcome
 
 
+NO_PROOF = "this is no proof of privacy: stronger attacks or worse records may show more"
+"""What every PASS says of itself."""
+
 Objections = Callable[[Outcome], Iterable[str]]
 """What speaks against a side that the posterior takes, one reason each."""
 
@@ -152,7 +155,7 @@ def decide(
     objections
         Asked for what speaks against PASS or FAIL where the posterior takes that side.
     caveats
-        What a PASS does not say.
+        What else a PASS does not say.
     trusted
         Whether the engine reached its accuracy.
     """
@@ -186,7 +189,7 @@ def decide(
         reason = f"the posterior lies {side} the claim, but that cannot be relied on"
         return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason, *against])
     said = f"the posterior lies {side} the claim, and its checks do not speak against it"
-    also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [*caveats()]
+    also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [NO_PROOF, *caveats()]
     if limits.outcome(before) is leaning:
         also.append("the prior alone would have said so before any data")
     return verdict(leaning, Grounds.JUDGED, [said, *also])

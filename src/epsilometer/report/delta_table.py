@@ -10,6 +10,9 @@ from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.delta_curve import POINTWISE, WHY_IT_RISES
 from epsilometer.report.text import counted, percent, plain, probability_text, table_lines, wrapped
 
+MOST_REASONS = 3
+"""Reasons of a verdict over delta that a title has; JSON has them all."""
+
 
 def curve_rows(judged: JudgedCurve) -> list[tuple[str, ...]]:
     """Text of the table, its heading first."""
@@ -65,7 +68,8 @@ def curve_text(judged: JudgedCurve) -> str:
         f"tolerance {curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET'}; {how}"
     )
     if judged.verdict is not None:
-        title = f"{judged.verdict.label}: {judged.verdict.reasons[0]}. E{title[1:]}"
+        reasons = "; ".join(judged.verdict.reasons[:MOST_REASONS])
+        title = f"{judged.verdict.label}: {reasons}. E{title[1:]}"
     # Without labels: every column to the right, wider apart.
     table = table_lines([("", *row) for row in curve_rows(judged)], gap="   ")
     lines = [*wrapped(title), "", *(line[1:] for line in table)]

@@ -24,7 +24,7 @@ from epsilometer.inference.profile.checks import (
 )
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import NO_PROOF, Judged, Origin, Question, Result
+from epsilometer.inference.result import Judged, Origin, Question, Result
 from epsilometer.inference.verdict import Outcome, Verdict, decide
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
@@ -97,7 +97,6 @@ class ProfileResult(Judged):
             yield other.factor, other.epsilon.probability_above(claim)
 
     def _caveats(self, claim: float) -> Iterator[str]:
-        yield NO_PROOF
         _, high = self.posterior.credible_interval("shown", self.level)
         if high < claim / 2:
             yield (
