@@ -32,7 +32,8 @@ def assert_private(
     model: AuditModel | ProfileModel | None = None,
     thresholds: Thresholds | None = None,
     fail_on: Literal["proven", "fail", "inconclusive"] = "fail",
-    error: float = 0.05,
+    error: float | None = None,
+    independent: bool | None = None,
 ) -> Verdict:
     """Fail a test if attacks refute that an algorithm is (epsilon, delta)-differentially private.
 
@@ -55,7 +56,10 @@ def assert_private(
         ``proven``: only a refuted claim fails the test; any other verdict but PASS warns.  ``fail``: a
         judgement fails it too.  ``inconclusive``: and so does an open verdict.
     error
-        Probability that a proof errs.
+        Probability that a proof errs; 0.05, or that of a result, unless given.
+    independent
+        Whether models of different bases were trained independently: they were, unless a result says
+        otherwise or this does.  Proofs average over bases else.
 
     Returns
     -------
@@ -81,14 +85,20 @@ def assert_private(
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.audit.inputs import result_for
-    from epsilometer.inference.result import Question
-    from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome, Thresholds
+    from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome
     from epsilometer.report import profile_summary, summary
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)
-    asked = Question(claim=epsilon, thresholds=thresholds or Thresholds(), error=error)
-    result: Any = result_for(counts, asked, delta=delta, model=model)
+    result: Any = result_for(
+        counts,
+        claim=epsilon,
+        delta=delta,
+        model=model,
+        thresholds=thresholds,
+        error=error,
+        independent=independent,
+    )
     posterior = result.posterior
     verdict: Verdict | None = result.verdict
     assert verdict is not None  # something is claimed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,33 @@ def test_an_unknown_order_is_for_one_look() -> None:
     assert proof.at_least > 0.5
 
 
+@pytest.mark.parametrize("how", ["opposite", "middle"])
+def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
+    """Sides sorted against each other, and sorted by the distance from the middle."""
+    rng = np.random.default_rng(3)
+    without, with_point = [], []
+    for _ in range(10):
+        zeros, ones = np.sort(rng.normal(size=20)), np.sort(rng.normal(size=20))
+        if how == "middle":
+            zeros, ones = (side[np.argsort(np.abs(side))] for side in (zeros, ones))
+            zeros = zeros[::-1]
+        else:
+            zeros = zeros[::-1]
+        without.append(zeros)
+        with_point.append(ones)
+    scores = em.Scores(without=without, with_point=with_point)
+    as_they_stand = ScoreStream(bases=[base.as_they_came for base in scores.bases])
+    if how == "opposite":  # the control: taken at its word, noise would refute
+        assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
+    assert not em.prove(scores, delta=0.0).any_time
+    assert em.prove(scores, delta=0.0).at_least == 0.0
+
+
+def test_models_in_their_order_are_not_shuffled() -> None:
+    seen = [em.prove(normal_scores(20, 30, 1.0, seed), delta=1e-3).any_time for seed in range(40)]
+    assert all(seen)
+
+
 # --- counts and canaries ----------------------------------------------------------------------
 
 COUNTS = em.AttackCounts(
@@ -273,6 +301,97 @@ def test_cross_fed_counts_prove_nothing() -> None:
         measured=MeasuredBy(design="independent"),
     )
     assert em.prove(told, delta=1e-3).at_least > 2
+
+
+def test_dependent_scores_prove_nothing_however_they_are_handed_over(tmp_path: Path) -> None:
+    crossed = em.AttackCounts(
+        false_positives=[2] * 5,
+        trials_h0=50,
+        false_negatives=[9] * 5,
+        trials_h1=50,
+        measured=MeasuredBy(design="cross-fed"),
+    )
+    scores = em.Scores.of_counts(crossed)
+    with pytest.raises(InputError, match="prove nothing"):
+        em.prove(scores, delta=1e-3)
+    with pytest.raises(InputError, match="prove nothing"):
+        em.prove(scores.take([0]), delta=1e-3)
+    model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
+    posterior = em.estimate(scores, model)
+    posterior.save(tmp_path / "p.nc")
+    loaded = em.load(tmp_path / "p.nc")
+    assert em.judge(loaded, claim=0.1).grounds != em.Grounds.PROVEN
+    assert em.judge(em.estimate(em.Scores.of_counts(replace(crossed, measured=None)), model), claim=0.1
+    ).grounds == em.Grounds.PROVEN  # fmt: skip
+
+
+def test_a_statistic_of_several_models_proves_nothing() -> None:
+    rng = np.random.default_rng(1)
+    losses = em.Losses(
+        challenge_base=["a"] * 40,
+        hypothesis=[0] * 20 + [1] * 20,
+        replicate=[*range(20)] * 2,
+        loss=rng.random(40),
+    )
+
+    def by_place(values: FloatArray) -> FloatArray:
+        """Knows which half of the models is which."""
+        return values + np.arange(values.shape[-1]) // 20
+
+    def one_by_one(values: FloatArray) -> FloatArray:
+        return -np.sqrt(values)
+
+    wrong = em.scores_of(losses, em.CustomStatistic(name="by place", function=by_place))
+    right = em.scores_of(losses, em.CustomStatistic(name="root", function=one_by_one))
+    assert (wrong.dependent, right.dependent) == (True, False)
+    with pytest.raises(InputError, match="prove nothing"):
+        em.prove(wrong, delta=1e-3)
+    assert em.prove(right, delta=1e-3).any_time
+
+
+def test_shared_models_are_averaged_whatever_the_data_are() -> None:
+    rows = {
+        "false_positives": [5] * 20,
+        "trials_h0": 20,
+        "false_negatives": [5] * 20,
+        "trials_h1": 20,
+    }
+    counts = em.AttackCounts(**rows)  # type: ignore[arg-type]
+    alone, shared = (em.prove(counts, delta=1e-3, independent=i).at_least for i in (True, False))
+    assert shared < alone
+    mixed = em.Scores.of_bases(
+        [*em.Scores.of_counts(counts).bases, *normal_scores(3, 60, 1.5).bases], range(23)
+    )
+    values = [em.prove(mixed, delta=1e-3, claim=0.1, independent=i).e_value for i in (True, False)]
+    assert values[1] is not None
+    assert values[0] is not None
+    assert values[1] < values[0]
+
+
+def test_canaries_and_models_do_not_mix() -> None:
+    canaries = em.Scores.of_canaries(np.arange(20.0), np.arange(20.0) + 0.5)
+    with pytest.raises(InputError, match="got both"):
+        canaries.joined(normal_scores(1, 20, 0.0))
+    with pytest.raises(InputError, match="another training run"):
+        canaries.joined(em.Scores.of_canaries(np.arange(30.0), np.arange(30.0) + 0.5))
+
+
+def test_infinite_canary_scores_are_the_highest() -> None:
+    rng = np.random.default_rng(4)
+    members, others = rng.normal(size=200) + 2, rng.normal(size=200)
+    finite = em.prove(em.Scores.of_canaries(members, others), delta=1e-5)
+    members[np.argmax(members)] = np.inf
+    assert em.prove(em.Scores.of_canaries(members, others), delta=1e-5) == finite
+
+
+def test_e_value_and_refutation_agree_where_delta_is_large() -> None:
+    """E-values need not fall with epsilon there; what is said of a claim is its own e-value's."""
+    for seed in range(5):
+        scores = normal_scores(3, 60, 1.0 + seed / 4, seed)
+        for claim in (0.0, 0.3, 1.0, 2.0):
+            proof = em.prove(scores, delta=0.3, claim=claim)
+            assert proof.e_value is not None
+            assert proof.refuted == (proof.e_value >= 20)
 
 
 def test_canaries_of_one_run_have_the_one_run_bound() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import rankdata
 
+from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.statistics import Logit, Statistic
 from epsilometer.errors import InputError
@@ -45,6 +47,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
             f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, takes any."
         )
     without, with_point, names = [], [], []
+    together = False
     parts = [losses.padded(hypothesis) for hypothesis in (0, 1)]
     for number, name in enumerate(losses.names):
         own = [part[number] for part in parts]
@@ -52,6 +55,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         # A statistic may look at all models of a base together.
         values = chosen(np.concatenate(own)[None, :])[0]
         groups = np.split(values, [sizes[0]])
+        together = together or not _one_by_one(chosen, np.concatenate(own), values)
         kept = [group[~np.isnan(loss)] for group, loss in zip(groups, own, strict=True)]
         if skip and not all(len(each) for each in kept):
             continue
@@ -60,4 +64,17 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         names.append(name)
     if not names:
         raise InputError("expected losses of both hypotheses in one base or more, got none.")
-    return Scores(without=without, with_point=with_point, names=names)
+    return Scores(without=without, with_point=with_point, names=names, dependent=together)
+
+
+def _one_by_one(statistic: Statistic, losses: FloatArray, scores: FloatArray) -> bool:
+    """Whether a model's score depends neither on the others nor on its place, but for the scale.
+
+    Nothing is proven otherwise.  Models are scored again backwards, and every second one alone.
+    """
+    known = np.flatnonzero(~np.isnan(losses))
+    for chosen in (known[::-1], known[::2]):
+        again = statistic(losses[chosen][None, :])[0]
+        if not np.array_equal(rankdata(again), rankdata(scores[chosen])):
+            return False
+    return True

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.statistics import Statistic
     from epsilometer.inference.profile.result import ProfileResult
-    from epsilometer.inference.result import Question, Result
+    from epsilometer.inference.result import Result
+    from epsilometer.inference.verdict import Thresholds
     from epsilometer.measurement.designs import Design
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.joint import AuditModel
@@ -227,8 +228,10 @@ def _of_scores(scores: Scores, label: str, options: LossOptions) -> Source:
 def _of_losses(
     path: Path, label: str, options: LossOptions, known: dict[str, Any] | None = None
 ) -> Source:
+    from epsilometer.measurement.sqlite_store import is_store
+
     losses, design = read_losses(path, options.variant)
-    return _made(losses, label, options, design, known)
+    return _made(losses, label, options, design, known, unfinished=is_store(path))
 
 
 def _made(
@@ -237,14 +240,18 @@ def _made(
     options: LossOptions,
     design: Design,
     known: dict[str, Any] | None = None,
+    unfinished: bool = False,
 ) -> Source:
-    """Losses and their scores; ``known`` is what a summary says of the attack on them."""
+    """Losses and their scores; ``known`` is what a summary says of the attack on them.
+
+    ``unfinished`` losses are of a store that may still be filled: bases that lack a side wait.
+    """
     from epsilometer.attacks.scoring import scores_of
 
     attacked = _attacked(options, known or {}, label)
     try:
         # An audit left out what is no number; losses that somebody brings must be numbers.
-        scores = scores_of(losses, attacked.statistic, skip=known is not None)
+        scores = scores_of(losses, attacked.statistic, skip=unfinished or known is not None)
         scores = _checked(scores, label)
     except InputError as error:
         text = str(error)
@@ -385,15 +392,25 @@ def default_model(data: Any, delta: float) -> AuditModel | ProfileModel:
 
 
 def result_for(
-    given: Any, asked: Question, *, delta: float | None = None, model: Any = None
+    given: Any,
+    *,
+    claim: float,
+    delta: float | None = None,
+    model: Any = None,
+    thresholds: Thresholds | None = None,
+    error: float | None = None,
+    independent: bool | None = None,
 ) -> Result | ProfileResult:
-    """What is asked of anything that :func:`source_of` takes.
+    """A claim held against anything that :func:`source_of` takes.
 
     The posterior is that of a result as it was written, unless another delta or a model is said; else
     estimated with the model, or with the default one at ``delta``.
     """
     from epsilometer.inference.estimate import ENGINES, estimate
     from epsilometer.inference.judging import result_of
+    from epsilometer.inference.result import Question
+    from epsilometer.inference.verdict import Thresholds
+    from epsilometer.proofs.proof import ERROR
 
     if delta is not None and model is not None:
         raise InputError("expected either delta or a model, which has one, got both.")
@@ -417,6 +434,18 @@ def result_for(
         data = source.data(source.kind)
         chosen: Any = default_model(data, delta)
         posterior = estimate(data, chosen)
+    known = {} if recorded is None else recorded.asked
+    if thresholds is None and known:
+        limits = {name: known[name] for name in ("pass_at_most", "fail_at_least")}
+        thresholds = Thresholds(**limits)
+    if independent is None:
+        independent = not known.get("shared_models", False)
+    asked = Question(
+        claim=claim,
+        thresholds=thresholds or Thresholds(),
+        error=known.get("error", ERROR) if error is None else error,
+        independent=independent,
+    )
     return result_of(posterior, asked, source.models)
 
 

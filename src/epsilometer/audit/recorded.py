@@ -81,6 +81,12 @@ class Recorded:
         return None if said is None else RecordedClaim(said["epsilon"], said.get("source"))
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """How it was judged: error, pass_at_most, fail_at_least, shared_models; empty if unknown."""
+        found: dict[str, Any] = self.known.get("asked", {})
+        return found
+
+    @property
     def level(self) -> float | None:
         """Probability of the intervals that were shown."""
         found: float | None = self.known.get("epsilon", {}).get("level")
@@ -242,6 +248,12 @@ def _model() -> Any:
         attack: Annotated[str, name]
         warnings: Annotated[list[str], few] = Field(default_factory=list)
 
+    class Asked(Part):
+        error: float = Field(gt=0, lt=1)
+        pass_at_most: float = Field(ge=0, le=1)
+        fail_at_least: float = Field(ge=0, le=1)
+        shared_models: bool = False
+
     class Stopping(Part):
         sentence: Annotated[str, Field(max_length=2000)]
 
@@ -252,6 +264,7 @@ def _model() -> Any:
         counts: Counts | None = None
         variant: Annotated[str, short] | None = None
         stopping: Stopping | None = None
+        asked: Asked | None = None
         models_trained: int = 0
         models_reused: int = 0
         models_failed: list[Any] = Field(default_factory=list)

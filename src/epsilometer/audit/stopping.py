@@ -134,7 +134,8 @@ class UntilProven:
             prove(each, delta=self.delta, claim=self.claim, error=self.error) for each in scores()
         ]
         e_value = min(proof.e_value or 0.0 for proof in proofs)
-        return Look(bases, e_value, all(proof.refuted for proof in proofs))
+        # What holds for one look only is no reason to stop looking.
+        return Look(bases, e_value, all(proof.refuted and proof.any_time for proof in proofs))
 
     def progress(self, look: Look) -> str:
         return f"e-value {look.seen:.3g} against the claim, refuted from {1 / self.error:g}"

@@ -158,7 +158,7 @@ def audit(
     verdict.check_claim(over)
     settings, measurement, found, stopping = measure_until(
         settings,
-        execution.goal(settings, verdict.error),
+        execution.goal(settings, verdict.chosen_error),
         measure=lambda plan: execution.measure(plan, settings),
         estimate=lambda counts, model: results.run_engine(counts, model, chains),
         say=results.warn,
@@ -172,7 +172,13 @@ def audit(
         if each.profile is None and len(deltas) > 1:
             counts = each.posterior.counts
             context["over_delta"] = curve_of(
-                counts, model, deltas, level=level, claim=over, verdict=verdict
+                counts,
+                model,
+                deltas,
+                level=level,
+                claim=over,
+                verdict=verdict,
+                scores=each.scores,
             )
         asked = (level, epsilon, delivery)
         result = verdict.result(

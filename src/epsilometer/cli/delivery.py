@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     AnyVerdict = Verdict | CurveVerdict
 
+DEFAULT_ERROR = 0.05
+"""Of proofs, unless given."""
+
 REFUSED = 3
 NOT_CONVERGED = 4
 
@@ -34,16 +37,17 @@ NOT_CONVERGED = 4
 class ThresholdOptions:
     """Where the verdict takes sides."""
 
-    pass_at_most: float = option(
-        "P", "PASS if epsilon exceeds the claim with probability at most P.", default=0.05
+    pass_at_most: float | None = option(
+        "P", "PASS if epsilon exceeds the claim with probability at most P; default 0.05."
     )
-    fail_at_least: float = option(
-        "P", "FAIL if epsilon exceeds the claim with probability at least P.", default=0.95
+    fail_at_least: float | None = option(
+        "P", "FAIL if epsilon exceeds the claim with probability at least P; default 0.95."
     )
 
     @property
     def thresholds(self) -> em.Thresholds:
-        return em.Thresholds(pass_at_most=self.pass_at_most, fail_at_least=self.fail_at_least)
+        given = {"pass_at_most": self.pass_at_most, "fail_at_least": self.fail_at_least}
+        return em.Thresholds(**{name: value for name, value in given.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +60,33 @@ class VerdictOptions(ThresholdOptions):
         "if it is that.",
         default="never",
     )
-    error: float = option("P", "Probability that a proof errs, at most.", default=0.05)
+    error: float | None = option("P", "Probability that a proof errs, at most; default 0.05.")
+    shared_models: bool = flag(
+        "Models serve several bases: proofs average over bases instead of multiplying.",
+        "--shared-models",
+    )
     allow_unconverged: bool = flag("Accept a result that did not converge.", "--allow-unconverged")
 
     def check(self) -> None:
         """Refuse what makes no sense before any work is done."""
         _validate.one_of("fail_on", self.fail_on, ("never", *em.FAIL_ON))
-        _validate.open_unit_interval("error", self.error)
+        _validate.open_unit_interval("error", self.chosen_error)
         _ = self.thresholds
+
+    @property
+    def chosen_error(self) -> float:
+        """The error of proofs, given or not."""
+        return DEFAULT_ERROR if self.error is None else self.error
+
+    def as_recorded(self, asked: dict[str, Any]) -> VerdictOptions:
+        """These options, and for what was not given those that a result was judged by."""
+        numbers = {
+            name: asked[name]
+            for name in ("error", "pass_at_most", "fail_at_least")
+            if name in asked and getattr(self, name) is None
+        }
+        shared = self.shared_models or asked.get("shared_models", False)
+        return replace(self, **numbers, shared_models=shared)
 
     def check_claim(self, claim: object) -> None:
         """Refuse to wait for a verdict that cannot come."""
@@ -116,13 +139,13 @@ class VerdictOptions(ThresholdOptions):
 
         asked = (level, claim, delivery)
         context: dict[str, Any] = {"source": source, "origin": recorded.origin}
-        scores = scores_of_result(recorded)
+        scores, chosen = scores_of_result(recorded), self.as_recorded(recorded.asked)
         if recorded.kind != WHOLE_CURVE:
-            return self.result(recorded.posterior, *asked, scores=scores, **context)
+            return chosen.result(recorded.posterior, *asked, scores=scores, **context)
         beside = None
         if recorded.published is not None:
-            beside = self.result(recorded.published, *asked, scores=scores, **context)
-        return self.profile_result(recorded.posterior, *asked, published=beside, **context)
+            beside = chosen.result(recorded.published, *asked, scores=scores, **context)
+        return chosen.profile_result(recorded.posterior, *asked, published=beside, **context)
 
     def _question(
         self, level: float, claim: float | None, delivery: DeliveryOptions, source: str | None
@@ -136,7 +159,8 @@ class VerdictOptions(ThresholdOptions):
             thresholds=self.thresholds,
             accept_untrusted=self.allow_unconverged,
             other_models=OtherModels.FULL if delivery.check_model else OtherModels.QUICK,
-            error=self.error,
+            error=self.chosen_error,
+            independent=not self.shared_models,
         )
 
     def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:

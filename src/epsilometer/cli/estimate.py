@@ -92,7 +92,7 @@ def estimate(
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
         counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
-        return _over_delta(counts, model, deltas, claims, verdict, delivery)
+        return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores)
     found = data.estimate(batches, model, settings)
     result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
     return deliver(result, delivery, verdict)
@@ -252,8 +252,9 @@ def curve_of(
     level: float,
     claim: Claim | None,
     verdict: VerdictOptions,
+    scores: em.Scores | None = None,
 ) -> JudgedCurve:
-    """The curve of epsilon over several deltas, judged."""
+    """The curve of epsilon over several deltas, judged; ``scores`` are of the models counted."""
     from epsilometer.inference.claimed_curve import JudgedCurve
 
     model.check(counts)
@@ -265,7 +266,8 @@ def curve_of(
         claim=claim,
         thresholds=verdict.thresholds,
         accept_untrusted=verdict.allow_unconverged,
-        error=verdict.error,
+        error=verdict.chosen_error,
+        scores=scores,
     )
 
 
@@ -276,13 +278,16 @@ def _over_delta(
     claims: options.ClaimOptions,
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
+    scores: em.Scores | None,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
     from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
 
     claim = claims.over(deltas)
     level = claims.level or options.DEFAULT_LEVEL
-    table = curve_of(counts, model, deltas, level=level, claim=claim, verdict=verdict)
+    table = curve_of(
+        counts, model, deltas, level=level, claim=claim, verdict=verdict, scores=scores
+    )
 
     def write() -> list[Path]:
         written = []
@@ -293,7 +298,9 @@ def _over_delta(
             posterior = results.run_engine(counts, replace(model, delta=deltas[0]), None)
             judged = table.verdict_at(deltas[0])
             claimed = None if judged is None else judged.claim
-            result = verdict.result(posterior, level, claimed, delivery, over_delta=table)
+            result = verdict.result(
+                posterior, level, claimed, delivery, over_delta=table, scores=scores
+            )
             written += replace(delivery, output=None).write(result)
         return written
 

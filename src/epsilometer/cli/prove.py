@@ -7,7 +7,7 @@ from typing import Any
 import epsilometer as em
 from epsilometer import _validate
 from epsilometer.cli import options, results
-from epsilometer.cli.delivery import REFUSED
+from epsilometer.cli.delivery import DEFAULT_ERROR, REFUSED
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import wrapped
@@ -25,7 +25,7 @@ def prove(
     ),
     delta: float | None = options.DELTA,
     claim: float | None = options.CLAIM,
-    error: float = option("P", "Probability that the proof errs, at most.", default=0.05),
+    error: float | None = option("P", "Probability that the proof errs, at most; default 0.05."),
     statistic: str | None = option(
         "loss|logit|module:function",
         "Losses: what the attack looks at; default logit, which needs cross-entropy losses.",
@@ -44,7 +44,8 @@ def prove(
     """
     from epsilometer.audit.inputs import LossOptions
 
-    _validate.open_unit_interval("error", error)
+    if error is not None:
+        _validate.open_unit_interval("error", error)
     _validate.one_of("fail_on", fail_on, ("never", "proven"))
     if claim is not None:
         _validate.non_negative("claim", claim)
@@ -52,6 +53,9 @@ def prove(
     recorded = source.recorded
     if delta is None and recorded is not None:
         delta = recorded.delta
+    known = {} if recorded is None else recorded.asked
+    error = known.get("error", DEFAULT_ERROR) if error is None else error
+    shared_models = shared_models or known.get("shared_models", False)
     options.need_delta(delta)
     delta = _validate.delta(delta)
     if claim is None and recorded is not None and recorded.claim and delta == recorded.delta:
@@ -67,11 +71,12 @@ def prove(
 
 def _text(proof: em.Proof, data: Any) -> str:
     """The answer for reading, at most 80 columns wide."""
+    from epsilometer.proofs.proof import rounded_down
     from epsilometer.report.text import counted
     from epsilometer.report.verdict_words import e_value_text
 
     at = f"at delta = {proof.delta:g}"
-    said = f"Proven: {at}, epsilon is at least {proof.at_least:.3f}"
+    said = f"Proven: {at}, epsilon is at least {rounded_down(proof.at_least, 3)}"
     if not proof.at_least > 0:
         said = f"Nothing is proven {at}: the attacks do not rule out epsilon = 0"
     if proof.claim is not None:

@@ -23,9 +23,18 @@ from epsilometer.inference.checks.predictive import PredictiveCheck, check_predi
 from epsilometer.inference.checks.sensitivity import FACTORS, prior_sensitivity
 from epsilometer.inference.delta_curve import DeltaCurve, checked_deltas
 from epsilometer.inference.exact.engine import estimate_exact
-from epsilometer.inference.objections import exceeded, flipped, misfit, valid_bounds
+from epsilometer.inference.objections import (
+    CONTRADICTED,
+    REFUTED_POSTERIOR,
+    exceeded,
+    flipped,
+    misfit,
+    valid_bounds,
+)
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict, decide
+from epsilometer.model.counts import AttackCounts
+from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import ERROR, Proof, prove, refuted_together
 
 COLUMNS = ("delta", "epsilon")
@@ -187,6 +196,7 @@ def judge_curve(
     thresholds: Thresholds | None = None,
     accept_untrusted: bool = False,
     error: float = ERROR,
+    scores: Scores | None = None,
 ) -> CurveVerdict:
     """Hold the posteriors of a curve against claims.
 
@@ -202,6 +212,8 @@ def judge_curve(
         Take sides even at deltas where the engine did not reach its accuracy.
     error
         Probability that a proof errs.
+    scores
+        Scores of the models that were counted, if these are known: proofs are then made from them.
 
     Raises
     ------
@@ -220,7 +232,9 @@ def judge_curve(
         for delta, value in zip(curve.deltas.tolist(), claims.tolist(), strict=True)
         if math.isfinite(value)
     }
-    checks = _Checks(curve=curve, claimed=claimed, thresholds=thresholds, error=error)
+    checks = _Checks(
+        curve=curve, claimed=claimed, thresholds=thresholds, error=error, scores=scores
+    )
     above = curve.probability_above(claims)
     verdicts = tuple(
         checks.verdict(delta, probability, trusted=bool(met or accept_untrusted))
@@ -247,16 +261,27 @@ class _Checks:
     claimed: dict[float, float]
     thresholds: Thresholds
     error: float
+    scores: Scores | None = None
+
+    @cached_property
+    def _data(self) -> Scores | AttackCounts | None:
+        """What valid bounds are made from; None where decisions depend on each other."""
+        if self.scores is not None:
+            return self.scores
+        measured = self.curve.counts.measured
+        shared = measured is not None and measured.cross_fed
+        independent = self.curve.model.likelihood.independent and not shared
+        return self.curve.counts if independent else None
 
     @cached_property
     def _proofs(self) -> dict[float, Proof]:
         """At each delta; none from decisions that depend on each other."""
-        if not self._independent:
-            return {}
-        return {
-            delta: prove(self.curve.counts, delta=delta, claim=claim, error=self.error)
-            for delta, claim in self.claimed.items()
-        }
+        found = {}
+        if self._data is not None:
+            with suppress(InputError):  # scores that prove nothing
+                for delta, claim in self.claimed.items():
+                    found[delta] = prove(self._data, delta=delta, claim=claim, error=self.error)
+        return found
 
     @cached_property
     def refuted(self) -> bool:
@@ -279,19 +304,17 @@ class _Checks:
 
     def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
         found = list(misfit(self._predictive))
-        if self._independent:
-            bounds = valid_bounds(self.curve.counts, delta, self.error)
+        if self._data is not None:
+            bounds = valid_bounds(self._data, delta, self.error)
             found += exceeded(bounds, claim, leaning)
+        proof = self._proofs.get(delta)
+        if proof is not None and leaning is Outcome.PASS:
+            below = 1 - self.curve.at(delta).probability_above(proof.at_least)
+            if proof.at_least > 0 and below > CONTRADICTED:
+                found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:
             yield from flipped(self._others(delta, claim), leaning, self.thresholds)
-
-    @property
-    def _independent(self) -> bool:
-        """Whether valid bounds can be made from the counts."""
-        measured = self.curve.counts.measured
-        shared = measured is not None and measured.cross_fed
-        return self.curve.model.likelihood.independent and not shared
 
     def _posterior(self, delta: float) -> Posterior:
         return estimate_exact(self.curve.counts, replace(self.curve.model, delta=delta))
@@ -329,6 +352,7 @@ class JudgedCurve:
         thresholds: Thresholds | None = None,
         accept_untrusted: bool = False,
         error: float = ERROR,
+        scores: Scores | None = None,
     ) -> Self:
         """The curve, judged if something is claimed."""
         verdict = None
@@ -339,6 +363,7 @@ class JudgedCurve:
                 thresholds=thresholds,
                 accept_untrusted=accept_untrusted,
                 error=error,
+                scores=scores,
             )
         return cls(curve=curve, level=_validate.level(level), verdict=verdict)
 

@@ -86,6 +86,7 @@ def judge(
     thresholds: Thresholds | None = None,
     accept_untrusted: bool = False,
     error: float = ERROR,
+    independent: bool = True,
 ) -> Verdict:
     """Hold a posterior, and what its data prove, against a claimed epsilon.
 
@@ -99,6 +100,8 @@ def judge(
         Let it take sides even if the engine did not reach its accuracy.
     error
         Probability that a proof errs.
+    independent
+        Whether models of different bases were trained independently.
 
     Examples
     --------
@@ -114,6 +117,7 @@ def judge(
         thresholds=thresholds or Thresholds(),
         accept_untrusted=accept_untrusted,
         error=error,
+        independent=independent,
     )
     verdict = result_of(posterior, asked).verdict
     assert verdict is not None  # something is claimed

@@ -25,6 +25,8 @@ from epsilometer.model.scores import BaseScores, Scores
 CONTRADICTED = 0.05
 """Posterior probability below a valid bound from which the two contradict each other."""
 
+REFUTED_POSTERIOR = "the posterior lies below what the same data prove"
+
 MOST_NAMED = 2
 """Surprises that a reason names; the page has a table."""
 
@@ -44,7 +46,7 @@ def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
 
 @valid_bounds.register
 def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
-    if any(base.grouped for base in data.bases):
+    if data.dependent or any(base.grouped for base in data.bases):
         return ()
     share = error / len(data)
     if data.one_run:

@@ -38,6 +38,7 @@ from epsilometer.inference.checks.warnings import (
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.objections import (
     CONTRADICTED,
+    REFUTED_POSTERIOR,
     Bound,
     exceeded,
     flipped,
@@ -45,7 +46,7 @@ from epsilometer.inference.objections import (
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.verdict import Outcome, Thresholds, Verdict, decide
+from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict, decide
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.scores import Scores
@@ -90,6 +91,8 @@ class Question:
         How far other assumptions are tried.
     error
         Probability that the proof errs, in (0, 1).
+    independent
+        Whether models of different bases were trained independently; proofs average over bases else.
     """
 
     level: float = 0.9
@@ -99,6 +102,7 @@ class Question:
     accept_untrusted: bool = False
     other_models: OtherModels = OtherModels.QUICK
     error: float = ERROR
+    independent: bool = True
 
     def __post_init__(self) -> None:
         _validate.level(self.level)
@@ -202,7 +206,13 @@ class Judged(ABC):
             return None
         # Canaries that no fair coin put in have a posterior all the same.
         with suppress(InputError):
-            return prove(data, delta=delta, claim=claim, error=self.asked.error)
+            return prove(
+                data,
+                delta=delta,
+                claim=claim,
+                error=self.asked.error,
+                independent=self.asked.independent,
+            )
         return None
 
     @cached_property
@@ -254,7 +264,7 @@ class Judged(ABC):
         """What speaks against a side that the posterior takes."""
         found = [*self._misfit(leaning), *exceeded(self.bounds, claim, leaning)]
         if self.contradiction is not None:
-            found.append("the posterior lies below what the same data prove")
+            found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:  # other priors take another estimate each
             others = self._above_with_other_priors(claim)
@@ -329,8 +339,10 @@ class Result(Judged):
     def outlook(self) -> Outlook | None:
         """What more data would settle; None unless the verdict is open."""
         verdict = self.verdict
-        if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
+        if verdict is None or verdict.grounds is not Grounds.OPEN:
             return None
+        if verdict.leaning is not Outcome.INCONCLUSIVE:
+            return None  # more of the same data would not mend what speaks against it
         if not verdict.trustworthy or not self._estimated:
             return None
         return look_ahead(self.posterior, verdict, report=self.report)

@@ -140,6 +140,9 @@ class Scores:
     one_run
         Whether a base is one training run and its scores are of canaries in it, put in by coin flips;
         else every score is of a model that was trained on its own.
+    dependent
+        Whether scores of one base depend on each other: counts of cross-fed models, or a statistic that
+        looks at several models at once.  Nothing is proven from such.
 
     Examples
     --------
@@ -151,6 +154,7 @@ class Scores:
     bases: tuple[BaseScores, ...]
     names: tuple[str, ...]
     one_run: bool = False
+    dependent: bool = False
 
     def __init__(
         self,
@@ -159,6 +163,7 @@ class Scores:
         with_point: Sequence[ArrayLike],
         names: Sequence[object] | None = None,
         one_run: bool = False,
+        dependent: bool = False,
     ) -> None:
         if len(without) != len(with_point):
             raise InputError(
@@ -168,6 +173,7 @@ class Scores:
         labels = _labels(names, len(without))
         object.__setattr__(self, "names", labels)
         object.__setattr__(self, "one_run", bool(one_run))
+        object.__setattr__(self, "dependent", bool(dependent))
         object.__setattr__(
             self,
             "bases",
@@ -179,12 +185,18 @@ class Scores:
 
     @classmethod
     def of_bases(
-        cls, bases: Iterable[BaseScores], names: Sequence[object], *, one_run: bool = False
+        cls,
+        bases: Iterable[BaseScores],
+        names: Sequence[object],
+        *,
+        one_run: bool = False,
+        dependent: bool = False,
     ) -> Scores:
         """Out of bases that are sound, with their names."""
         found = object.__new__(cls)
         kept = tuple(bases)
         object.__setattr__(found, "one_run", one_run)
+        object.__setattr__(found, "dependent", dependent)
         object.__setattr__(found, "bases", kept)
         object.__setattr__(found, "names", _labels(names, len(kept)))
         return found
@@ -218,7 +230,8 @@ class Scores:
             some = zeros + ones > 0
             value = np.array([1.0, 0.0])[some]
             bases.append(BaseScores(value=value, zeros=zeros[some], ones=ones[some], grouped=True))
-        return cls.of_bases(bases, counts.names)
+        cross_fed = counts.measured is not None and counts.measured.cross_fed
+        return cls.of_bases(bases, counts.names, dependent=cross_fed)
 
     @classmethod
     def of_rows(
@@ -298,13 +311,16 @@ class Scores:
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
         """Other scores under the same names."""
-        return Scores.of_bases(bases, self.names, one_run=self.one_run)
+        return Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
 
     def take(self, rows: Iterable[int]) -> Scores:
         """The scores of some bases, in the given order."""
         index = list(rows)
         return Scores.of_bases(
-            (self.bases[i] for i in index), [self.names[i] for i in index], one_run=self.one_run
+            (self.bases[i] for i in index),
+            [self.names[i] for i in index],
+            one_run=self.one_run,
+            dependent=self.dependent,
         )
 
     def joined(self, *others: Scores) -> Scores:
@@ -336,7 +352,8 @@ class Scores:
             )
             for each in parts.values()
         ]
-        return Scores.of_bases(merged, list(parts), one_run=self.one_run)
+        dependent = any(scores.dependent for scores in (self, *others))
+        return Scores.of_bases(merged, list(parts), one_run=self.one_run, dependent=dependent)
 
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""

@@ -1,16 +1,17 @@
 """Bets against a claim of (epsilon, delta)-DP, placed on models in the order in which they came.
 
-A block of one base has models without and with the point.  For a threshold fixed beforehand let G be
-the share of models with the point above it, and L that of models without.  The claim implies
+A pair of models of one base: the n-th without the point and the n-th with it.  For a threshold fixed
+beforehand let G be 1 if the model with the point is above it, L if the one without is.  The claim
+implies
 
     E[G - e^epsilon L - delta] <= 0,
 
-and the same for the other error: G the share of models without the point below a threshold, L that of
-models with it.  Whoever stakes a share c of his capital wins the factor 1 + c r, where
+and the same for the other error: G for the model without the point below a threshold, L for the one
+with it.  Whoever stakes a share c of his capital wins the factor 1 + c r, where
 
     r = (G - e^epsilon L - delta) / (e^epsilon + delta) >= -1,
 
-and under the claim his capital does not grow on average, whatever he learnt from earlier blocks: it is
+and under the claim his capital does not grow on average, whatever he learnt from earlier pairs: it is
 a supermartingale, an e-process.  At any moment it is 1 / error or more with probability at most error
 (Ville's inequality), however often somebody looks.
 
@@ -26,7 +27,7 @@ from bisect import bisect_left, insort
 
 import numpy as np
 
-from epsilometer._arrays import FloatArray
+from epsilometer._arrays import FloatArray, IntArray
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Error rates that thresholds aim at.  Those that a base is too small for wait."""
@@ -41,7 +42,7 @@ Where few bases leak, the others would eat up what those win; with a share w of 
 more than the factor 1 - w."""
 
 FIRST = 4
-"""Blocks before the first bet: thresholds need a past."""
+"""Pairs before the first bet: thresholds need a past."""
 
 DIRECTIONS = 3
 """False positives, false negatives, half of the stake on each."""
@@ -50,48 +51,35 @@ OUTCOMES = 4
 """Of a bet: G and L for false positives, G and L for false negatives."""
 
 
-def block_sizes(without: int, with_point: int) -> tuple[int, int]:
-    """Models of either kind in a block: one of the scarcer kind."""
-    fewer = min(without, with_point)
-    return without // fewer, with_point // fewer
-
-
 def outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
-    """What every block did to every rate's bets: blocks x rates x OUTCOMES; NaN where nobody bets.
+    """What every pair did to every rate's bets: pairs x rates x OUTCOMES; NaN where nobody bets.
 
-    Scores are in the order in which the models came.  Each block is judged by thresholds from the
-    blocks before it.
+    Scores are in the order in which the models came.  Each pair is judged by thresholds from the pairs
+    before it, so more models change nothing of what was; models without a partner wait.
     """
-    sizes = block_sizes(len(without), len(with_point))
-    blocks = min(len(without) // sizes[0], len(with_point) // sizes[1])
-    found = np.full((blocks, len(RATES), OUTCOMES), np.nan)
-    sides = [
-        side[: blocks * size].reshape(blocks, size)
-        for side, size in zip((without, with_point), sizes, strict=True)
-    ]
+    pairs = min(len(without), len(with_point))
+    found = np.full((pairs, len(RATES), OUTCOMES), np.nan)
+    sides = without[:pairs], with_point[:pairs]
+    seen = np.arange(pairs)
     # The threshold is learnt from the side whose errors must be few; higher is then worse for it.
-    for direction, (rare, common) in enumerate(((sides[0], sides[1]), (-sides[1], -sides[0]))):
+    for direction, (rare, common) in enumerate((sides, (-sides[1], -sides[0]))):
         above = [_past_at_least(rare, common), _past_at_least(rare, rare)]
-        seen = np.arange(blocks) * rare.shape[1]
         for number, rate in enumerate(RATES):
             rank = np.maximum(np.rint(rate * (seen + 1)) - 1, 0)
-            bets = (np.arange(blocks) >= FIRST) & (rate * (seen + 1) >= 0.5)
+            bets = (seen >= FIRST) & (rate * (seen + 1) >= 0.5)
             for place, ranks in enumerate(above):
                 # Above the threshold are scores that at most `rank` earlier ones reach.
-                share = (ranks <= rank[:, None]).mean(axis=1)
-                found[bets, number, 2 * direction + place] = share[bets]
+                found[bets, number, 2 * direction + place] = (ranks <= rank)[bets]
     return found
 
 
-def _past_at_least(past: FloatArray, now: FloatArray) -> FloatArray:
-    """How many scores of earlier blocks are at least as high as each score of this one."""
-    found = np.empty(now.shape)
+def _past_at_least(past: FloatArray, now: FloatArray) -> IntArray:
+    """How many earlier scores are at least as high as each."""
+    found = np.empty(len(now), dtype=np.int64)
     ordered: list[float] = []
-    for block, (earlier, values) in enumerate(zip(past.tolist(), now.tolist(), strict=True)):
-        for place, value in enumerate(values):
-            found[block, place] = len(ordered) - bisect_left(ordered, value)
-        for value in earlier:
-            insort(ordered, value)
+    for place, (earlier, value) in enumerate(zip(past.tolist(), now.tolist(), strict=True)):
+        found[place] = len(ordered) - bisect_left(ordered, value)
+        insort(ordered, earlier)
     return found
 
 

@@ -14,18 +14,29 @@ from hashlib import sha256
 from typing import Protocol
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import chi2, rankdata
 
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.baselines.bases import best_base
 from epsilometer.baselines.intervals import ClopperPearson
 from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.proofs import bets, count_bets
 
+DEPENDENT = (
+    "decisions or scores of one base depend on each other (counts of cross-fed models, or a statistic "
+    "that looks at several models at once) and prove nothing; give the losses, the store or the result "
+    "folder, and a statistic that looks at one model."
+)
+
 SORTED = 4.0
 """Standard deviations of a rank correlation from which scores are not in the order of models."""
+
+
+UNLIKELY = 1e-5
+"""Probability of a sum of squares below which they are not either."""
 
 
 class Evidence(Protocol):
@@ -112,16 +123,27 @@ class ScoreStream:
 
 
 def _sorted(pairs: Sequence[FloatPair]) -> bool:
-    """Whether scores rise or fall in the order given: a sorted file, not the order of models."""
-    found = []
-    for side in (side for pair in pairs for side in pair if len(side) > 2 and np.ptp(side) > 0):
-        ranks = rankdata(side)
-        correlation = np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]
-        found.append(correlation * np.sqrt(len(ranks) - 1))
-    if not found:
-        return False
-    together = abs(sum(found)) / np.sqrt(len(found))
-    return bool(max(np.abs(found).max(), together) > SORTED)
+    """Whether scores, or their distances from the middle, follow the order given.
+
+    Such an order is that of a sorted file, not of models.  Of all sides the largest rank correlation,
+    their sum and their sum of squares are looked at.
+    """
+    for far in (False, True):
+        found = []
+        for side in (side for pair in pairs for side in pair if len(side) > 2):
+            ranks = rankdata(side)
+            ranks = np.abs(ranks - np.median(ranks)) if far else ranks
+            if np.ptp(ranks) > 0:
+                correlation = np.corrcoef(rankdata(ranks), np.arange(len(ranks)))[0, 1]
+                found.append(correlation * np.sqrt(len(ranks) - 1))
+        if not found:
+            continue
+        size, scores = len(found), np.array(found)
+        together = abs(scores.sum()) / np.sqrt(size)
+        squares = float(chi2.sf(scores @ scores, size))
+        if max(np.abs(scores).max(), together) > SORTED or squares < UNLIKELY:
+            return True
+    return False
 
 
 def _shuffled(base: BaseScores) -> FloatPair:
@@ -141,12 +163,13 @@ class FixedCounts:
     """
 
     counts: AttackCounts
+    independent: bool = True
 
     any_time = False
 
     @property
     def _independent(self) -> bool:
-        return not (self.counts.dependent or self.counts.repeated_names)
+        return self.independent and not (self.counts.dependent or self.counts.repeated_names)
 
     @property
     def assumes(self) -> str:
@@ -186,7 +209,9 @@ class OneRun:
         if (delta, error) not in self._found:
             bounds = []
             for base in self.scores.bases:
-                others, members = base.by_hypothesis
+                # Ranks in place of scores, which may be infinite.
+                ranks = -np.arange(len(base.value), dtype=float)
+                members, others = np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros)
                 auditor = CanaryScoreAuditor(members, others)
                 bounds.append(auditor.epsilon_one_run_fdp(error / len(self.scores.bases), delta))
             self._found[delta, error] = max(bounds)
@@ -198,9 +223,10 @@ class OneRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joined:
-    """Several kinds of evidence from models that are independent: e-values are multiplied."""
+    """Several kinds of evidence: multiplied if their models are independent, else averaged."""
 
     parts: tuple[Evidence, ...]
+    independent: bool = True
 
     @property
     def any_time(self) -> bool:
@@ -211,11 +237,16 @@ class Joined:
         return "; ".join(part.assumes for part in self.parts)
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-        return sum(part.log_e_value(epsilon, delta, error) for part in self.parts)
+        logs = [part.log_e_value(epsilon, delta, error) for part in self.parts]
+        if self.independent:
+            return sum(logs)
+        return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
 
 
 def of_scores(scores: Scores, *, independent: bool = True) -> Evidence:
     """The evidence of scores; bases that are counts at one threshold are judged as counts."""
+    if scores.dependent:
+        raise InputError(DEPENDENT)
     if scores.one_run:
         return OneRun(scores=scores)
     parts: list[Evidence] = []
@@ -224,8 +255,8 @@ def of_scores(scores: Scores, *, independent: bool = True) -> Evidence:
         parts.append(ScoreStream.of(ranked, independent=independent))
     counted = [(n, b) for n, b in zip(scores.names, scores.bases, strict=True) if b.grouped]
     if counted:
-        parts.append(FixedCounts(counts=_counts(counted)))
-    return parts[0] if len(parts) == 1 else Joined(parts=tuple(parts))
+        parts.append(FixedCounts(counts=_counts(counted), independent=independent))
+    return parts[0] if len(parts) == 1 else Joined(parts=tuple(parts), independent=independent)
 
 
 def _counts(bases: Sequence[tuple[str, BaseScores]]) -> AttackCounts:

@@ -46,10 +46,10 @@ class Proof:
         Epsilon at ``delta`` is at least this, except with probability ``error``; 0: nothing is proven.
     delta, error
         As they were asked for.
-    claim, e_value
+    claim, e_value, refuted
         A claimed epsilon and the evidence against it: the capital of somebody who began with 1 and bet
-        against the claim.  A true claim lets it reach 1 / error with probability at most ``error``.
-        None without a claim.
+        against the claim.  A true claim lets it reach 1 / error with probability at most ``error``:
+        then it is refuted.  None and False without a claim.
     any_time
         Whether this holds however often somebody looked and whenever the audit stopped.
     assumes
@@ -63,22 +63,22 @@ class Proof:
     assumes: str
     claim: float | None = None
     e_value: float | None = None
-
-    @property
-    def refuted(self) -> bool:
-        """Whether the claim is refuted; False without one."""
-        return self.claim is not None and self.refutes(self.claim)
+    refuted: bool = False
 
     def refutes(self, epsilon: float) -> bool:
-        """Whether an epsilon is refuted: it lies below what is proven."""
+        """Whether an epsilon lies below what is proven."""
         return epsilon < self.at_least
 
     @property
     def refutation(self) -> str:
-        """How it refutes a claim below it, without the full stop."""
+        """How it refutes the claim, without the full stop."""
+        found = f"the attacks prove that epsilon is at least {rounded_down(self.at_least)}"
+        if self.claim is not None and not self.refutes(self.claim):
+            # E-values need not fall with epsilon where delta is large.
+            found = f"the attacks refute the claim (e-value {self.e_value:.3g})"
         return (
-            f"the attacks prove that epsilon is at least {self.at_least:.2f} at delta = "
-            f"{self.delta:g}, with a probability of error of at most {100 * self.error:g} %"
+            f"{found} at delta = {self.delta:g}, with a probability of error of at most "
+            f"{100 * self.error:g} %"
         )
 
     def described(self) -> dict[str, Any]:
@@ -109,11 +109,8 @@ def _(data: Scores, *, independent: bool = True) -> Evidence:
 @evidence_of.register
 def _(data: AttackCounts, *, independent: bool = True) -> Evidence:
     if data.measured is not None and data.measured.cross_fed:
-        raise InputError(
-            "counts of cross-fed models depend on each other and prove nothing; give the losses, the "
-            "store or the result folder that they came from."
-        )
-    return kinds.FixedCounts(counts=data)
+        raise InputError(kinds.DEPENDENT)
+    return kinds.FixedCounts(counts=data, independent=independent)
 
 
 def prove(
@@ -155,9 +152,10 @@ def prove(
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
     found = evidence_of(data, independent=independent)
-    e_value = None
+    e_value, refuted = None, False
     if claim is not None:
-        e_value = math.exp(min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG))
+        logarithm = min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
+        e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - ROUNDING
     return Proof(
         at_least=largest_refuted(found, delta, error),
         delta=delta,
@@ -166,7 +164,20 @@ def prove(
         assumes=found.assumes,
         claim=claim,
         e_value=e_value,
+        refuted=refuted,
     )
+
+
+def rounded_down(value: float, digits: int = 2) -> str:
+    """A proven epsilon in words, never more than it is.
+
+    Examples
+    --------
+    >>> rounded_down(1.0987), rounded_down(1.0987, 3)
+    ('1.09', '1.098')
+    """
+    scale = 10**digits
+    return f"{math.floor(value * scale) / scale:.{digits}f}"
 
 
 def largest_refuted(evidence: Evidence, delta: float, error: float) -> float:

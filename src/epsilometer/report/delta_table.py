@@ -127,7 +127,7 @@ def _items(judged: JudgedCurve) -> list[dict[str, Any]]:
                 "solved": point.solved,
                 "claim": None if verdict is None else verdict.claim,
                 "probability_above": None if verdict is None else verdict.probability_above,
-                "verdict": None if verdict is None else str(verdict.outcome),
+                "verdict": None if verdict is None else verdict.label,
             }
         )
     return found

@@ -6,18 +6,26 @@ from typing import Any
 
 from epsilometer.inference.result import Judged
 from epsilometer.inference.verdict import Grounds, Verdict
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text import probability_text
 
 NOT_TRIED = (
-    "nothing could be tried: decisions on one base depend on each other (cross-fed counts), or canaries "
-    "were not put in by fair coins"
+    "nothing could be tried: decisions or scores of one base depend on each other (cross-fed counts, a "
+    "statistic of several models), or canaries were not put in by fair coins"
 )
 
 
 def verdict_data(result: Judged) -> dict[str, Any]:
     """What is proven, what contradicts the answer, and what is said of the claim, if there is one."""
     proof, verdict = result.proof, result.verdict
+    asked = result.asked
     found: dict[str, Any] = {
+        "asked": {
+            "error": asked.error,
+            "pass_at_most": asked.thresholds.pass_at_most,
+            "fail_at_least": asked.thresholds.fail_at_least,
+            "shared_models": not asked.independent,
+        },
         "proof": None if proof is None else proof.described(),
         "bounds": [bound._asdict() for bound in result.bounds],
         "contradiction": result.contradiction,
@@ -75,7 +83,7 @@ def proven_words(result: Judged) -> str:
     proof = result.proof
     if proof is None or not proof.at_least > 0:
         return "not proven to be above 0"
-    return f"proven to be at least {proof.at_least:.2f}"
+    return f"proven to be at least {rounded_down(proof.at_least)}"
 
 
 def proven_fact(result: Judged) -> str:
@@ -83,7 +91,7 @@ def proven_fact(result: Judged) -> str:
     proof = result.proof
     if proof is None:
         return NOT_TRIED
-    said = f"at least {proof.at_least:.2f}" if proof.at_least > 0 else "nothing"
+    said = f"at least {rounded_down(proof.at_least)}" if proof.at_least > 0 else "nothing"
     when = "valid at any time" if proof.any_time else "valid for one look"
     found = f"{said}, error {100 * proof.error:g} %, {when}; assumes {proof.assumes}"
     if proof.claim is not None and proof.e_value is not None:
@@ -100,7 +108,7 @@ def e_value_text(value: float) -> str:
 def proven_row(result: Judged) -> tuple[str, str, str, str]:
     """A row of a table of answers: label, median, interval, mean."""
     proof = result.proof
-    said = "" if proof is None else f"at least {proof.at_least:.3f}"
+    said = "" if proof is None else f"at least {rounded_down(proof.at_least, 3)}"
     return ("proven", "", said or "-", "")
 
 

@@ -14,6 +14,7 @@ from epsilometer.inference.result import Judged, Origin, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model import region
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.summary import finding, plain_assumptions
 from epsilometer.report.text import digits_of, probability_text
 from epsilometer.report.verdict_words import proven_fact
@@ -167,7 +168,7 @@ def settled_claims(result: Judged) -> str:
     """Which claims are refuted, and from which epsilon on the posterior would let them pass."""
     proof, found = result.proof, []
     if proof is not None and proof.at_least > 0:
-        found.append(f"Claims below {proof.at_least:.2f} are refuted.")
+        found.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
     if result.contradiction is None:
         found.append(_by_the_posterior(result.posterior, result.asked.thresholds))
     return " ".join(found)

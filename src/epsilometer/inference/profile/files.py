@@ -108,10 +108,12 @@ def _scores(reader: Reader) -> Scores:
         BaseScores(value=a, zeros=b, ones=c, grouped=bool(d), arrival=e)
         for a, b, c, d, e in zip(*parts, grouped, _arrivals(reader, *parts[1:]), strict=True)
     ]
-    one_run = "observed_data/one_run" in reader.arrays and reader.get(
-        "observed_data/one_run", ndim=0
-    )
-    return Scores.of_bases(bases, names, one_run=bool(one_run))
+    flags = {
+        flag: bool(reader.get(f"observed_data/{flag}", ndim=0))
+        for flag in ("one_run", "dependent")
+        if f"observed_data/{flag}" in reader.arrays
+    }
+    return Scores.of_bases(bases, names, **flags)
 
 
 def _arrivals(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,14 @@ import numpy as np
 from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.checks.comparison import CHECK_SEED
-from epsilometer.inference.objections import MOST_NAMED, exceeded, flipped, valid_bounds
+from epsilometer.inference.checks.sensitivity import FACTORS
+from epsilometer.inference.objections import (
+    MOST_NAMED,
+    REFUTED_POSTERIOR,
+    exceeded,
+    flipped,
+    valid_bounds,
+)
 from epsilometer.inference.profile.checks import (
     OtherProfilePrior,
     RocCheck,
@@ -147,12 +154,19 @@ class ProfileResult(Judged):
             bounds = valid_bounds(self.scores, delta, self.asked.error)
             found += exceeded(bounds, claim, leaning)
         if self.contradiction is not None:
-            found.append("the posterior lies below what the same data prove")
+            found.append(REFUTED_POSTERIOR)
         yield from found
-        own = dict(claimed).get(self.model.delta)
-        if own is not None and not found:
-            others = self._above_with_other_priors(own)
-            yield from flipped(others, leaning, self.asked.thresholds)
+        if not found:
+            yield from flipped(self._anywhere_with_other_priors(), leaning, self.asked.thresholds)
+
+    def _anywhere_with_other_priors(self) -> Iterator[tuple[float, float]]:
+        """The prior's scale factor, and the probability that the claimed curve is exceeded."""
+        assert self.over_delta is not None
+        for factor in FACTORS:
+            with suppress(ContradictionError):
+                prior = self.model.epsilon.rescaled(factor)
+                other = replace(self.over_delta, posterior=self.posterior.with_prior(prior))
+                yield factor, other.probability_anywhere
 
     @cached_property
     def predictive(self) -> RocCheck:

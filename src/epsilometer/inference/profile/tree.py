@@ -69,6 +69,7 @@ def to_datatree(posterior: ProfilePosterior) -> xarray.DataTree:
             "size": ("base", np.array([len(base.value) for base in bases], dtype=np.int64)),
             "grouped": ("base", np.array([base.grouped for base in bases], dtype=np.int64)),
             "one_run": ((), np.int64(posterior.scores.one_run)),
+            "dependent": ((), np.int64(posterior.scores.dependent)),
             "challenge_base": ("base", names, {"names_are_json": int(escaped)}),
         }
     )
