@@ -42,7 +42,7 @@ LOSSES = some_losses()
 
 def posterior_of(given: Any, **said: Any) -> Any:
     """The posterior of what is asked of something."""
-    return result_for(given, Question(), **said).posterior
+    return result_for(given, claim=1.0, **said).posterior
 
 
 # --- the likelihood that counts want ----------------------------------------------------------
@@ -196,9 +196,8 @@ def test_a_result_is_judged_as_it_is(published: em.Posterior, tmp_path: Path) ->
     model = em.AuditModel(delta=0.02)
     assert posterior_of(folder, model=model).model == model
     # What is asked of it is kept, and answered as the posterior is by itself.
-    asked = Question(claim=0.5, level=0.8, error=0.01)
-    found = result_for(folder, asked)
-    assert found.asked == asked
+    found = result_for(folder, claim=0.5, error=0.01)
+    assert found.asked == Question(claim=0.5, error=0.01)
     assert found.verdict == em.judge(published, claim=0.5, error=0.01)
 
 

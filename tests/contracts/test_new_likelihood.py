@@ -45,6 +45,7 @@ class OverDispersed:
     parameters: tuple[str, ...] = ()
     words: tuple[str, ...] = ("Counts vary more than binomial ones.",)
     bounded: bool = True
+    independent: bool = True
 
     def check(self, counts: AttackCounts) -> None: ...
 

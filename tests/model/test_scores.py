@@ -129,7 +129,9 @@ def test_rows_in_any_order_are_the_same_scores() -> None:
         without=[[0.2], [0.1, 0.3]], with_point=[[0.9, 0.4], [0.7]], names=["a", "b"]
     )
     order = [3, 0, 2, 1, 5, 4]
-    again = Scores.of_rows(*([each[i] for i in order] for each in (base, label, score)))
+    again = Scores.of_rows(
+        [base[i] for i in order], [label[i] for i in order], [score[i] for i in order]
+    )
     assert again.take([again.names.index(name) for name in found.names]) == found
     # Booleans are labels too.
     assert Scores.of_rows(base, [bool(each) for each in label], score) == found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import singledispatch
+from typing import overload
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
@@ -36,6 +37,28 @@ def _(posterior: Posterior, asked: Question, scores: Scores | None = None) -> Re
 @result_of.register
 def _(posterior: ProfilePosterior, asked: Question, scores: Scores | None = None) -> ProfileResult:
     return ProfileResult(posterior=posterior, asked=asked)
+
+
+@overload
+def judge_curve(
+    curve: DeltaCurve,
+    claim: Claim,
+    *,
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
+    error: float = ERROR,
+) -> CurveVerdict: ...
+
+
+@overload
+def judge_curve(
+    curve: ProfileCurve,
+    claim: Claim | None = None,
+    *,
+    thresholds: Thresholds | None = None,
+    accept_untrusted: bool = False,
+    error: float = ERROR,
+) -> Verdict: ...
 
 
 def judge_curve(
