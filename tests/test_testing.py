@@ -18,6 +18,7 @@ from epsilometer.inference import estimate as estimating
 from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
 from epsilometer.inference.judging import judge
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.testing import InconclusiveWarning, assert_private
 
 LEAKY = em.AttackCounts(false_positives=[40], trials_h0=1000, false_negatives=[250], trials_h1=1000)
@@ -64,9 +65,9 @@ def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_private(LEAKY, epsilon=FAIL, delta=1e-3, fail_on=fail_on)
     said = str(caught.value)
-    proven = em.prove(LEAKY, delta=1e-3).at_least
+    proven = rounded_down(em.prove(LEAKY, delta=1e-3).at_least)
     assert said.startswith(
-        f"FAIL (proven): the attacks prove that epsilon is at least {proven:.2f} at delta = 0.001, "
+        f"FAIL (proven): the attacks prove that epsilon is at least {proven} at delta = 0.001, "
         "with a probability of error of at most 5 %. "
     )
     assert "Claimed is 1; estimated, at delta = 0.001, " in said
@@ -322,7 +323,7 @@ def test_in_a_suite_of_somebody_else(tmp_path: Path) -> None:
     assert "1 failed, 2 passed, 1 warning" in run.stdout
     # The message, the caller's line, and nothing of our own code.
     assert (
-        "FAIL (proven): the attacks prove that epsilon is at least 2.55 at delta = 0.001, with"
+        "FAIL (proven): the attacks prove that epsilon is at least 2.54 at delta = 0.001, with"
         in run.stdout
     )
     assert ">       assert_private(COUNTS, epsilon=1.0, delta=1e-3)  # the line that" in run.stdout

@@ -81,7 +81,7 @@ def assert_private(
     ... )
     >>> assert_private(leaking, epsilon=1.0, delta=1e-3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.4...
+    AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.5...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     from epsilometer.audit.inputs import result_for
@@ -90,6 +90,8 @@ def assert_private(
 
     _validate.one_of("fail_on", fail_on, FAIL_ON)
     epsilon = _validate.non_negative("epsilon", epsilon)
+    if error is not None:
+        _validate.open_unit_interval("error", error)
     result: Any = result_for(
         counts,
         claim=epsilon,

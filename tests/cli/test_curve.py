@@ -124,7 +124,13 @@ def test_files_of_output_and_a_claimed_curve(
         "curve.png",
     ]
     rows = list(csv.DictReader((folder / "curve.csv").read_text().splitlines()))
-    assert [row["verdict"] for row in rows] == ["", "PASS", "PASS", "FAIL", "FAIL"]
+    assert [row["verdict"] for row in rows] == [
+        "",
+        "PASS (judged)",
+        "PASS (judged)",
+        "FAIL (proven)",
+        "FAIL (proven)",
+    ]
     assert [row["claim"] for row in rows] == ["", "100.0", "100.0", "0.01", "0.01"]
     saved = json.loads((folder / "curve.json").read_text())
     assert (saved["verdict"]["outcome"], saved["verdict"]["grounds"]) == ("FAIL", "proven")

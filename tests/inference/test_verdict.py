@@ -24,7 +24,7 @@ from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict, decide
+from epsilometer.inference.verdict import NO_PROOF, Grounds, Outcome, Thresholds, Verdict, decide
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
@@ -287,8 +287,11 @@ def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None
     # Control: without any the side is taken.
     verdict = ruled(above, objections=objections(), caveats=lambda: ("no more than that",))
     assert (verdict.outcome, verdict.grounds) == (word, Grounds.JUDGED)
-    also = "no more than that" if word is Outcome.PASS else "no proof refutes the claim"
-    assert verdict.reasons == (SAID.format(side), also)
+    also = {
+        Outcome.PASS: (NO_PROOF, "no more than that"),
+        Outcome.FAIL: ("no proof refutes the claim",),
+    }[word]
+    assert verdict.reasons == (SAID.format(side), *also)
     assert verdict.meaning == "; ".join(verdict.reasons)
     assert asked == [word] * 3
 

@@ -17,6 +17,7 @@ import pytest
 import epsilometer as em
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Origin, Result
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report import page, page_frame, wording
 from epsilometer.report.data import bases_csv, report_data
 from epsilometer.report.evidence import charts
@@ -246,7 +247,7 @@ def test_the_verdict_stands_on_top(
     assert f"{badge}: " not in top.split('<p class="headline">')[1].split("</p>")[0]
     if badge == "FAIL (proven)":
         proven = em.prove(TWO, delta=0.01).at_least
-        assert f"The attacks prove that epsilon is at least {proven:.2f}" in top
+        assert f"The attacks prove that epsilon is at least {rounded_down(proven)}" in top
     elif claim is not None:
         above = posterior.probability_above("epsilon", claim)
         assert f"with probability {probability_text(above)}" in top
@@ -395,7 +396,7 @@ def test_claims_that_would_pass_or_fail_are_the_posteriors_quantiles() -> None:
     posterior = exact()
     text = wording.claims_either_way(gather(posterior))
     passes, fails = (float(value) for value in re.findall(r"of ([\d.]+) or", text))
-    assert f"Claims below {em.prove(TWO, delta=0.01).at_least:.2f} are refuted." in text
+    assert f"Claims below {rounded_down(em.prove(TWO, delta=0.01).at_least)} are refuted." in text
     assert "By the posterior alone" in text
     # Two decimals.
     assert passes == pytest.approx(float(posterior.quantile("epsilon", 0.95)), abs=0.005)

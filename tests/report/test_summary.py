@@ -14,6 +14,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.result import Question, Result
 from epsilometer.inference.sample_posterior import SamplePosterior
+from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.summary import plain_assumptions, summary_data, summary_text
 from epsilometer.report.text import plain
 
@@ -173,11 +174,15 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     assert said.startswith(f"{verdict.label}: {'; '.join(verdict.reasons)}. ")
     rows = [line.split() for line in text.splitlines()]
     assert ["proven", "at", "least", f"{proof.at_least:.3f}"] in rows
-    assert f"at least {proof.at_least:.2f}, error 5 %, valid for one look; assumes" in said
+    assert (
+        f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one look; assumes" in said
+    )
     assert "(refuted from 20)" in said
     proven = claim < proof.at_least
     assert (f"Claimed is {claim:g}; estimated" in said) is proven
-    assert (f"it is proven to be at least {proof.at_least:.2f}; estimated" in said) is not proven
+    assert (
+        f"it is proven to be at least {rounded_down(proof.at_least)}; estimated" in said
+    ) is not proven
 
 
 def test_an_interval_below_what_is_proven_is_not_to_be_quoted() -> None:

@@ -329,14 +329,7 @@ class Scores:
         for scores in (self, *others):
             for name, base in zip(scores.names, scores.bases, strict=True):
                 parts.setdefault(name, []).append(base)
-        if len({scores.one_run for scores in (self, *others)}) > 1:
-            raise InputError("expected canaries of training runs, or scores of models, got both.")
         for name, each in parts.items():
-            if len(each) > 1 and self.one_run:
-                raise InputError(
-                    f"challenge base {_files.shown(name)}: expected another training run under another "
-                    "name; canaries cannot be added to a run."
-                )
             if len(each) > 1 and any(base.grouped for base in each):
                 raise InputError(f"challenge base {_files.shown(name)}: counts cannot be added to.")
             if any(_same(one, other) for one, other in combinations(each, 2)):
@@ -352,8 +345,10 @@ class Scores:
             )
             for each in parts.values()
         ]
-        dependent = any(scores.dependent for scores in (self, *others))
-        return Scores.of_bases(merged, list(parts), one_run=self.one_run, dependent=dependent)
+        # Canaries of a run beside models of their own: neither kind of proof is about both.
+        kinds = {scores.one_run for scores in (self, *others)}
+        dependent = len(kinds) > 1 or any(scores.dependent for scores in (self, *others))
+        return Scores.of_bases(merged, list(parts), one_run=kinds == {True}, dependent=dependent)
 
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""

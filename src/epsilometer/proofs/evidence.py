@@ -26,9 +26,9 @@ from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.proofs import bets, count_bets
 
 DEPENDENT = (
-    "decisions or scores of one base depend on each other (counts of cross-fed models, or a statistic "
-    "that looks at several models at once) and prove nothing; give the losses, the store or the result "
-    "folder, and a statistic that looks at one model."
+    "decisions or scores depend on each other (counts of cross-fed models, canaries of a run beside "
+    "other models, or a statistic that looks at several models at once) and prove nothing; give the "
+    "losses, the store or the result folder, and a statistic that looks at one model."
 )
 
 SORTED = 4.0
