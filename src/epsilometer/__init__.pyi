@@ -74,7 +74,6 @@ from epsilometer.inference.region_probability import region_probability as regio
 from epsilometer.inference.result import Origin as Origin
 from epsilometer.inference.storage import load as load
 from epsilometer.inference.updating import Batch as Batch
-from epsilometer.inference.verdict import FAIL_ON as FAIL_ON
 from epsilometer.inference.verdict import Grounds as Grounds
 from epsilometer.inference.verdict import Outcome as Outcome
 from epsilometer.inference.verdict import Thresholds as Thresholds

@@ -69,7 +69,9 @@ class VerdictOptions(ThresholdOptions):
 
     def check(self) -> None:
         """Refuse what makes no sense before any work is done."""
-        _validate.one_of("fail_on", self.fail_on, ("never", *em.FAIL_ON))
+        from epsilometer.inference.verdict import FAIL_ON
+
+        _validate.one_of("fail_on", self.fail_on, ("never", *FAIL_ON))
         _validate.open_unit_interval("error", self.chosen_error)
         _ = self.thresholds
 
@@ -165,7 +167,9 @@ class VerdictOptions(ThresholdOptions):
 
     def exit_code(self, trustworthy: bool, verdicts: Sequence[AnyVerdict]) -> int:
         """4 before 3: a result that must not be quoted has no verdict, unless that is proven."""
-        refused = em.FAIL_ON.get(self.fail_on, ())
+        from epsilometer.inference.verdict import FAIL_ON
+
+        refused = FAIL_ON.get(self.fail_on, ())
         if any(each.grounds == "proven" and each.label in refused for each in verdicts):
             return REFUSED
         if not trustworthy and not self.allow_unconverged:
