@@ -24,7 +24,15 @@ from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.mcmc.driver import McmcSettings
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.sample_posterior import SamplePosterior
-from epsilometer.inference.verdict import NO_PROOF, Grounds, Outcome, Thresholds, Verdict, decide
+from epsilometer.inference.verdict import (
+    FAIL_ON,
+    NO_PROOF,
+    Grounds,
+    Outcome,
+    Thresholds,
+    Verdict,
+    decide,
+)
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.priors import Exponential, Fixed, HalfNormal, Prior, Uniform
@@ -434,7 +442,7 @@ def test_public_names() -> None:
 def test_gates_close_at_more_and_more() -> None:
     posterior = estimate_exact(COUNTS, AuditModel(delta=0.01))
     labels = [judge(posterior, claim=claim).label for claim in (1.0, 1.2, 2.6, 12.0)]
-    closed = {gate: [label in refused for label in labels] for gate, refused in em.FAIL_ON.items()}
+    closed = {gate: [label in refused for label in labels] for gate, refused in FAIL_ON.items()}
     assert closed == {
         "proven": [True, False, False, False],
         "fail": [True, True, False, False],

@@ -214,7 +214,7 @@ class CorrelatedCells(CorrelatedCounts):
     """A bivariate normal, rounded and cut to 0..N: a probability for every pair of counts.
 
     The probability of (x, y) is that of the cell from x - 1/2 to x + 1/2 and from y - 1/2 to y + 1/2;
-    the cells of 0 and N take the tails.  So it sums to 1, no value is above 1, and :meth:`sample_counts`
+    the cells of 0 and N take the tails.  So it sums to 1, no value is above 1, and ``sample_counts``
     draws from it exactly.  A rate of 0 or 1 has no variance: its count is certain.  Far from 0 and N it
     is the density of :class:`CorrelatedNormal`; moments and priors are those of
     :class:`CorrelatedCounts`, before rounding.

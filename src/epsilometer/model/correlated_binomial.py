@@ -36,7 +36,7 @@ class KupperHaseman(Likelihood):
 
     Prior: tau ~ normal(0, within_correlation_scale) cut to 0 < tau < 1 / (largest N - 1).  Beyond
     that some rate would give some count a negative probability; so counts may have up to twice the
-    variance of binomial ones, and not less than those.  :meth:`log_density` is -inf where a
+    variance of binomial ones, and not less than those.  ``log_density`` is -inf where a
     probability would be negative.
 
     Parameters
