@@ -270,7 +270,7 @@ def _proofs(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, 
         "power": [asdict(row) for row in false],
     }
     lines = [
-        f"True claims, looked at after every block of models; at most {100 * plan.significance:g} % may "
+        f"True claims, looked at after every pair of models; at most {100 * plan.significance:g} % may "
         "be refuted:",
         "",
         f"{'':36}{'bases':>6}{'models':>7}{'proof':>9}{'peeking':>9}",
