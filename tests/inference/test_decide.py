@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -131,7 +132,7 @@ def counts_of(
 
 def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
     """Ten bases of 300, attacked optimally: the posterior alone would fail nearly all of them."""
-    lie = 1 / (1 + np.e)
+    lie = 1 / (1 + math.e)
     leanings = []
     for seed in range(20):
         counts = counts_of(RandomisedResponse(1.0), lie, 10, 300, seed)
