@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import epsilometer as em
 from epsilometer.calibration.mechanisms import Laplace, Mechanism, Null, RandomisedResponse
-from epsilometer.calibration.plan import quick_proof_plan
 from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
@@ -160,11 +159,6 @@ def test_ten_thousand_true_claims() -> None:
         cell = RefutationCell(mechanism=mechanism, bases=1, models=100, runs=10_000)
         found = cell.judge(0.05, 10_000, np.random.default_rng(8))
         assert found[PROOF]["refuted"] <= most_failures(10_000)
-
-
-def test_the_quick_study_has_its_control() -> None:
-    cells = quick_proof_plan().cells
-    assert any(isinstance(cell, RefutationCell) for cell in cells)
 
 
 # --- the order of models ----------------------------------------------------------------------

@@ -50,15 +50,15 @@ class Goal(Protocol):
     def progress(self, look: Look) -> str:
         """What was seen, in a few words."""
 
-    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
-        """How it ended, how often it was looked, and why that does no harm."""
+    def seen(self, last: Look) -> str:
+        """What the last look saw, reached or not, in a clause."""
+
+    @property
+    def why_valid(self) -> str:
+        """Why looking often does no harm."""
 
     def described(self, looks: Sequence[Look]) -> dict[str, Any]:
         """As plain values, for the summary."""
-
-
-def _times(looks: Sequence[Look]) -> str:
-    return "once" if len(looks) == 1 else f"{len(looks)} times"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,24 +87,20 @@ class UntilWidth:
     def progress(self, look: Look) -> str:
         return f"width {look.seen:.3g}, wanted {self.wanted:g}"
 
-    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
-        last, times = looks[-1], _times(looks)
-        end = (
-            f"Stopped after {last.bases:,} of {most_bases:,} challenge bases: the "
-            f"{100 * self.level:g} % interval is {last.seen:.3g} wide, at most {self.wanted:g} was "
-            f"wanted. It was looked at {times}."
-        )
-        if not last.reached:
-            end = (
-                f"All {last.bases:,} challenge bases were used and the {100 * self.level:g} % interval "
-                f"is still {last.seen:.3g} wide, more than the {self.wanted:g} wanted (looked at "
-                f"{times}); `epsilometer plan --pilot` tells how many more it would take."
-            )
+    def seen(self, last: Look) -> str:
+        interval = f"the {100 * self.level:g} % interval"
+        if last.reached:
+            return f"{interval} is {last.seen:.3g} wide, at most {self.wanted:g} was wanted"
         return (
-            f"{end} A credible interval may be looked at as often as one likes: it states what the data "
-            "say under the model, and stopping adds nothing to that. The proof holds for all looks "
-            "together; other bounds would have to pay for each."
+            f"{interval} is still {last.seen:.3g} wide, more than the {self.wanted:g} wanted; "
+            "`epsilometer plan --pilot` tells how many more it would take"
         )
+
+    why_valid = (
+        "A credible interval may be looked at as often as one likes: it states what the data say under "
+        "the model, and stopping adds nothing to that. The proof holds for all looks together; other "
+        "bounds would have to pay for each."
+    )
 
     def described(self, looks: Sequence[Look]) -> dict[str, Any]:
         return {
@@ -140,20 +136,13 @@ class UntilProven:
     def progress(self, look: Look) -> str:
         return f"e-value {look.seen:.3g} against the claim, refuted from {1 / self.error:g}"
 
-    def sentence(self, looks: Sequence[Look], most_bases: int) -> str:
-        last, times = looks[-1], _times(looks)
-        what = f"the claim of {self.claim:g}"
-        end = (
-            f"Stopped after {last.bases:,} of {most_bases:,} challenge bases: {what} is refuted. It was "
-            f"looked at {times}."
-        )
-        if not last.reached:
-            end = (
-                f"All {last.bases:,} challenge bases were used and {what} is not refuted (looked at "
-                f"{times})."
-            )
+    def seen(self, last: Look) -> str:
+        return f"the claim of {self.claim:g} is {'' if last.reached else 'not '}refuted"
+
+    @property
+    def why_valid(self) -> str:
         return (
-            f"{end} The proof errs with probability {100 * self.error:g} % at most, all looks together, "
+            f"The proof errs with probability {100 * self.error:g} % at most, all looks together, "
             "whenever one stops; the posterior may be looked at as often as one likes too."
         )
 
@@ -173,6 +162,19 @@ class Stopping:
     looks: tuple[Look, ...]
     most_bases: int
 
+    @property
+    def sentence(self) -> str:
+        """How it ended, how often it was looked, and why that does no harm."""
+        last, goal = self.looks[-1], self.goal
+        times = "once" if len(self.looks) == 1 else f"{len(self.looks)} times"
+        end = f"All {last.bases:,} challenge bases were used and {goal.seen(last)}"
+        if last.reached:
+            end = (
+                f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases: "
+                f"{goal.seen(last)}"
+            )
+        return f"{end}. It was looked at {times}. {goal.why_valid}"
+
     def described(self) -> dict[str, Any]:
         """As plain values, for the summary."""
         last = self.looks[-1]
@@ -180,7 +182,7 @@ class Stopping:
             "reached": last.reached,
             "bases_used": last.bases,
             "most_bases": self.most_bases,
-            "sentence": self.goal.sentence(self.looks, self.most_bases),
+            "sentence": self.sentence,
         }
 
 

@@ -17,7 +17,7 @@ AnyTally = TypeVar("AnyTally", bound=Sums)
 
 @dataclass(frozen=True, kw_only=True)
 class RefutationRow:
-    """How often a method refuted a true claim, looked at after every block of models."""
+    """How often a method refuted a true claim, looked at after every pair of models."""
 
     mechanism: str
     setting: str

@@ -1,6 +1,6 @@
 """Proofs on known mechanisms: how often a true claim is refuted, and what a false one takes.
 
-A true claim is held against the data after every block of models, and counts as refuted if it is so at
+A true claim is held against the data after every pair of models, and counts as refuted if it is so at
 any of these looks.  Beside it stands the control: Clopper-Pearson's bound, looked at as often.
 """
 
@@ -44,7 +44,7 @@ class RefutationTally(Sums):
 
 
 def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
-    """Log e-value against a claim after each block of models, all bases in step."""
+    """Log e-value against a claim after each pair of models, all bases in step."""
     grown = []
     for base in scores.bases:
         met = bets.outcomes(*base.as_they_came)
@@ -82,7 +82,7 @@ def counts_of(decided: list[tuple[BoolArray, BoolArray]], size: int) -> AttackCo
 
 @dataclass(frozen=True, kw_only=True)
 class RefutationCell:
-    """A true claim, looked at after every block of models, all bases in step."""
+    """A true claim, looked at after every pair of models, all bases in step."""
 
     delta: float = 1e-5
     mechanism: Mechanism

@@ -32,7 +32,36 @@ def normal_counts(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedCounts(Likelihood):
+class WithinCorrelation(Likelihood):
+    """What every likelihood of dependent decisions shares: tau, normal before a cut."""
+
+    within_correlation_scale: float = 0.01
+
+    independent = False
+
+    def __post_init__(self) -> None:
+        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
+        object.__setattr__(self, "within_correlation_scale", scale)
+
+    def check(self, counts: AttackCounts) -> None:
+        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
+        refuse_single_trials(counts)
+
+    def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
+        """The open interval in which tau may lie: where every variance is positive."""
+        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
+        return -1.0 / (largest - 1), 1.0
+
+    def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
+        """The tau below which that share of its prior lies."""
+        low, high = self.within_correlation_bounds(counts)
+        scale = self.within_correlation_scale
+        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
+        return np.asarray(scale * ndtri(at_low + np.asarray(share) * (at_high - at_low)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelatedCounts(WithinCorrelation):
     """What the likelihoods of correlated counts share: moments, priors and draws.
 
     Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y alike with N1 and beta, and
@@ -43,16 +72,9 @@ class CorrelatedCounts(Likelihood):
     is positive definite, |rho| <= :meth:`cross_correlation_bound`.
     """
 
-    within_correlation_scale: float = 0.01
-
     parameters = ("within_correlation", "cross_correlation")
-    independent = False
     shape: ClassVar[str]
     """What is assumed of the two counts of a base, in a sentence."""
-
-    def __post_init__(self) -> None:
-        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
-        object.__setattr__(self, "within_correlation_scale", scale)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -62,15 +84,6 @@ class CorrelatedCounts(Likelihood):
             f"{self.within_correlation_scale:g}, cut to what is possible; the cross correlation is "
             "uniform given it.",
         )
-
-    def check(self, counts: AttackCounts) -> None:
-        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
-        refuse_single_trials(counts)
-
-    def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
-        """The open interval in which tau may lie."""
-        largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
-        return -1.0 / (largest - 1), 1.0
 
     def cross_correlation_bound(
         self, counts: AttackCounts, within_correlation: ArrayLike
@@ -86,13 +99,6 @@ class CorrelatedCounts(Likelihood):
         scale = self.within_correlation_scale
         bounds = self.cross_correlation_bound(counts, np.array([0.5 * low, 0.0, scale]))
         return (low, *bounds.tolist())
-
-    def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
-        """The tau below which that share of its prior lies."""
-        low, high = self.within_correlation_bounds(counts)
-        scale = self.within_correlation_scale
-        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
-        return np.asarray(scale * ndtri(at_low + np.asarray(share) * (at_high - at_low)))
 
     def prior_density(self, counts: AttackCounts, parameter: str, value: FloatArray) -> FloatArray:
         if parameter == "within_correlation":

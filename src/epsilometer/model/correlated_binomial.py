@@ -13,18 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
+from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
-from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer.model.correlated import WithinCorrelation
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_trials
 
 DRAWN_AT_ONCE = 1_000_000  # probabilities held in memory while counts are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
-class KupperHaseman(Likelihood):
+class KupperHaseman(WithinCorrelation):
     """Correlated binomial counts: wider than binomial ones, X and Y independent of each other.
 
     With q = 1 - p, the probability of x of N at the rate p is that of a binomial times
@@ -45,15 +44,8 @@ class KupperHaseman(Likelihood):
         Standard deviation of tau before the cut, as for the other correlated likelihoods.
     """
 
-    within_correlation_scale: float = 0.01
-
     name = "correlated-binomial"
     parameters = ("within_correlation",)
-    independent = False
-
-    def __post_init__(self) -> None:
-        scale = _validate.positive("within_correlation_scale", self.within_correlation_scale)
-        object.__setattr__(self, "within_correlation_scale", scale)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -64,10 +56,6 @@ class KupperHaseman(Likelihood):
             f"{self.within_correlation_scale:g}, cut to where that is valid at every rate: from 0 to "
             "1 / (N - 1), at most twice the variance of a binomial.",
         )
-
-    def check(self, counts: AttackCounts) -> None:
-        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
-        refuse_single_trials(counts)
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
         """The interval in which tau may lie: there it is a probability at every rate."""
@@ -91,11 +79,9 @@ class KupperHaseman(Likelihood):
         return np.where(inside, constant - 0.5 * (tau / scale) ** 2, -np.inf)
 
     def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
-        low, high = self.within_correlation_bounds(counts)
-        scale = self.within_correlation_scale
-        at_low, at_high = ndtr(low / scale), ndtr(high / scale)
-        tau = scale * ndtri(at_low + rng.random() * (at_high - at_low))
-        return {"within_correlation": float(tau)}
+        return {
+            "within_correlation": float(self._within_correlation_quantile(counts, rng.random()))
+        }
 
     def sample_counts(
         self,
