@@ -391,7 +391,9 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
         model = plan.algorithm.train(
             plan.bases[0].train_on(plan.population, 1), training_stream(1, Task(0, 1, 0))
         )
-        loss = plan.algorithm.loss(model, plan.population.point(plan.bases[0].challenge))
+        base = plan.bases[0]
+        assert isinstance(base, em.ChallengeBase)
+        loss = plan.algorithm.loss(model, plan.population.point(base.challenge))
         assert 0 < loss < 10
 
 

@@ -24,6 +24,8 @@ def drawn(number: int, *, size: int = 12, adjacency: Adjacency | None = None) ->
 def test_a_base_does_not_depend_on_how_many_there_are(adjacency: Adjacency) -> None:
     few = plan(bases=10, adjacency=adjacency).bases[7]
     many = plan(bases=100, adjacency=adjacency).bases[7]
+    assert isinstance(few, ChallengeBase)
+    assert isinstance(many, ChallengeBase)
     assert few.dataset.tolist() == many.dataset.tolist()
     assert (few.challenge, few.replacement) == (many.challenge, many.replacement)
     assert few.fingerprint == many.fingerprint

@@ -192,8 +192,11 @@ def test_out_of_range(changed: dict[str, Any], words: str) -> None:
 
 
 def test_largest_data_sets() -> None:
-    assert len(make(dataset_size=29).bases[0].records(1)) == 30
-    assert len(make(dataset_size=28, adjacency=Replace()).bases[0].records(0)) == 29
+    for hypothesis, plan in (
+        (1, make(dataset_size=29)),
+        (0, make(dataset_size=28, adjacency=Replace())),
+    ):
+        assert len(plan.bases[0].train_on(plan.population, hypothesis)) == 30 - (1 - hypothesis)
 
 
 def test_names_must_differ() -> None:

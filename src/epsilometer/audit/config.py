@@ -29,8 +29,10 @@ from epsilometer.audit.assumptions import (
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import ADJACENCIES
+from epsilometer.measurement.canary_kinds import KINDS, OwnCanaries
 from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
 from epsilometer.measurement.executors import check_name
+from epsilometer.measurement.one_run import COMPARISONS, GRADIENT, MeasureOneRun
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.population import Population
 from epsilometer.model.families import AVERAGE, FAMILIES
@@ -70,8 +72,13 @@ class PopulationTable(_Table):
 
 
 class AuditTable(_Table):
-    """Which models are trained."""
+    """Which models are trained: many for each challenge base, or one with many canaries."""
 
+    design: Literal["many-models", "one-run"] = "many-models"
+    runs: Count = 1
+    canaries: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
+    canary_kind: Annotated[str, Field(min_length=1)] | None = None
+    compare_with: Literal[COMPARISONS] = "nothing"  # type: ignore[valid-type]
     challenge_bases: Count = 20
     replicates: Count = 100
     shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
@@ -96,6 +103,14 @@ class AlgorithmTable(_Table):
         if value is None or (items and plain):
             return [float(item) for item in items] if isinstance(value, list) else value
         raise PydanticCustomError("noise", "expected a number >= 0 or a list of such")
+
+
+ONE_RUN_KEYS = ("runs", "canaries", "canary_kind", "compare_with")
+MANY_MODELS_KEYS = ("challenge_bases", "replicates", "shadows")
+"""Keys of [audit] that belong to one design."""
+
+CANARIES = 1000
+"""Of a run, if the configuration does not say."""
 
 
 class AttackTable(_Table):
@@ -175,9 +190,15 @@ class AuditConfig:
     store: Path
     attack: Attack
     statistic: Statistic
-    model: AuditModel
+    model: AuditModel | None
+    """The published model; None for canaries, which it does not know."""
     profile: ProfileModel | None
     claim: Claim | None
+
+    @property
+    def delta(self) -> float:
+        """What epsilon is asked at."""
+        return self.file.estimate.delta
 
     def claimed_at(self, delta: float) -> float:
         """What is claimed at another delta: the algorithm's own promise there, or the same."""
@@ -190,7 +211,7 @@ class AuditConfig:
 
     def claiming(self, claim: Callable[[float], float]) -> AuditConfig:
         """The same with another claim, at the delta of the model; none where it is infinite."""
-        epsilon = claim(self.model.delta)
+        epsilon = claim(self.delta)
         stated = Claim(epsilon, "option") if math.isfinite(epsilon) else None
         return replace(self, claim=stated)
 
@@ -256,36 +277,108 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None
     algorithm = _algorithm(file.algorithm, folder)
+    design = _design(file, algorithm, statistic, folder)
     try:
-        plan = _plan(file.audit, population, algorithm)
+        plan = _plan(file.audit, design, population, algorithm)
     except InputError as error:
         raise InputError(f"[audit] {error}") from None
-    default = INDEPENDENT if isinstance(plan.design, MeasureMIA) else CORRELATED
-    estimate = file.estimate
-    strength: Any = estimate.strength  # a number or None, as its validator says
-    profile = None
-    if estimate.model == "profile":
-        profile = profile_of(
-            estimate.delta,
-            family=estimate.family,
-            mixing=estimate.mixing,
-            strength=strength,
-            epsilon_prior_scale=estimate.epsilon_prior_scale,
-        )
     return AuditConfig(
         file=file,
         plan=plan,
         store=folder / file.audit.store,
         attack=ATTACKS[file.attack.method],
         statistic=statistic,
-        model=model_of(
-            estimate.delta,
-            likelihood=estimate.likelihood or default,
-            strength=strength,
-            epsilon_prior_scale=estimate.epsilon_prior_scale,
-        ),
-        profile=profile,
-        claim=_claim(estimate, plan, say),
+        model=_published(file.estimate, design),
+        profile=_profile(file.estimate, design, algorithm),
+        claim=_claim(file.estimate, plan, say),
+    )
+
+
+def _published(table: EstimateTable, design: Design) -> AuditModel | None:
+    """The published model; none of canaries."""
+    if design.canaries:
+        return None
+    default = INDEPENDENT if isinstance(design, MeasureMIA) else CORRELATED
+    strength: Any = table.strength  # a number or None, as its validator says
+    return model_of(
+        table.delta,
+        likelihood=table.likelihood or default,
+        strength=strength,
+        epsilon_prior_scale=table.epsilon_prior_scale,
+    )
+
+
+def _profile(table: EstimateTable, design: Design, algorithm: Any) -> ProfileModel | None:
+    """The whole-curve model, if it was not declined."""
+    if table.model != "profile":
+        return None
+    strength: Any = table.strength
+    chosen = {"family", "mixing"} & table.model_fields_set
+    found = profile_of(
+        table.delta,
+        family=table.family,
+        mixing=table.mixing,
+        strength=strength,
+        epsilon_prior_scale=table.epsilon_prior_scale,
+    )
+    if chosen or not isinstance(design, MeasureOneRun) or not design.in_gradients:
+        return found
+    # What canaries in gradients look like is known: the algorithm says it.
+    known: ProfileModel = algorithm.canary_model(table.delta)
+    return replace(
+        known,
+        epsilon=known.epsilon if table.epsilon_prior_scale is None else found.epsilon,
+        strength=found.strength if "strength" in table.model_fields_set else known.strength,
+    )
+
+
+def _design(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path) -> Design:
+    """How models are put to use; keys of another design are refused."""
+    table, given = file.audit, file.audit.model_fields_set
+    one_run = table.design == "one-run"
+    for key in MANY_MODELS_KEYS if one_run else ONE_RUN_KEYS:
+        if key in given:
+            other = "runs and canaries" if one_run else 'design = "one-run"'
+            raise InputError(f"[audit] {key} does not go with {table.design}; it has {other}.")
+    try:
+        return _one_run(file, algorithm, statistic, folder) if one_run else _many_models(table)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
+
+
+def _many_models(table: AuditTable) -> Design:
+    if table.shadows is None:
+        return MeasureMIAFast(replicates=table.replicates)
+    return MeasureMIA(
+        replicates=table.replicates, shadows_h0=table.shadows, shadows_h1=table.shadows
+    )
+
+
+def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path) -> Design:
+    table = file.audit
+    for name, part, keys in (
+        ("attack", file.attack, ("target_alpha", "method")),
+        ("estimate", file.estimate, ("likelihood",)),
+    ):
+        for key in keys:
+            if key in part.model_fields_set:
+                raise InputError(f"[{name}] {key} is for many models; canaries have scores alone.")
+    if file.estimate.model != "profile":
+        raise InputError("[estimate] model: canaries are read by the whole-curve model, profile.")
+    planted = int(getattr(algorithm, "gradient_canaries", 0))
+    kind: Any = table.canary_kind or (GRADIENT if planted else "population")
+    count = table.canaries or (planted if kind == GRADIENT else 0) or CANARIES
+    if ":" in kind:
+        function = loading.load_object(kind, folder=folder, place="[audit] canary_kind")
+        kind = OwnCanaries(function=function, name=kind)
+    elif kind != GRADIENT and kind not in KINDS:
+        known = ", ".join([*KINDS, GRADIENT])
+        raise InputError(
+            f"[audit] canary_kind: expected {known} or module:function, got {_files.shown(kind)}."
+        )
+    return MeasureOneRun(
+        canaries=count, kind=kind, compare_with=table.compare_with, statistic=statistic
     )
 
 
@@ -317,17 +410,12 @@ def _promised(algorithm: algorithms.Claims, delta: float) -> float:
     return float(epsilon)
 
 
-def _plan(table: AuditTable, population: Population, algorithm: Any) -> Plan:
-    design: Design = MeasureMIAFast(replicates=table.replicates)
-    if table.shadows is not None:
-        design = MeasureMIA(
-            replicates=table.replicates, shadows_h0=table.shadows, shadows_h1=table.shadows
-        )
+def _plan(table: AuditTable, design: Design, population: Population, algorithm: Any) -> Plan:
     return Plan(
         population=population,
         algorithm=algorithm,
         design=design,
-        challenge_bases=table.challenge_bases,
+        challenge_bases=table.runs if design.canaries else table.challenge_bases,
         dataset_size=table.dataset_size,
         adjacency=ADJACENCIES[table.adjacency],
         seed=table.seed,

@@ -246,12 +246,11 @@ def _made(
 
     ``unfinished`` losses are of a store that may still be filled: bases that lack a side wait.
     """
-    from epsilometer.attacks.scoring import scores_of
-
     attacked = _attacked(options, known or {}, label)
     try:
         # An audit left out what is no number; losses that somebody brings must be numbers.
-        scores = scores_of(losses, attacked.statistic, skip=unfinished or known is not None)
+        skip = unfinished or known is not None
+        scores = design.scores(losses, attacked.statistic, skip=skip)
         scores = _checked(scores, label)
     except InputError as error:
         text = str(error)

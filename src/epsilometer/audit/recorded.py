@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
+CANARIES = "canaries.csv"
 """Files of a result that commands read."""
 
 WHOLE_CURVE, PUBLISHED_MODEL = "profile", "published"
@@ -241,9 +242,12 @@ def _model() -> Any:
         design: Annotated[str, short]
         dataset_size: int
         seed: int
+        canaries: int | None = None
+        canary_kind: Annotated[str, name] | None = None
+        compare_with: Annotated[str, short] | None = None
 
     class Counts(Part):
-        target_alpha: float = Field(gt=0, lt=1)
+        target_alpha: float | None = Field(gt=0, lt=1, default=None)
         statistic: Annotated[str, name]
         attack: Annotated[str, name]
         warnings: Annotated[list[str], few] = Field(default_factory=list)

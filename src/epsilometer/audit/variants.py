@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
-from epsilometer.attacks.scoring import scores_of
 from epsilometer.audit.config import AuditConfig
 from epsilometer.audit.stopping import Goal, Look, Stopping, look_sizes
 from epsilometer.inference.posterior import Posterior
@@ -19,25 +18,40 @@ from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
 from epsilometer.model.scores import Scores
 
+CANARIES = "canaries of one training run"
+"""How canaries are attacked: by their scores."""
+
 Measure = Callable[[Plan], Measurement]
 Estimate = Callable[[Any, Any], Any]
 """Counts and a published model, or scores and a whole-curve model, in; the posterior out."""
 
 
+class Published(NamedTuple):
+    """The published model's part: how models were attacked, and the posterior from its counts."""
+
+    attacked: AttackResult
+    posterior: Posterior
+
+
 class Estimated(NamedTuple):
-    """What was measured and estimated of one variant; ``profile`` is of the whole curve, if asked."""
+    """What was measured and estimated of one variant.
+
+    ``profile`` is of the whole curve, if asked; ``published`` is None for canaries.
+    """
 
     variant: str
-    posterior: Posterior
-    attacked: AttackResult
     losses: Losses
     scores: Scores
-    profile: ProfilePosterior | None = None
+    profile: ProfilePosterior | None
+    published: Published | None
 
     @property
     def answer(self) -> Posterior | ProfilePosterior:
         """The posterior that answers: that of the whole curve, where there is one."""
-        return self.posterior if self.profile is None else self.profile
+        if self.profile is not None:
+            return self.profile
+        assert self.published is not None
+        return self.published.posterior
 
 
 def estimate_variants(
@@ -46,15 +60,16 @@ def estimate_variants(
     """Attack and estimate every variant."""
     found = []
     for variant, losses in measurement.losses.items():
-        attacked = settings.plan.design.attack(
-            losses, settings.attack, statistic=settings.statistic
-        )
-        counts = attacked.counts(settings.file.attack.target_alpha)
-        # Every model was trained on its own, whatever the design: all are scores of their base.
-        scores = scores_of(losses, settings.statistic, skip=True)
+        published = None
+        if settings.model is not None:
+            attacked = settings.plan.design.attack(
+                losses, settings.attack, statistic=settings.statistic
+            )
+            counts = attacked.counts(settings.file.attack.target_alpha)
+            published = Published(attacked, estimate(counts, settings.model))
+        scores = settings.plan.design.scores(losses, settings.statistic, skip=True)
         profile = None if settings.profile is None else estimate(scores, settings.profile)
-        posterior = estimate(counts, settings.model)
-        found.append(Estimated(variant, posterior, attacked, losses, scores, profile))
+        found.append(Estimated(variant, losses, scores, profile, published))
     return found
 
 
@@ -76,6 +91,7 @@ def measure_until(
         return settings, measurement, estimate_variants(settings, measurement, estimate), None
     bases = settings.plan.challenge_bases
     most = len(settings.plan.bases)
+    unit = "runs" if settings.plan.design.canaries else "bases"
     looks: list[Look] = []
     trained = 0
     for size in look_sizes(most, goal.first_look):
@@ -93,18 +109,18 @@ def measure_until(
                 lambda found=found: [each.answer for each in found()],  # type: ignore[misc]
             )
         )
-        say(f"{size:,} of {most:,} bases: {goal.progress(looks[-1])}")
+        say(f"{size:,} of {most:,} {unit}: {goal.progress(looks[-1])}")
         if looks[-1].reached:
             break
-    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most)
+    words = "training runs" if settings.plan.design.canaries else "challenge bases"
+    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most, unit=words)
     return now, measurement, found(), stopping
 
 
 def _scores(settings: AuditConfig, measurement: Measurement) -> list[Scores]:
     """The scores of every variant."""
-    return [
-        scores_of(losses, settings.statistic, skip=True) for losses in measurement.losses.values()
-    ]
+    scores = settings.plan.design.scores
+    return [scores(losses, settings.statistic, skip=True) for losses in measurement.losses.values()]
 
 
 def origin_of(
@@ -112,7 +128,9 @@ def origin_of(
 ) -> Origin:
     """Where the counts of a variant came from."""
     plan = settings.plan
-    attack = describe(found.attacked, settings.file.attack.target_alpha)
+    attack: dict[str, Any] = {"statistic": settings.statistic.name, "attack": CANARIES}
+    if found.published is not None:
+        attack = describe(found.published.attacked, settings.file.attack.target_alpha)
     shared = measurement.shares_models
     return Origin(
         plan={
@@ -122,6 +140,7 @@ def origin_of(
             "design": plan.design.identity()["name"],
             "dataset_size": plan.dataset_size,
             "seed": plan.seed,
+            **plan.design.facts,
         },
         attack=attack,
         models={
@@ -130,8 +149,8 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=tuple(attack["warnings"]),
-        curves=found.attacked.sweep(),
+        warnings=tuple(attack.get("warnings", ())),
+        curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),
         stopping={} if stopping is None else stopping.described(),

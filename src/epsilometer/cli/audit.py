@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import CURVES, LOSSES
+from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES
 from epsilometer.cli import options, results
 from epsilometer.cli.delivery import (
     DeliveryOptions,
@@ -86,6 +86,10 @@ class ExecutionOptions:
             return None
         if settings.claim is None:
             raise InputError("--until-proven needs a claimed epsilon: --claim.")
+        if settings.plan.design.canaries:
+            raise InputError(
+                "--until-proven is for many models: what canaries prove holds for one look, at the end."
+            )
         delta = settings.file.estimate.delta
         return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 
@@ -164,35 +168,70 @@ def audit(
         say=results.warn,
     )
     _report_failures(measurement)
-    level, model = settings.file.estimate.level, settings.model
-    epsilon, source = settings.claim or (None, None)
-    concluded: list[AnyResult] = []
-    for each in found:
-        context: dict[str, Any] = {"origin": origin_of(settings, measurement, each, stopping)}
-        if each.profile is None and len(deltas) > 1:
-            counts = each.posterior.counts
-            context["over_delta"] = curve_of(
-                counts,
-                model,
-                deltas,
-                level=level,
-                claim=over,
-                verdict=verdict,
-                scores=each.scores,
-            )
-        asked = (level, epsilon, delivery)
-        result = verdict.result(
-            each.posterior, *asked, source=source, scores=each.scores, **context
+    concluded = [
+        _concluded(
+            each,
+            settings,
+            origin_of(settings, measurement, each, stopping),
+            Asked(deltas, over, verdict, delivery),
         )
-        if each.profile is None:
-            concluded.append(result)
-            continue
-        if len(deltas) > 1:
-            context["over_delta"] = profile_curve(each.profile, deltas, level, over)
-        concluded.append(
-            verdict.profile_result(each.profile, *asked, source=source, published=result, **context)
-        )
+        for each in found
+    ]
     return _deliver(measurement, concluded, found, delivery, verdict)
+
+
+class Asked(NamedTuple):
+    """What the command line wants to know of every variant."""
+
+    deltas: tuple[float, ...]
+    claim: Any
+    verdict: VerdictOptions
+    delivery: DeliveryOptions
+
+
+def _concluded(
+    found: Estimated, settings: em.AuditConfig, origin: em.Origin, asked: Asked
+) -> AnyResult:
+    """The result of a variant: of the whole curve with the published model beside it, or of one."""
+    level, several = settings.file.estimate.level, len(asked.deltas) > 1
+    epsilon, source = settings.claim or (None, None)
+    result: Any = None
+    if found.published is not None:
+        posterior, over = found.published.posterior, None
+        if found.profile is None and several:
+            over = curve_of(
+                posterior.counts,
+                posterior.model,
+                asked.deltas,
+                level=level,
+                claim=asked.claim,
+                verdict=asked.verdict,
+                scores=found.scores,
+            )
+        result = asked.verdict.result(
+            posterior,
+            level,
+            epsilon,
+            asked.delivery,
+            source=source,
+            scores=found.scores,
+            origin=origin,
+            over_delta=over,
+        )
+    if found.profile is None:
+        assert result is not None
+        return result  # type: ignore[no-any-return]
+    curve = profile_curve(found.profile, asked.deltas, level, asked.claim) if several else None
+    return asked.verdict.profile_result(
+        found.profile,
+        level,
+        epsilon,
+        asked.delivery,
+        source=source,
+        published=result,
+        origin=origin,
+        over_delta=curve,
+    )
 
 
 def _estimate_table(
@@ -238,8 +277,11 @@ def _deliver(
             written += delivery.write(result, suffix=suffix)
             if delivery.output is not None:  # what was measured, beside what was estimated from it
                 folder = delivery.output / suffix.lstrip("-")
+                if each.published is None:
+                    each.scores.write(folder / CANARIES)
+                    continue
                 each.losses.write(folder / LOSSES)
-                each.posterior.counts.write(folder / "counts.csv")
+                each.published.posterior.counts.write(folder / "counts.csv")
                 result.origin.curves.write(folder / CURVES)
         return list(dict.fromkeys(written))
 

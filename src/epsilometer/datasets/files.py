@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _files
-from epsilometer.datasets.npz import read_arrays
+from epsilometer._npz import read_arrays
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _files
-from epsilometer.datasets.npz import read_arrays
+from epsilometer._npz import read_arrays
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Population
 

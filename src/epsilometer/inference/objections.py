@@ -48,16 +48,15 @@ def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
 def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
     if data.dependent or any(base.grouped for base in data.bases):
         return ()
-    share = error / len(data)
     if data.one_run:
-        even = all(bool(fair_coin(base.trials_h1, base.trials_h0)) for base in data.bases)
-        if not even:
+        base = data.all_runs
+        if not bool(fair_coin(base.trials_h1, base.trials_h0)):
             return ()
-        found = [_auditor(base).epsilon_one_run(share, delta) for base in data.bases]
-        return (Bound("the one-run bound of Steinke et al.", max(found)),)
-    rule = ClopperPearson()
-    found = [_auditor(base).epsilon_lower(rule, share, delta) for base in data.bases]
-    return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(found)),)
+        found = _auditor(base).epsilon_one_run(error, delta)
+        return (Bound("the one-run bound of Steinke et al.", found),)
+    rule, share = ClopperPearson(), error / len(data)
+    scans = [_auditor(base).epsilon_lower(rule, share, delta) for base in data.bases]
+    return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(scans)),)
 
 
 @valid_bounds.register

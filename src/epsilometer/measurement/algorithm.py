@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from epsilometer._arrays import BoolArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point, array_fingerprint
 from epsilometer.measurement.source_files import source_digests
@@ -69,6 +70,36 @@ class Releases(Protocol):
     def variants(self) -> tuple[str, ...]: ...
 
     def release(self, model: Any, variant: str, rng: np.random.Generator) -> Any: ...
+
+
+@runtime_checkable
+class ScoresMany(Protocol):
+    """Computes the losses of many records at once, in their order."""
+
+    def losses(self, model: Any, points: Dataset) -> Sequence[float]: ...
+
+
+@runtime_checkable
+class HasInitialModel(Protocol):
+    """Tells the model from which ``train`` starts with the same data and stream."""
+
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Any: ...
+
+
+@runtime_checkable
+class PlantsCanaries(Protocol):
+    """Plants canaries in its own gradients, and scores them by the gradients that it releases.
+
+    ``gradient_canaries`` is how many; 0 for none.
+    """
+
+    @property
+    def gradient_canaries(self) -> int: ...
+
+    def gradient_scores(
+        self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
+    ) -> Array:
+        """Train with those canaries that are included; a score for each, higher for members."""
 
 
 @runtime_checkable

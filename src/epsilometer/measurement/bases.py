@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,25 @@ Adjacency = Include | Replace
 """Which data sets count as neighbours."""
 
 ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
+
+
+class Base(Protocol):
+    """What a model is trained on and asked about."""
+
+    @property
+    def name(self) -> str | None: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that makes it: equal ones train equal models."""
+
+    def train_on(self, population: Population, hypothesis: int) -> Dataset: ...
+
+    def points(self, population: Population) -> Dataset:
+        """The records whose losses are taken."""
+
+    def places(self, hypothesis: int, replicate: int) -> Sequence[tuple[int, int]]:
+        """For each of these records, under which hypothesis and number its loss is kept."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,6 +121,14 @@ class ChallengeBase:
     def train_on(self, population: Population, hypothesis: int) -> Dataset:
         """The data set under a hypothesis."""
         return population.take(self.records(hypothesis))
+
+    def points(self, population: Population) -> Dataset:
+        """The challenge point."""
+        return population.take(np.array([self.challenge]))
+
+    def places(self, hypothesis: int, replicate: int) -> list[tuple[int, int]]:
+        """Its loss is that of the model."""
+        return [(hypothesis, replicate)]
 
     @property
     def fingerprint(self) -> str:

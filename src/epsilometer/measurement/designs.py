@@ -1,4 +1,6 @@
-"""How models are put to use: cross-fed, or each challenge with shadow models of its own.
+"""How models are put to use: cross-fed, or each challenge with its own shadow models.
+
+Canaries that share a model are in `one_run.py`.
 
 A design says how many models each base needs under each hypothesis, and turns their losses into an
 attack's result.
@@ -6,8 +8,10 @@ attack's result.
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -16,10 +20,15 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult, finish, scores_of
 from epsilometer.attacks.rules import Attack, LikelihoodRatio
+from epsilometer.attacks.scoring import scores_of as scores_of_losses
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
+from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, draw_base
+from epsilometer.measurement.one_run import MeasureOneRun
+from epsilometer.measurement.population import Population
 from epsilometer.model.measured import CROSS_FED, INDEPENDENT
+from epsilometer.model.scores import Scores
 
 
 class Design(Protocol):
@@ -32,16 +41,91 @@ class Design(Protocol):
     def identity(self) -> dict[str, object]:
         """All but the number of replicates, which may grow."""
 
+    @property
+    def canaries(self) -> int:
+        """Canaries that share one model; 0 where a base has many models and one challenge point."""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What people want to know of it beside its name, in plain values."""
+
     def models(self, hypothesis: int) -> int:
-        """Models a base needs under a hypothesis; their replicates count from 0."""
+        """Losses that a base has under a hypothesis; their replicates count from 0."""
+
+    def check(self, algorithm: object, adjacency: Adjacency) -> None:
+        """Refuse what cannot be measured this way."""
+
+    def draw(
+        self,
+        number: int,
+        *,
+        population: Population,
+        dataset_size: int,
+        adjacency: Adjacency,
+        seed: int,
+    ) -> Base:
+        """The base of a number, the same however many are drawn."""
+
+    def groups(self, base: Base) -> Iterator[tuple[int, range]]:
+        """The models of a base: hypothesis and replicates."""
 
     def attack(
         self, losses: Losses, attack: Attack = ..., *, statistic: Statistic = ...
     ) -> AttackResult: ...
 
+    def scores(
+        self, losses: Losses, statistic: Statistic | None = ..., *, skip: bool = ...
+    ) -> Scores:
+        """Scores of all that was measured."""
+
+
+class SeparateModels(abc.ABC):
+    """What designs share whose every loss is of a model that was trained on its own."""
+
+    canaries: ClassVar[int] = 0
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {}
+
+    @abc.abstractmethod
+    def models(self, hypothesis: int) -> int: ...
+
+    def check(self, algorithm: object, adjacency: Adjacency) -> None:
+        """Any algorithm will do."""
+        del algorithm, adjacency
+
+    def draw(
+        self,
+        number: int,
+        *,
+        population: Population,
+        dataset_size: int,
+        adjacency: Adjacency,
+        seed: int,
+    ) -> ChallengeBase:
+        return draw_base(
+            number,
+            population_size=len(population),
+            dataset_size=dataset_size,
+            adjacency=adjacency,
+            seed=seed,
+        )
+
+    def groups(self, base: Base) -> Iterator[tuple[int, range]]:
+        del base
+        for hypothesis in (0, 1):
+            yield hypothesis, range(self.models(hypothesis))
+
+    def scores(
+        self, losses: Losses, statistic: Statistic | None = None, *, skip: bool = False
+    ) -> Scores:
+        """Scores of every model, whatever it was for; see `epsilometer.attacks.scoring.scores_of`."""
+        return scores_of_losses(losses, statistic, skip=skip)
+
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureMIAFast:
+class MeasureMIAFast(SeparateModels):
     """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the rest.
 
     The decisions of a base share shadow models, so its counts are correlated: estimate with the
@@ -126,7 +210,7 @@ def cross_feed(
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureMIA:
+class MeasureMIA(SeparateModels):
     """Independent shadow models for every challenge (the paper's MeasureMIA).
 
     Costs 2 N (1 + M0 + M1) models a base.  Decisions are independent given the attack's error rates,
@@ -240,4 +324,8 @@ def design_of(identity: object, models_h0: int) -> Design:
             return MeasureMIA(replicates=blocks, shadows_h0=shadows_h0, shadows_h1=shadows_h1)
     if described.get("name") == "MeasureMIAFast":
         return MeasureMIAFast(replicates=models_h0)
+    if described.get("name") == "MeasureOneRun":
+        # A kind or a statistic of somebody's own is not run here; what it led to is in the store.
+        compare = str(described.get("compare_with", "nothing"))
+        return MeasureOneRun(canaries=models_h0, compare_with=compare)
     raise InputError(f"expected a design that is known here, got {described!r}.")

@@ -7,7 +7,6 @@ one store rarely train the same model twice (and if they do, its loss is kept on
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import time
@@ -171,9 +170,9 @@ class _Run:
         self.groups: list[Chunk] = []
         """Models of each base and hypothesis that are still to be handed out."""
         self.reused = 0
-        for base, hypothesis in itertools.product(range(len(plan.bases)), (0, 1)):
-            every = tuple(range(plan.design.models(hypothesis)))
-            if (missing := self._missing(Chunk(base, hypothesis, every))).replicates:
+        for base, hypothesis, replicates in plan.groups():
+            every = Chunk(base, hypothesis, tuple(replicates))
+            if (missing := self._missing(every)).replicates:
                 self.groups.append(missing)
         self.trained = 0
         self.failed: list[Failure] = []
@@ -297,10 +296,10 @@ class _Run:
             return
         self.deaths += 1
         if self.deaths > MOST_DEATHS:
+            last = self.sizes.named(tasks[0])
             raise ExecutorError(
                 f"{self.deaths} workers in a row died while they trained, whatever the model "
-                f"(last: {tasks[0]}): does it train with the executor serial? Losses that came in "
-                "are kept."
+                f"(last: {last}): does it train with the executor serial? Losses that came in are kept."
             )
         self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
 
@@ -321,14 +320,19 @@ class _Run:
         wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
         # Grows step by step: the first chunks may not tell.
         self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, LARGEST_CHUNK))
-        bad: dict[int, float] = {}
+        bad: dict[Task, str] = {}
         for row in trained.rows:
             if not math.isfinite(row.loss):
-                bad.setdefault(row.replicate, row.loss)
-        self.waiting += [row for row in trained.rows if row.replicate not in bad]
-        for replicate, loss in bad.items():
-            task = Task(chunk.base, chunk.hypothesis, replicate)
-            self._count_failure(task, f"expected a finite loss, got loss={loss}", self.again)
+                canary = f"canary {row.replicate}: " if self.sizes.canaries else ""
+                message = f"{canary}expected a finite loss, got loss={row.loss}"
+                bad.setdefault(self._task_of(row, chunk), message)
+        self.waiting += [row for row in trained.rows if self._task_of(row, chunk) not in bad]
+        for task, message in bad.items():
+            self._count_failure(task, message, self.again)
+
+    def _task_of(self, row: LossRow, chunk: Chunk) -> Task:
+        """The model whose loss it is: of canaries all of a chunk, which is one run."""
+        return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
 
     def _failed(self, chunk: Chunk, message: str) -> None:
         if len(chunk.replicates) > 1:
@@ -367,16 +371,16 @@ class _Run:
         if not rows:
             return
         new = self.store.add(rows)
-        models = len({row[:3] for row in rows})
+        models = len({row.base if self.sizes.canaries else row[:3] for row in rows})
         # A row that was there already came from another process.
-        ours = models if len(self.sizes.variants) > 1 else new
+        ours = models if len(self.sizes.variants) > 1 else new // max(1, self.sizes.canaries)
         self.trained += ours
         self.reused += models - ours
 
     def result(self) -> Measurement:
         if not self.trained + self.reused:
             reason = self.failed[0] if self.failed else None
-            detail = f" ({reason.task}: {reason.message})" if reason else ""
+            detail = f" ({self.sizes.named(reason.task)}: {reason.message})" if reason else ""
             raise EpsilometerError(f"no model could be trained{detail}.")
         accounted = self.trained + self.reused + len(self.failed)
         if accounted != self.sizes.models:

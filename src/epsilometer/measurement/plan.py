@@ -20,7 +20,7 @@ from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
-from epsilometer.measurement.bases import Adjacency, ChallengeBase, Include, draw_base
+from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Population
 
@@ -49,16 +49,32 @@ class Sizes(NamedTuple):
     models_h0: int
     models_h1: int
     variants: tuple[str, ...]
+    canaries: int = 0
+    """Of each base, where these share one model; then both numbers of models are theirs."""
 
     @property
     def models(self) -> int:
         """Number of models in all."""
-        return self.challenge_bases * (self.models_h0 + self.models_h1)
+        each = 1 if self.canaries else self.models_h0 + self.models_h1
+        return self.challenge_bases * each
+
+    def described(self) -> list[object]:
+        """As plain values for a store."""
+        return list(self if self.canaries else self[:4])
+
+    def named(self, task: Task) -> str:
+        """A model in words."""
+        return f"run {task.base}" if self.canaries else str(task)
 
 
 def training_stream(seed: int, task: Task) -> np.random.Generator:
     """The random stream of one model's training."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task)))
+
+
+def reference_stream(seed: int, task: Task) -> np.random.Generator:
+    """The random stream of the model that another's scores are compared with."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task, 2)))
 
 
 def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
@@ -78,11 +94,11 @@ class Plan:
     algorithm
         What is audited: see `epsilometer.measurement.algorithm.Algorithm`.
     design
-        `MeasureMIAFast(replicates=...)` or `MeasureMIA(...)`.
+        `MeasureMIAFast(replicates=...)`, `MeasureMIA(...)` or `MeasureOneRun(canaries=...)`.
     challenge_bases
-        How many bases to draw, or the bases themselves.
+        How many bases to draw, or the bases themselves.  Of `MeasureOneRun` how many training runs.
     dataset_size
-        Records in D, for bases that are drawn.
+        Records in D, for bases that are drawn; canaries come on top.
     adjacency
         `Include()` or `Replace()`, for bases that are drawn.
     seed
@@ -103,6 +119,7 @@ class Plan:
         names = self.variants
         if not names or len(set(names)) != len(names):
             raise InputError(f"expected variants of different names, got {names!r}.")
+        self.design.check(self.algorithm, self.adjacency)
         if not isinstance(self.challenge_bases, Sequence):
             if self.dataset_size is None:
                 raise InputError("expected a dataset_size for bases that are drawn, got none.")
@@ -117,6 +134,8 @@ class Plan:
     def _check_given(self, given: Sequence[ChallengeBase]) -> None:
         if not given:
             raise InputError("expected at least one challenge base, got none.")
+        if self.design.canaries:
+            raise InputError("expected a number of training runs, got challenge bases.")
         if self.dataset_size is not None:
             raise InputError("dataset_size is for bases that are drawn; these are given.")
         for number, base in enumerate(given):
@@ -133,15 +152,15 @@ class Plan:
         return algorithms.variants_of(self.algorithm)
 
     @cached_property
-    def bases(self) -> tuple[ChallengeBase, ...]:
+    def bases(self) -> tuple[Base, ...]:
         """The challenge bases."""
         if not isinstance(self.challenge_bases, int):
             return tuple(self.challenge_bases)
         assert self.dataset_size is not None
         return tuple(
-            draw_base(
+            self.design.draw(
                 number,
-                population_size=len(self.population),
+                population=self.population,
                 dataset_size=self.dataset_size,
                 adjacency=self.adjacency,
                 seed=self.seed,
@@ -163,14 +182,21 @@ class Plan:
     @property
     def sizes(self) -> Sizes:
         """How much of it is wanted."""
-        return Sizes(len(self.bases), self.design.models(0), self.design.models(1), self.variants)
+        design = self.design
+        each = (design.models(0), design.models(1))
+        return Sizes(len(self.bases), *each, self.variants, design.canaries)
+
+    def groups(self) -> Iterator[tuple[int, int, range]]:
+        """The models by base and hypothesis, with their replicates."""
+        for number, base in enumerate(self.bases):
+            for hypothesis, replicates in self.design.groups(base):
+                yield number, hypothesis, replicates
 
     def tasks(self) -> Iterator[Task]:
         """Every model, in order."""
-        for base in range(len(self.bases)):
-            for hypothesis in (0, 1):
-                for replicate in range(self.design.models(hypothesis)):
-                    yield Task(base, hypothesis, replicate)
+        for base, hypothesis, replicates in self.groups():
+            for replicate in replicates:
+                yield Task(base, hypothesis, replicate)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -195,7 +221,7 @@ class Plan:
     @property
     def content_hash(self) -> str:
         """SHA-256 of identity, bases and sizes."""
-        content = [self.identity, [base.fingerprint for base in self.bases], list(self.sizes)]
+        content = [self.identity, [base.fingerprint for base in self.bases], self.sizes.described()]
         return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 

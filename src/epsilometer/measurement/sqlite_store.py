@@ -233,7 +233,11 @@ class SqliteStore(Store):
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
             self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
-            kept = {"identity": plan.identity, "sizes": plan.sizes, "hash": plan.content_hash}
+            kept = {
+                "identity": plan.identity,
+                "sizes": plan.sizes.described(),
+                "hash": plan.content_hash,
+            }
             self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def _value(self, key: str) -> Any:
@@ -254,8 +258,9 @@ class SqliteStore(Store):
             raise StoreError(f"{self.path} holds no plan yet.")
         with self._clear_errors():
             try:
-                bases, models_h0, models_h1, variants = kept
-                return Sizes(int(bases), int(models_h0), int(models_h1), tuple(map(str, variants)))
+                bases, models_h0, models_h1, variants, *canaries = kept
+                numbers = (int(bases), int(models_h0), int(models_h1))
+                return Sizes(*numbers, tuple(map(str, variants)), *map(int, canaries))
             except (TypeError, ValueError):
                 raise sqlite3.DatabaseError("sizes unreadable") from None
 

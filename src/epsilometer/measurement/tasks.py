@@ -10,8 +10,28 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple
 
-from epsilometer.measurement.algorithm import Releases, TrainsMany
-from epsilometer.measurement.plan import Plan, Task, release_stream, training_stream
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.attacks.statistics import Statistic
+from epsilometer.errors import InputError
+from epsilometer.measurement.algorithm import (
+    HasInitialModel,
+    PlantsCanaries,
+    Releases,
+    ScoresMany,
+    TrainsMany,
+)
+from epsilometer.measurement.bases import Base
+from epsilometer.measurement.canaries import points_of
+from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
+from epsilometer.measurement.plan import (
+    Plan,
+    Task,
+    reference_stream,
+    release_stream,
+    training_stream,
+)
 
 
 class SerialExecutor(Executor):
@@ -90,18 +110,80 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
 
 def _train(plan: Plan, chunk: Chunk) -> Trained:
     start = time.perf_counter()
-    algorithm, variants = plan.algorithm, plan.variants
     rows: list[LossRow] = []
-    for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
-        for variant in variants:
-            released = model
-            if isinstance(algorithm, Releases):
-                stream = release_stream(plan.seed, task, variant)
-                released = algorithm.release(model, variant, stream)
-            # A point of its own for each loss: the user's code may change it in place.
-            point = plan.population.point(plan.bases[chunk.base].challenge)
-            rows.append(LossRow(*task, variant, float(algorithm.loss(released, point))))
+    for task, found in _measured(plan, chunk):
+        places = plan.bases[chunk.base].places(task.hypothesis, task.replicate)
+        for variant, losses in found:
+            kept = zip(places, losses, strict=True)
+            rows += [LossRow(task.base, *place, variant, float(loss)) for place, loss in kept]
     return Trained(rows, time.perf_counter() - start)
+
+
+def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, Any]]]]:
+    """Each model with the losses of its variants."""
+    design, base = plan.design, plan.bases[chunk.base]
+    if isinstance(design, MeasureOneRun) and design.in_gradients:
+        assert isinstance(base, CanaryRun)
+        for task in chunk.tasks():
+            yield task, [("", -_gradient_scores(plan, base, task))]
+        return
+    for task, model in zip(chunk.tasks(), _models(plan, chunk), strict=True):
+        found = [(name, _losses(plan, base, made)) for name, made in _released(plan, task, model)]
+        if isinstance(design, MeasureOneRun) and design.compares:
+            other = _losses(plan, base, _compared(plan, base, task))
+            found = [(name, _difference(design.statistic, own, other)) for name, own in found]
+        yield task, found
+
+
+def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
+    """The variants that are made from a trained model."""
+    for variant in plan.variants:
+        if isinstance(plan.algorithm, Releases):
+            stream = release_stream(plan.seed, task, variant)
+            yield variant, plan.algorithm.release(model, variant, stream)
+        else:
+            yield variant, model
+
+
+def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
+    """Losses of the points of a base; points are the algorithm's own, which may change them in place."""
+    points = base.points(plan.population)
+    if len(points) > 1 and isinstance(plan.algorithm, ScoresMany):
+        found = np.asarray(plan.algorithm.losses(model, points), dtype=float)
+        if found.shape != (len(points),):
+            raise InputError(
+                f"expected {len(points)} losses from losses(model, points), got shape {found.shape}."
+            )
+        return found
+    return np.array([float(plan.algorithm.loss(model, each)) for each in points_of(points)])
+
+
+def _compared(plan: Plan, base: Base, task: Task) -> Any:
+    """The model that the scores of a run are compared with."""
+    assert isinstance(plan.design, MeasureOneRun)
+    assert isinstance(base, CanaryRun)
+    if plan.design.compare_with == "initial":
+        assert isinstance(plan.algorithm, HasInitialModel)
+        dataset = base.train_on(plan.population, task.hypothesis)
+        return plan.algorithm.initial_model(dataset, training_stream(plan.seed, task))
+    dataset = base.without_canaries(plan.population)
+    return plan.algorithm.train(dataset, reference_stream(plan.seed, task))
+
+
+def _difference(statistic: Statistic, losses: FloatArray, others: FloatArray) -> FloatArray:
+    """How much lower the scores of another model are, negated: low for members, as losses are."""
+    return np.asarray(statistic(others[None, :])[0] - statistic(losses[None, :])[0])
+
+
+def _gradient_scores(plan: Plan, base: CanaryRun, task: Task) -> FloatArray:
+    """Scores of the canaries that an algorithm plants itself."""
+    assert isinstance(plan.algorithm, PlantsCanaries)
+    dataset = base.without_canaries(plan.population)
+    stream = training_stream(plan.seed, task)
+    found = np.asarray(plan.algorithm.gradient_scores(dataset, base.coins, stream), dtype=float)
+    if found.shape != base.coins.shape:
+        raise InputError(f"expected {len(base.coins)} scores of canaries, got shape {found.shape}.")
+    return found
 
 
 def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.score_tables import BASE, COLUMNS
+from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -302,6 +302,16 @@ class Scores:
         """N1 of each base."""
         return np.array([base.trials_h1 for base in self.bases], dtype=np.int64)
 
+    @property
+    def all_runs(self) -> BaseScores:
+        """The canaries of all runs as if of one.
+
+        Whatever holds for the canaries of one run holds for these too: a coin decides about its own run
+        only, so that the runs together are one mechanism with more canaries.
+        """
+        sides = zip(*(base.as_they_came for base in self.bases), strict=True)
+        return BaseScores.of(*(np.concatenate(side) for side in sides))
+
     def check(self) -> None:
         """Refuse scores that say nothing: all of them tied, in every base."""
         if all(len(base.value) == 1 for base in self.bases):
@@ -358,8 +368,9 @@ class Scores:
                     yield name, hypothesis, number, value
 
     def to_csv(self) -> str:
-        """CSV text that :meth:`parse_csv` reads back."""
-        return _files.csv_text(COLUMNS, self.rows())
+        """CSV text that :meth:`parse_csv` reads back; that of canaries says so by its column member."""
+        columns = tuple(MEMBER if self.one_run and c == HYPOTHESIS else c for c in COLUMNS)
+        return _files.csv_text(columns, self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV; replaces a file of that name."""

@@ -192,7 +192,7 @@ class FixedCounts:
 class OneRun:
     """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), looked at once.
 
-    Its e-value is 1 / error below the bound and 0 above.  Several runs share the error.
+    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are taken together.
     """
 
     scores: Scores
@@ -207,14 +207,11 @@ class OneRun:
     def bound(self, delta: float, error: float) -> float:
         """Epsilon is at least this, except with probability ``error``."""
         if (delta, error) not in self._found:
-            bounds = []
-            for base in self.scores.bases:
-                # Ranks in place of scores, which may be infinite.
-                ranks = -np.arange(len(base.value), dtype=float)
-                members, others = np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros)
-                auditor = CanaryScoreAuditor(members, others)
-                bounds.append(auditor.epsilon_one_run_fdp(error / len(self.scores.bases), delta))
-            self._found[delta, error] = max(bounds)
+            base = self.scores.all_runs
+            # Ranks in place of scores, which may be infinite.
+            ranks = -np.arange(len(base.value), dtype=float)
+            auditor = CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
+            self._found[delta, error] = auditor.epsilon_one_run_fdp(error, delta)
         return self._found[delta, error]
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:

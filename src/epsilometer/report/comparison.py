@@ -162,12 +162,11 @@ def compare_scores(
     ----------
     one_run
         Whether the scores are of canaries in one training run, which one-run bounds are about.  Unless
-        given, those of a :class:`CanaryScoreAuditor` are, and :class:`Scores` are of models that were
-        trained separately.
+        given, those of a :class:`CanaryScoreAuditor` are, and :class:`Scores` say it of themselves.
     """
     auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
     if one_run is None:
-        one_run = isinstance(scores, CanaryScoreAuditor)
+        one_run = isinstance(scores, CanaryScoreAuditor) or scores.one_run
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [
@@ -193,8 +192,12 @@ def compare_scores(
 
 
 def _auditors(scores: Scores) -> list[CanaryScoreAuditor]:
-    """The scores of each base; ranks stand for them, which are finite where scores need not be."""
-    return [CanaryScoreAuditor(*_ranks(base)) for base in scores.bases]
+    """The scores of each base, canaries of several runs as if of one.
+
+    Ranks stand for scores, which need not be finite.
+    """
+    bases = [scores.all_runs] if scores.one_run else scores.bases
+    return [CanaryScoreAuditor(*_ranks(base)) for base in bases]
 
 
 def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:

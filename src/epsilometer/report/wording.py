@@ -229,6 +229,9 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
         "adjacency": "adjacency",
         "dataset_size": "records in a data set",
         "design": "design",
+        "canaries": "canaries of each run",
+        "canary_kind": "kind of canaries",
+        "compare_with": "losses compared with",
         "seed": "seed of the measurement",
         "hash": "hash of the plan",
     }

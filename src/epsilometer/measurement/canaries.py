@@ -1,0 +1,336 @@
+"""Canaries: points that are put into one training run by coin flips, and told apart afterwards.
+
+Each canary is in the training data with probability one half, by a fair coin of its own.  After training
+it is scored without a look at its coin.  The better scores tell the coins apart, the larger epsilon is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _files, _npz, _validate
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.errors import InputError
+from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
+from epsilometer.measurement.population import (
+    Array,
+    Dataset,
+    Point,
+    Population,
+    array_fingerprint,
+)
+from epsilometer.model.score_tables import CANARIES
+from epsilometer.model.scores import Scores
+
+FORMAT = 1
+"""Of the file of canaries."""
+
+LARGEST_FILE = 2**31
+"""Bytes that an array of a file of canaries may unpack to."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Canaries:
+    """Points and their coins; make them with :meth:`draw`, :meth:`of` or :meth:`load`.
+
+    Attributes
+    ----------
+    kind
+        What they are, in a word.
+    coins
+        Whether each was put into the training data.
+    records
+        For canaries that are records: their indices in the population.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> population = Population(features=rng.normal(size=(100, 3)), labels=[0, 1] * 50)
+    >>> canaries = Canaries.draw(population, count=20, rng=rng, kind="mislabelled")
+    >>> len(canaries), len(canaries.included), int(canaries.coins.sum())
+    (20, 12, 12)
+    >>> scores = canaries.scores(lambda point: float(point.features @ point.features))
+    >>> scores.one_run, scores.trials_h1.tolist()
+    (True, [12])
+    """
+
+    kind: str
+    coins: BoolArray
+    records: IntArray | None
+    _features: Array | None
+    _labels: Array | None
+    _population: Population | None
+
+    @classmethod
+    def draw(
+        cls,
+        population: Population,
+        *,
+        count: int,
+        rng: np.random.Generator,
+        kind: str | CanaryKind | Callable[..., Any] = "population",
+        outside: ArrayLike = (),
+    ) -> Canaries:
+        """Draw or craft canaries, and flip their coins.
+
+        Parameters
+        ----------
+        population
+            Where they come from, or what they are made to look like.
+        count
+            How many; some must come up on either side of the coin.
+        kind
+            ``population`` (records as they are), ``mislabelled``, ``noise``, ``blank``, or a function
+            ``(population, count, rng)`` that makes them.
+        outside
+            Indices of records that no canary may be: those that are trained on anyway.
+        """
+        count = _validate.whole_number("count", count, least=2)
+        chosen = kind_of(kind)
+        records = np.empty(0, dtype=np.int64)
+        if chosen.uses_records:
+            free = np.setdiff1d(np.arange(len(population)), np.asarray(outside, dtype=np.int64))
+            if count > len(free):
+                raise InputError(
+                    f"expected at most {len(free)} canaries, the records that are not trained on "
+                    f"anyway (of {len(population)}), got {count}; draw fewer, or choose noise."
+                )
+            records = rng.choice(free, size=count, replace=False)
+        features, labels = chosen.craft(population, records, count, rng)
+        return cls(
+            kind=chosen.name,
+            coins=flip(count, rng),
+            records=records if chosen.uses_records else None,
+            _features=features,
+            _labels=labels,
+            _population=population if chosen.uses_records else None,
+        )
+
+    @classmethod
+    def of(
+        cls, *, features: ArrayLike, labels: ArrayLike | None = None, rng: np.random.Generator
+    ) -> Canaries:
+        """Points of one's own, an entry of the first axis each, with coins from ``rng``."""
+        points = np.array(features)
+        if points.ndim == 0 or len(points) < 2:
+            raise InputError(f"expected two canaries or more, got shape {points.shape}.")
+        return cls(
+            kind="custom",
+            coins=flip(len(points), rng),
+            records=None,
+            _features=points,
+            _labels=None if labels is None else np.array(labels),
+            _population=None,
+        )
+
+    def __post_init__(self) -> None:
+        check_coins(self.coins)
+        for name, array in (("features", self._features), ("labels", self._labels)):
+            if array is not None and len(array) != len(self.coins):
+                raise InputError(
+                    f"expected {len(self.coins)} {name}, one for each canary, got {len(array)}."
+                )
+
+    def __len__(self) -> int:
+        return len(self.coins)
+
+    def __repr__(self) -> str:
+        return f"Canaries({len(self):,} of kind {self.kind}, {int(self.coins.sum()):,} included)"
+
+    @property
+    def points(self) -> Dataset:
+        """All of them, in order, as arrays of the receiver's own."""
+        if self._features is not None:
+            features = self._features.copy()
+        else:
+            assert self._population is not None
+            assert self.records is not None
+            features = self._population.features[self.records]
+        return Dataset(
+            features=features, labels=None if self._labels is None else self._labels.copy()
+        )
+
+    @property
+    def included(self) -> Dataset:
+        """Those whose coin says so: add them to the training data, and none of the others."""
+        points = self.points
+        labels = None if points.labels is None else points.labels[self.coins]
+        return Dataset(features=points.features[self.coins], labels=labels)
+
+    def added_to(self, dataset: Dataset) -> Dataset:
+        """A data set with the included canaries behind its own records."""
+        included = self.included
+        features = np.concatenate([dataset.features, included.features])
+        if dataset.labels is None or included.labels is None:
+            return Dataset(features=features)
+        return Dataset(features=features, labels=np.concatenate([dataset.labels, included.labels]))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of points and coins."""
+        points = self.points
+        digest = hashlib.sha256(self.kind.encode() + self.coins.astype(np.uint8).tobytes())
+        for array in (points.features, points.labels):
+            digest.update(b"" if array is None else array_fingerprint(array).encode())
+        return digest.hexdigest()
+
+    # --- after training -----------------------------------------------------------------------
+
+    def scores(
+        self,
+        loss_of: Callable[[Point], float] | ArrayLike,
+        *,
+        compared_with: Callable[[Point], float] | ArrayLike | None = None,
+        name: str = CANARIES,
+    ) -> Scores:
+        """Scores of the canaries: their losses, negated; lower losses look like members.
+
+        Parameters
+        ----------
+        loss_of
+            The trained model's loss of one point; or all losses, in the order of the canaries.
+        compared_with
+            The same of a model that saw none of them, such as the one before training: a canary's score
+            is then how much lower its loss became.
+        name
+            What the run is called, where several are joined.
+        """
+        losses = self.losses(loss_of)
+        if compared_with is not None:
+            losses = losses - self.losses(compared_with)
+        return Scores(
+            without=[-losses[~self.coins]],
+            with_point=[-losses[self.coins]],
+            names=[name],
+            one_run=True,
+        )
+
+    def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
+        """The loss of every canary, in their order; refuses what is no number."""
+        if callable(loss_of):
+            found = np.array([float(loss_of(point)) for point in points_of(self.points)])
+        else:
+            found = np.asarray(loss_of, dtype=float)
+        if found.shape != self.coins.shape:
+            raise InputError(
+                f"expected {len(self)} losses, one for each canary in their order, got shape "
+                f"{found.shape}: are the canaries those of another file?"
+            )
+        check_losses(found)
+        return found
+
+    # --- files --------------------------------------------------------------------------------
+
+    def save(self, target: str | PathLike[str]) -> None:
+        """Write coins and identities, NPZ; records are named by index and are not written."""
+        kept: dict[str, Array] = {
+            "format": np.array(FORMAT),
+            "kind": np.array(self.kind),
+            "coins": self.coins.astype(np.uint8),
+            "sha256": np.array(self.fingerprint),
+        }
+        for name, array in (
+            ("records", self.records),
+            ("features", self._features),
+            ("labels", self._labels),
+        ):
+            if array is not None:
+                kept[name] = array
+
+        def write(place: Path) -> None:
+            with place.open("wb") as file:
+                np.savez(file, **kept)  # type: ignore[arg-type]
+
+        _files.replace(Path(target), write)
+
+    @classmethod
+    def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
+        """Read what :meth:`save` wrote; ``population`` is needed for canaries that are its records.
+
+        Raises
+        ------
+        InputError
+            If the file is no such file, is damaged, or its canaries are records of another population.
+        """
+        path = Path(source)
+        kept = _npz.read_arrays(
+            path,
+            ("format", "kind", "coins", "sha256"),
+            optional=("records", "features", "labels"),
+            largest=LARGEST_FILE,
+        )
+        coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
+        plain = coins.ndim == 1 and coins.dtype.kind in "biu" and bool(np.isin(coins, (0, 1)).all())
+        if not plain or int(kept["format"]) != FORMAT or (records is None) is (features is None):
+            raise InputError(f"{path}: expected canaries as `Canaries.save` writes them.")
+        if records is not None:
+            if population is None:
+                raise InputError(
+                    f"{path}: its canaries are records of a population; give it: load(path, population)."
+                )
+            whole = records.ndim == 1 and records.dtype.kind in "iu" and len(records) == len(coins)
+            if not whole or not ((records >= 0) & (records < len(population))).all():
+                raise InputError(f"{path}: its records are not in this population; is it another?")
+        try:
+            found = cls(
+                kind=str(kept["kind"]),
+                coins=coins.astype(bool),
+                records=None if records is None else records.astype(np.int64),
+                _features=features,
+                _labels=kept.get("labels"),
+                _population=population if records is not None else None,
+            )
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        if found.fingerprint != str(kept["sha256"]):
+            raise InputError(
+                f"{path}: coins or points are not those that were saved; is it of another population, "
+                "or was the file changed?"
+            )
+        return found
+
+
+def points_of(dataset: Dataset) -> list[Point]:
+    """The records of a data set one by one, each with arrays of its own."""
+    labels: Any = [None] * len(dataset) if dataset.labels is None else dataset.labels
+    return [
+        Point(features=features.copy(), label=label)
+        for features, label in zip(dataset.features, labels, strict=True)
+    ]
+
+
+def check_losses(losses: FloatArray) -> None:
+    """Raise :class:`InputError` for losses that are no number, naming the first canary."""
+    missing = np.flatnonzero(np.isnan(losses))
+    if len(missing):
+        raise InputError(
+            f"canary {missing[0]}: expected a number as loss, got nan ({len(missing)} of "
+            f"{len(losses)} canaries); mend the loss, or answer a number that tells nothing."
+        )
+
+
+def flip(count: int, rng: np.random.Generator) -> BoolArray:
+    """Fair coins; some on either side, or nothing could be told apart."""
+    coins = rng.random(count) < 0.5
+    check_coins(coins)
+    coins.flags.writeable = False
+    return coins
+
+
+def check_coins(coins: BoolArray) -> None:
+    """Raise :class:`InputError` unless some canaries are in and some are not."""
+    inside = int(coins.sum())
+    if not 0 < inside < len(coins):
+        side = "none" if inside == 0 else "all"
+        raise InputError(
+            f"expected canaries in the training data and canaries that are not, got {side} of "
+            f"{len(coins)} in it; draw more of them, or flip again with another seed."
+        )
