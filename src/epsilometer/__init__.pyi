@@ -82,12 +82,15 @@ from epsilometer.measurement.algorithm import Algorithm as Algorithm
 from epsilometer.measurement.bases import ChallengeBase as ChallengeBase
 from epsilometer.measurement.bases import Include as Include
 from epsilometer.measurement.bases import Replace as Replace
+from epsilometer.measurement.canaries import Canaries as Canaries
+from epsilometer.measurement.canary_kinds import OwnCanaries as OwnCanaries
 from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
 from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
 from epsilometer.measurement.engine import Progress as Progress
 from epsilometer.measurement.engine import measure as measure
+from epsilometer.measurement.one_run import MeasureOneRun as MeasureOneRun
 from epsilometer.measurement.plan import Plan as Plan
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point

@@ -331,7 +331,7 @@ def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json
 
 
 def _report_failures(measurement: em.Measurement) -> None:
-    failures = measurement.failures
+    failures, sizes = measurement.failures, measurement.plan.sizes
     said: dict[str, list[Failure]] = {}
     for failure in failures:
         said.setdefault(failure.message, []).append(failure)
@@ -339,13 +339,13 @@ def _report_failures(measurement: em.Measurement) -> None:
         first = alike[0]
         others = f" (and {len(alike) - 1} more alike)" if len(alike) > 1 else ""
         results.warn(
-            f"warning: {first.task}{others} failed {first.attempts} times and is left out: "
+            f"warning: {sizes.named(first.task)}{others} failed {first.attempts} times and is left out: "
             f"{textwrap.shorten(message, LONGEST_MESSAGE)}"
         )
     if failures:
         results.warn(
-            f"warning: {len(failures)} models are missing from the counts; if failing depends on the "
-            "challenge point, the estimate is biased. `status` names them all."
+            f"warning: {len(failures)} models are missing; if failing depends on who is in the data, "
+            "the estimate is biased. `status` names them all."
         )
 
 

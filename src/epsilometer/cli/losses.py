@@ -28,6 +28,11 @@ def export_losses(
 
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
+        if sizes.canaries:
+            raise InputError(
+                f"{store}: holds canaries of training runs, not losses of models; `epsilometer estimate "
+                f"{store} --output FOLDER` and the other commands read it as it is."
+            )
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
     if str(file) == "-":
         results.say(losses.to_csv())
@@ -62,6 +67,8 @@ def import_losses(
         if settings is not None:
             store.prepare(settings.plan, accept_changed_code=accept_changed_code)
         sizes = store.sizes()
+        if sizes.canaries:
+            raise InputError(f"{target}: takes canaries of training runs from `audit` alone.")
         for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
             largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
             if largest >= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import epsilometer as em
@@ -73,6 +74,7 @@ def _text(proof: em.Proof, data: Any) -> str:
     """The answer for reading, at most 80 columns wide."""
     from epsilometer.proofs.proof import rounded_down
     from epsilometer.report.text import counted
+    from epsilometer.report.units import units_of
     from epsilometer.report.verdict_words import e_value_text
 
     at = f"at delta = {proof.delta:g}"
@@ -92,8 +94,16 @@ def _text(proof: em.Proof, data: Any) -> str:
     if proof.e_value is not None:
         needed = f"refuted from {1 / proof.error:g}"
         facts.append(("e-value", f"{e_value_text(proof.e_value)} against the claim; {needed}"))
-    what = "trials" if not hasattr(data, "bases") else "canaries" if data.one_run else "models"
-    facts.append(("data", f"{counted(len(data), 'challenge base')}, {models:,} {what}"))
+    what, bases = "trials", counted(len(data), "challenge base")
+    if hasattr(data, "bases"):
+        units = units_of(data)
+        what, bases = units.scored, units.bases(len(data))
+    facts.append(("data", f"{bases}, {models:,} {what}"))
+    if proof.hopeless is not None:
+        facts.append(("note", proof.hopeless))
+    elif math.isfinite(proof.most_provable):
+        most = rounded_down(proof.most_provable)
+        facts.append(("at most", f"{most} could be proven, were all canaries told apart"))
     lines = [*wrapped(f"{said}."), ""]
     for label, text in facts:
         lines += wrapped(text, first=f"{label:<{FACT_COLUMNS}}", rest=" " * FACT_COLUMNS)

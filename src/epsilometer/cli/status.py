@@ -9,7 +9,7 @@ import epsilometer as em
 from epsilometer import _files
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument
-from epsilometer.report.text import wrapped
+from epsilometer.report.text import counted, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.measurement.sqlite_store import Status
@@ -48,6 +48,8 @@ def _described(found: Status) -> dict[str, Any]:
 
 def _done(found: Status) -> int:
     """Models that have every variant."""
+    if found.sizes.canaries:
+        return sum(h0 + h1 == found.sizes.canaries for _, h0, h1 in _done_of_bases(found))
     return min(sum(h0 + h1 for h0, h1 in part) for part in found.done.values())
 
 
@@ -63,17 +65,20 @@ def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
 def _text(name: str, found: Status) -> str:
     sizes, done = found.sizes, _done(found)
     share = 100 * done / sizes.models
+    each = f"{sizes.models_h0:,} + {sizes.models_h1:,} models each"
+    what = f"{sizes.challenge_bases:,} challenge bases, {each}"
+    if sizes.canaries:
+        what = f"{counted(sizes.challenge_bases, 'training run')}, {sizes.canaries:,} canaries each"
     lines = [
         f"{_files.printable(name)}: {done:,} of {sizes.models:,} models ({share:.0f} %), "
         f"{len(found.failures):,} failed",
-        f"{sizes.challenge_bases:,} challenge bases, {sizes.models_h0:,} + {sizes.models_h1:,} "
-        "models each",
+        what,
     ]
     if len(sizes.variants) > 1:
         lines.append(f"variants {', '.join(map(_files.printable, sizes.variants))}")
     every = (sizes.models_h0, sizes.models_h1)
     missing = [row for row in _done_of_bases(found) if row[1:] != every]
-    if missing:
+    if missing and not sizes.canaries:
         lines += ["", "not complete:"]
         for base_name, h0, h1 in missing[:MOST_ROWS]:
             lines.append(
@@ -85,7 +90,8 @@ def _text(name: str, found: Status) -> str:
     if found.failures:
         lines += ["", "failed:"]
         for failure in found.failures[:MOST_ROWS]:
-            text = f"{failure.task}, {failure.attempts} times: {failure.message}"
+            where = sizes.named(failure.task)
+            text = f"{where}, {failure.attempts} times: {failure.message}"
             lines += wrapped(_files.printable(text), first="  ", rest="    ")
         if len(found.failures) > MOST_ROWS:
             lines.append(f"  and {len(found.failures) - MOST_ROWS} more (--json has them all)")

@@ -26,6 +26,7 @@ from epsilometer.measurement.population import (
     Point,
     Population,
     array_fingerprint,
+    points_of,
 )
 from epsilometer.model.score_tables import CANARIES
 from epsilometer.model.scores import Scores
@@ -296,15 +297,6 @@ class Canaries:
                 "or was the file changed?"
             )
         return found
-
-
-def points_of(dataset: Dataset) -> list[Point]:
-    """The records of a data set one by one, each with arrays of its own."""
-    labels: Any = [None] * len(dataset) if dataset.labels is None else dataset.labels
-    return [
-        Point(features=features.copy(), label=label)
-        for features, label in zip(dataset.features, labels, strict=True)
-    ]
 
 
 def check_losses(losses: FloatArray) -> None:

@@ -95,6 +95,15 @@ class Population:
         return digest.hexdigest()
 
 
+def points_of(dataset: Dataset) -> list[Point]:
+    """The records of a data set one by one, each with arrays of its own."""
+    labels: Any = [None] * len(dataset) if dataset.labels is None else dataset.labels
+    return [
+        Point(features=features.copy(), label=label)
+        for features, label in zip(dataset.features, labels, strict=True)
+    ]
+
+
 def array_fingerprint(array: Array) -> str:
     """SHA-256 of an array: type, shape and bytes."""
     plain = np.ascontiguousarray(array)

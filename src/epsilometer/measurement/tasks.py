@@ -23,7 +23,6 @@ from epsilometer.measurement.algorithm import (
     TrainsMany,
 )
 from epsilometer.measurement.bases import Base
-from epsilometer.measurement.canaries import points_of
 from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
 from epsilometer.measurement.plan import (
     Plan,
@@ -32,6 +31,7 @@ from epsilometer.measurement.plan import (
     release_stream,
     training_stream,
 )
+from epsilometer.measurement.population import points_of
 
 
 class SerialExecutor(Executor):

@@ -53,6 +53,9 @@ class Evidence(Protocol):
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         """Against (epsilon, delta)-DP."""
 
+    def most_provable(self, delta: float, error: float) -> float:
+        """What the best of all outcomes would have proven with so much data; infinite if unknown."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreStream:
@@ -121,6 +124,10 @@ class ScoreStream:
         capitals = self.log_capitals(epsilon, delta)
         return float(bets.mixed(capitals, independent=self.independent))
 
+    def most_provable(self, delta: float, error: float) -> float:
+        del delta, error
+        return math.inf
+
 
 def _sorted(pairs: Sequence[FloatPair]) -> bool:
     """Whether scores, or their distances from the middle, follow the order given.
@@ -187,6 +194,10 @@ class FixedCounts:
         fixed = np.log(2 / error) if epsilon < bound else -np.inf
         return float(np.logaddexp(mixture, fixed) - np.log(2))
 
+    def most_provable(self, delta: float, error: float) -> float:
+        del delta, error
+        return math.inf
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRun:
@@ -217,6 +228,13 @@ class OneRun:
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         return -math.log(error) if epsilon < self.bound(delta, error) else -math.inf
 
+    def most_provable(self, delta: float, error: float) -> float:
+        base = self.scores.all_runs
+        perfect = CanaryScoreAuditor(
+            np.arange(base.trials_h1) + 1.0, -np.arange(base.trials_h0, dtype=float)
+        )
+        return perfect.epsilon_one_run_fdp(error, delta)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joined:
@@ -238,6 +256,9 @@ class Joined:
         if self.independent:
             return sum(logs)
         return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+    def most_provable(self, delta: float, error: float) -> float:
+        return max(part.most_provable(delta, error) for part in self.parts)
 
 
 def of_scores(scores: Scores, *, independent: bool = True) -> Evidence:

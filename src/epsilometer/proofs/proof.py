@@ -54,6 +54,8 @@ class Proof:
         Whether this holds however often somebody looked and whenever the audit stopped.
     assumes
         What must hold for it.
+    most_provable
+        What the best of all outcomes would have proven with as many canaries; infinite for models.
     """
 
     at_least: float
@@ -61,9 +63,20 @@ class Proof:
     error: float
     any_time: bool
     assumes: str
+    most_provable: float = math.inf
     claim: float | None = None
     e_value: float | None = None
     refuted: bool = False
+
+    @property
+    def hopeless(self) -> str | None:
+        """Why no outcome could have proven anything; None if some could."""
+        if self.most_provable > 0:
+            return None
+        return (
+            "not even canaries that are all told apart would prove anything at this delta: one-run "
+            "proofs need a delta far below one over the number of canaries"
+        )
 
     def refutes(self, epsilon: float) -> bool:
         """Whether an epsilon lies below what is proven."""
@@ -90,6 +103,8 @@ class Proof:
             "any_time": self.any_time,
             "assumes": self.assumes,
         }
+        if math.isfinite(self.most_provable):
+            found["most_provable"] = self.most_provable
         if self.claim is not None:
             found |= {"claim": self.claim, "refuted": self.refuted, "e_value": self.e_value}
         return found
@@ -162,6 +177,7 @@ def prove(
         error=error,
         any_time=found.any_time,
         assumes=found.assumes,
+        most_provable=found.most_provable(delta, error),
         claim=claim,
         e_value=e_value,
         refuted=refuted,

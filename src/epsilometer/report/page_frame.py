@@ -21,7 +21,6 @@ from epsilometer.errors import InputError
 from epsilometer.inference.result import Origin
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
-from epsilometer.report.text import counted
 
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
@@ -105,9 +104,9 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def title_of(bases: int, origin: Origin) -> str:
+def title_of(bases: str, origin: Origin) -> str:
     """What was audited, as far as it is known."""
-    title = f"Privacy audit: {counted(bases, 'challenge base')}"
+    title = f"Privacy audit: {bases}"
     if "population" in origin.plan:
         title += f" from {_files.printable(origin.plan['population'])}"
     if origin.variant is not None:

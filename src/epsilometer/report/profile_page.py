@@ -19,16 +19,8 @@ from epsilometer.report.figures.profile import curve_of, profile_charts
 from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
+from epsilometer.report.units import assumptions, units_of
 from epsilometer.report.verdict_words import proven_fact
-
-MORE_DATA = (
-    "More bases, more models of each base or stronger attacks would narrow the interval; models are "
-    "worth most where the interval above of the worst base is wide."
-)
-BASES_NOTE = (
-    "A base's epsilon is what the attack on it saw: a record that leaks little here may leak more to a "
-    "better attack. With the point and without it, models are counted apart."
-)
 
 NEGLIGIBLE = 1e-4
 """Probabilities below this are not told apart."""
@@ -39,13 +31,13 @@ Rows = list[tuple[str, ...]]
 def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) -> str:
     """The whole page; ``shown`` are its figures, if they are made already."""
     verdict, batches = result.verdict, result.posterior.batches
-    curve = curve_of(result)
+    curve, units = curve_of(result), units_of(result.scores)
     return fill(
         "profile_page.html.jinja",
         charts=profile_charts(result) if shown is None else shown,
         downloads=_downloads(result, curve),
         made_from="scores",
-        title=title_of(len(result.scores), result.origin),
+        title=title_of(units.bases(len(result.scores)), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=_headline(result),
         after=_after(result),
@@ -60,11 +52,12 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         batches_note=batches_note(batches),
         tables=_tables(result, curve),
         bases=_bases(result),
-        bases_counted=counted(len(result.scores), "challenge base"),
-        bases_note=BASES_NOTE,
+        bases_counted=units.bases(len(result.scores)),
+        bases_note=units.note,
+        bases_title=units.section,
         open_table=len(result.scores) <= MOST_OPEN_ROWS,
         published=None if result.published is None else _published(result, result.published),
-        assumptions=[wording.neighbours(result.origin, "scores"), *result.model.sentences],
+        assumptions=[wording.neighbours(result.origin, "scores"), *assumptions(result)],
         facts=[(label, _files.printable(text)) for label, text in _facts(result)],
     )
 
@@ -91,15 +84,13 @@ def _after(result: ProfileResult) -> list[str]:
         return []
     if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
         return ["Estimate again, with more levels, before judging."]
-    advice = wording.advice(verdict) or MORE_DATA
+    advice = wording.advice(verdict) or units_of(result.scores).more_data
     said = [advice, *wording.with_other_priors(result, verdict)]
     if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
         return said
-    above = result.posterior.probability_above("shown", result.asked.claim)
-    return [
-        *said,
-        f"The worst base alone exceeds the claim with probability {probability_text(above)}.",
-    ]
+    above = probability_text(result.posterior.probability_above("shown", result.asked.claim))
+    worst = units_of(result.scores).worst
+    return [*said, f"The {worst} alone exceeds the claim with probability {above}."]
 
 
 def meaning(result: ProfileResult) -> str:
@@ -108,9 +99,9 @@ def meaning(result: ProfileResult) -> str:
     tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
     low, median, high = (1 - result.posterior.trade_off(alarm, tails)[:, 0]).tolist()
     return (
-        "Shown is the epsilon of the base that leaks most, as far as these attacks saw it. Estimated is "
-        "the epsilon of the algorithm, with what they may have missed. An attacker who accepts a false "
-        "alarm in one of a hundred cases would, with the best attack on the worst record, find "
+        f"{units_of(result.scores).about_shown} Estimated is the epsilon of the algorithm, with what "
+        "they may have missed. An attacker who accepts a false alarm in one of a hundred cases would, "
+        "with the best attack on the worst record, find "
         f"{_percents(median)} of the members (between {_percents(low)} and {_percents(high)} with "
         f"probability {level:g}); guessing finds 1 %."
     )
@@ -140,12 +131,13 @@ def _about(result: ProfileResult) -> list[tuple[str, str]]:
 def _facts(result: ProfileResult) -> list[tuple[str, str]]:
     """Where the result came from: label and text."""
     scores, values = result.scores, model_values(result.model)
+    units = units_of(scores)
     without, with_point = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
     families = ", ".join(wording.choice_text(each) for each in values["families"])
     chosen = {"epsilon": "prior of epsilon", "mixing": "mixing", "strength": "attack strength"}
     return [
-        ("challenge bases", f"{len(scores):,}"),
-        ("scores", f"{without:,} of models without the point, {with_point:,} with it"),
+        (f"{units.whole_base}s", f"{len(scores):,}"),
+        ("scores", f"{without:,} of {units.without}, {with_point:,} of {units.with_point}"),
         ("delta", f"{result.model.delta:g}"),
         ("families", families),
         *((label, wording.choice_text(values[name])) for name, label in chosen.items()),
@@ -204,9 +196,9 @@ def _misfits(result: ProfileResult) -> list[str]:
 
 def _bases(result: ProfileResult) -> Rows:
     """Every base with its leak, the worst first; the heading first of all."""
-    rows: Rows = [
-        ("base", "epsilon", f"{percent(result.level)} interval", "AUC", "without", "with")
-    ]
+    base = units_of(result.scores).base
+    sides = ("out", "in") if result.scores.one_run else ("without", "with")
+    rows: Rows = [(base, "epsilon", f"{percent(result.level)} interval", "AUC", *sides)]
     for row in profile_summary.leak_rows(result):
         rows.append(
             (

@@ -30,6 +30,7 @@ from epsilometer.report.text import (
     table_lines,
     wrapped,
 )
+from epsilometer.report.units import assumptions, units_of
 from epsilometer.report.verdict_words import (
     headline,
     judged_data,
@@ -39,11 +40,11 @@ from epsilometer.report.verdict_words import (
 )
 
 LABELS = {
-    "shown": "shown (worst base)",
+    "shown": "",
     "epsilon": "estimated (algorithm)",
     "strength": "attack strength",
 }
-"""The answers as people read them."""
+"""The answers as people read them; what is shown is called by `units`."""
 
 MOST_BASES = 10
 """Leaks of bases on the terminal: the worst of them."""
@@ -77,7 +78,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
         "extrapolated_below_delta": posterior.extrapolated_below_delta,
         "extrapolation": extrapolation_sentence(result),
         **verdict_data(result),
-        "assumptions": model_values(result.model) | {"sentences": result.model.sentences},
+        "assumptions": model_values(result.model) | {"sentences": assumptions(result)},
         **engine_data(posterior),
         "warnings": list(result.warnings),
     }
@@ -145,7 +146,7 @@ def finding(result: ProfileResult) -> str:
     return headline(
         result,
         f"{_number(posterior.median('epsilon'))} ({_number(low)} to {_number(high)} with probability "
-        f"{level:g}); the worst base shows {_number(shown[0])} to {_number(shown[1])}",
+        f"{level:g}); {units_of(result.scores).worst_shows} {_number(shown[0])} to {_number(shown[1])}",
     )
 
 
@@ -182,12 +183,13 @@ def strength_sentence(result: ProfileResult) -> str:
     if fixed is not None:
         return f"held at {fixed:g}"
     low, high = result.posterior.credible_interval("strength", result.level)
+    units = units_of(result.scores)
     found = (
-        f"{low:.2f} to {high:.2f} on average over bases; every attack the best possible with "
+        f"{low:.2f} to {high:.2f} on average over {units.base}s; every attack the best possible with "
         f"probability {_at_least(result.posterior.alike)}"
     )
     if len(result.scores) == 1:
-        found += ", which is the prior's word: one base cannot tell a weak attack from privacy"
+        found += f", which is the prior's word: {units.one_cannot_tell}"
     return found
 
 
@@ -208,7 +210,7 @@ def extrapolation_sentence(result: ProfileResult) -> str:
     where = "this delta included" if result.model.delta < below else "not at this delta"
     return (
         f"below delta = {below:.2g}, {where}: epsilon is decided there by false-positive rates under "
-        f"1 / {models:,}, which no base can show, and follows the family"
+        f"1 / {models:,}, which no {units_of(result.scores).base} can show, and follows the family"
     )
 
 
@@ -228,7 +230,8 @@ def rows_of_answers(result: ProfileResult) -> list[tuple[str, ...]]:
         ("", "median", f"{100 * result.level:.10g} % interval", "mean"),
         proven_row(result),
     ]
-    for name, label in LABELS.items():
+    for name, own in LABELS.items():
+        label = own or units_of(result.scores).shown
         if name not in posterior.parameters:
             rows.append((label, f"{posterior.median(name):.3g}", "(fixed)", ""))
             continue
@@ -250,8 +253,8 @@ def _three(value: float) -> str:
 
 def rows_of_leaks(result: ProfileResult, most: int) -> list[tuple[str, ...]]:
     """A table of the worst bases; the first row is the heading."""
-    level = f"{100 * result.level:.10g} %"
-    rows: list[tuple[str, ...]] = [("base", "epsilon", level, "AUC", "models")]
+    level, units = f"{100 * result.level:.10g} %", units_of(result.scores)
+    rows: list[tuple[str, ...]] = [(units.base, "epsilon", level, "AUC", units.scored)]
     for row in leak_rows(result)[:most]:
         rows.append(
             (
@@ -267,14 +270,14 @@ def rows_of_leaks(result: ProfileResult, most: int) -> list[tuple[str, ...]]:
 
 def profile_text(result: ProfileResult) -> str:
     """The summary for reading, at most 80 columns wide; what was found comes first."""
-    posterior = result.posterior
+    posterior, units = result.posterior, units_of(result.scores)
     lines = [*wrapped(finding(result)), "", *table_lines(rows_of_answers(result)), ""]
     facts = [
         ("proven", proven_fact(result)),
         ("family", family_sentence(result)),
         ("strength", strength_sentence(result)),
         ("extrapolated", extrapolation_sentence(result)),
-        ("challenge bases", f"{len(result.scores):,}"),
+        (f"{units.whole_base}s", f"{len(result.scores):,}"),
         ("delta", f"{result.model.delta:g}"),
         ("engine", posterior.engine_words),
         ("time", f"{posterior.provenance.seconds:.2f} s"),
@@ -284,7 +287,7 @@ def profile_text(result: ProfileResult) -> str:
     bases = len(result.scores)
     if bases > 1:
         worst = "the worst " if bases > MOST_BASES else ""
-        title = f"Epsilon of {worst}{counted(min(bases, MOST_BASES), 'base')}, worst first:"
+        title = f"Epsilon of {worst}{counted(min(bases, MOST_BASES), units.base)}, worst first:"
         lines += ["", title, *table_lines(rows_of_leaks(result, MOST_BASES))]
     if len(posterior.batches) > 1:
         lines += ["", *table_lines(rows_of_batches(posterior.batches))]
@@ -292,7 +295,7 @@ def profile_text(result: ProfileResult) -> str:
     if result.published is not None:
         lines += ["", *_published_lines(result)]
     lines += ["", "Assumed:"]
-    for sentence in result.model.sentences:
+    for sentence in assumptions(result):
         lines += wrapped(sentence, first="- ", rest="  ")
     text = "\n".join(lines) + "\n"
     if result.over_delta is not None:
@@ -391,7 +394,7 @@ def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
 
 def profile_curve_text(curve: ProfileCurve, verdict: Verdict | None = None) -> str:
     """All of it for a terminal of 80 columns."""
-    bases = counted(len(curve.posterior.scores), "challenge base")
+    bases = units_of(curve.posterior.scores).bases(len(curve.posterior.scores))
     title = (
         f"epsilon over delta from {bases}; low and high hold {100 * curve.level:g} % at each delta, "
         f"the joint band at all of them; {curve.posterior.engine_words}."

@@ -97,7 +97,7 @@ def proven_fact(result: Judged) -> str:
     if proof.claim is not None and proof.e_value is not None:
         found += f"; e-value against the claim {e_value_text(proof.e_value)}"
         found += f" (refuted from {1 / proof.error:g})"
-    return found
+    return found if proof.hopeless is None else f"{found}; {proof.hopeless}"
 
 
 def e_value_text(value: float) -> str:

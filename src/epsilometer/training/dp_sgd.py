@@ -13,7 +13,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Dataset, Point
+from epsilometer.measurement.population import Array, Dataset, Point
 from epsilometer.training import torch_modules
 from epsilometer.training.torch_modules import Module, ModuleParameters
 
@@ -155,6 +155,16 @@ class DpSgd(ModuleParameters):
         """Cross-entropy in nats; see `epsilometer.training.torch_modules.cross_entropy`."""
         with torch_modules.seeded(np.random.default_rng(0)):
             return torch_modules.cross_entropy(model.eval(), point)
+
+    def losses(self, model: Module, points: Dataset) -> Array:
+        """Cross-entropies of many records at once."""
+        with torch_modules.seeded(np.random.default_rng(0)):
+            return torch_modules.cross_entropies(model.eval(), points)
+
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
+        """The module before training."""
+        del dataset
+        return torch_modules.initial(self.module, rng)
 
     def claimed_epsilon(self, delta: float) -> float:
         """Epsilon at a delta by Opacus's PRV accountant, for one record more or less.

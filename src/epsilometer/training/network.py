@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilometer import _validate
-from epsilometer._arrays import IntArray
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
@@ -153,6 +153,21 @@ class Network:
             units = np.maximum(np.ravel(point.features) @ into + into_biases, 0.0)
             scores = out @ units + out_biases
             return float(np.logaddexp.reduce(scores - scores[int(label)]))
+
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> NetworkModel:
+        """The network before training."""
+        inputs = dataset.features[:1].size
+        return self.initial(inputs, self.initialisation.stream(rng))
+
+    def losses(self, model: NetworkModel, points: Dataset) -> FloatArray:
+        """Cross-entropies of many records at once."""
+        labels = self._labels(points)
+        into, into_biases, out, out_biases = (part.astype(np.float64) for part in model)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = np.asarray(points.features, dtype=np.float64).reshape(len(points), -1)
+            scores = np.maximum(rows @ into + into_biases, 0.0) @ out.T + out_biases
+            own = np.take_along_axis(scores, labels[:, None], axis=1)
+            return np.asarray(np.logaddexp.reduce(scores - own, axis=1))
 
     def parameters(self, model: NetworkModel) -> Floats:
         return np.concatenate([part.ravel() for part in model])

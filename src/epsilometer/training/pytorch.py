@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer.errors import InputError
-from epsilometer.measurement.population import Dataset, Point
+from epsilometer.measurement.population import Array, Dataset, Point, points_of
 from epsilometer.training import torch_modules
 from epsilometer.training.torch_modules import Module, ModuleParameters
 
@@ -93,3 +93,15 @@ class PyTorch(ModuleParameters):
             if self.loss_function is not None:
                 return float(self.loss_function(model.eval(), point))
             return torch_modules.cross_entropy(model.eval(), point)
+
+    def losses(self, model: Module, points: Dataset) -> Array:
+        """Losses of many records; at once if the loss is cross-entropy."""
+        if self.loss_function is not None:
+            return np.array([self.loss(model, point) for point in points_of(points)])
+        with torch_modules.seeded(np.random.default_rng(0)):
+            return torch_modules.cross_entropies(model.eval(), points)
+
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Module:
+        """The module before training."""
+        del dataset
+        return torch_modules.initial(self.module, rng)

@@ -18,6 +18,9 @@ from epsilometer.measurement.population import Array, Dataset, Point
 Module = Any
 """A ``torch.nn.Module``.  Not named as such: PyTorch is loaded when something is trained."""
 
+BATCH = 1024
+"""Records whose losses are computed at once."""
+
 _in_turn = threading.RLock()
 
 
@@ -72,6 +75,12 @@ def made(factory: Callable[[], Any]) -> Module:
     return module
 
 
+def initial(factory: Callable[[], Any], rng: np.random.Generator) -> Module:
+    """The module that training from this stream starts with."""
+    with seeded(rng):
+        return finished(made(factory))
+
+
 def finished(module: Module) -> Module:
     """A trained module as it is kept: ready to predict, without gradients."""
     module.zero_grad(set_to_none=True)
@@ -115,6 +124,30 @@ def cross_entropy(module: Module, point: Point) -> float:
     if not isinstance(label, int | np.integer) or not 0 <= label < len(scores):
         raise InputError(f"expected labels from 0 to {len(scores) - 1}, got {label}.")
     return float(np.logaddexp.reduce(scores - scores[label]))
+
+
+def cross_entropies(module: Module, points: Dataset) -> Array:
+    """The same of many records, in their order."""
+    torch = loaded()
+    labels, found = labels_of(points), []
+    for start in range(0, len(points), BATCH):
+        part = slice(start, start + BATCH)
+        with torch.no_grad():
+            answer = module(features_for(module, points.features[part]))
+        size = len(labels[part])
+        if answer.ndim != 2 or len(answer) != size:
+            raise InputError(
+                "expected the module to answer scores (records, classes), got shape "
+                f"{tuple(answer.shape)} for {size} records; give a loss of your own."
+            )
+        scores = answer.double().cpu().numpy()
+        if labels[part].max() >= scores.shape[1]:
+            raise InputError(
+                f"expected labels from 0 to {scores.shape[1] - 1}, got {labels[part].max()}."
+            )
+        own = np.take_along_axis(scores, labels[part][:, None], axis=1)
+        found.append(np.logaddexp.reduce(scores - own, axis=1))
+    return np.concatenate(found)
 
 
 def trained_parts(module: Module) -> list[Any]:

@@ -106,9 +106,11 @@ class ProfileResult(Judged):
     def _caveats(self, claim: float) -> Iterator[str]:
         _, high = self.posterior.credible_interval("shown", self.level)
         if high < claim / 2:
+            seen = "what they show on the worst base"
+            if self.scores.one_run:
+                seen = "what the canaries show"
             yield (
-                f"the attacks were weak: what they show on the worst base is at most {high:.2f}, less "
-                "than half of the claim"
+                f"the attacks were weak: {seen} is at most {high:.2f}, less than half of the claim"
             )
 
     @property
@@ -238,7 +240,7 @@ class ProfileResult(Judged):
         if failed:
             found.append(
                 f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if "
-                "failing depends on the challenge point, the estimate is biased."
+                "failing depends on who is in the data, the estimate is biased."
             )
         return (*found, *self.doubts)
 
@@ -254,7 +256,7 @@ class ProfileResult(Judged):
             )
         if _rank_z(self.scores) < REVERSED:
             found.append(
-                "Scores are lower for models with the point than for those without it: is their sign "
+                "Scores are lower for members than for those that were left out: is their sign "
                 "reversed? Higher must look more like a member."
             )
         odd = self.predictive.surprising

@@ -18,6 +18,7 @@ from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Point
 from epsilometer.report.figures.posterior import exceedance_chart
 from epsilometer.report.figures.profile_bases import leaks_chart, roc_chart, roc_check_chart
 from epsilometer.report.text import percent, probability_text
+from epsilometer.report.units import units_of
 
 PROFILE_CHART_NAMES = (
     "exceedance",
@@ -227,10 +228,11 @@ def profile_delta_chart(result: ProfileResult) -> Chart:
         f"that holds the whole curve with probability {percent(curve.level)}. "
     )
     if curve.extrapolated.any():
-        below = result.posterior.extrapolated_below_delta
+        below, units = result.posterior.extrapolated_below_delta, units_of(result.scores)
         caption += (
-            f"Hatched, below delta = {below:.2g}: extrapolated. No base has enough models to show "
-            "rates that decide epsilon there, and the family of curves says how it goes on. "
+            f"Hatched, below delta = {below:.2g}: extrapolated. No {units.base} has enough "
+            f"{units.scored} to show rates that decide epsilon there, and the family of curves says "
+            "how it goes on. "
         )
     if deltas[0] == 0:
         caption += "The leftmost point is delta = 0, which has no place on this axis. "

@@ -16,6 +16,7 @@ from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Rule
 from epsilometer.report.profile_summary import leak_rows
 from epsilometer.report.text import counted, pair_text, percent
+from epsilometer.report.units import units_of
 
 MOST_ROCS = 12
 """ROC curves that have room: four rows of three."""
@@ -35,7 +36,7 @@ MOST_STEPS = 400
 LONGEST_TITLE, LONGEST_TICK = 22, 16
 """Characters of a name above a small plot, and beside an axis on a phone."""
 
-ALGORITHM, WORST = "algorithm, estimated", "worst base, shown"
+ALGORITHM, SHOWN = "algorithm, estimated", ", shown"
 
 
 class BaseRow(NamedTuple):
@@ -72,7 +73,7 @@ def rows_of_bases(result: ProfileResult) -> list[BaseRow]:
 
 HOVER = (
     "<b>%{customdata[0]}</b><br>epsilon %{customdata[3]}<br>AUC %{customdata[1]}"
-    "<br>models: %{customdata[2]}"
+    "<br>scores: %{customdata[2]}"
 )
 
 
@@ -87,10 +88,10 @@ def roc_chart(result: ProfileResult) -> Chart:
     rates = np.geomspace(finest, 1.0, RATES)
     limit = 1 - result.posterior.trade_off(rates, [0.5])[0]
     plots = [_roc_plot(result, each, rates, limit) for each in drawn]
-    columns = min(3, len(plots))
+    columns, base = min(3, len(plots)), units_of(result.scores).base
     return Chart(
         name="roc",
-        title="What the attacks see: ROC curves, base by base",
+        title=f"What the attacks see: ROC curves, {base} by {base}",
         caption=_roc_caption(result, len(drawn), len(bases)),
         plots=plots,
         size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
@@ -124,19 +125,20 @@ def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: Fl
 
 
 def _roc_caption(result: ProfileResult, drawn: int, bases: int) -> str:
+    units = units_of(result.scores)
     text = (
-        "Each plot is a base, with its epsilon above. Orange: how many of the models with the point "
-        "a threshold finds (true-positive rate), against how many of those without it are taken for "
-        "such (false-positive rate). Blue: the curve that the model makes of it, with a band that "
-        f"holds {percent(result.level)} of what is known of the true curve; what is seen scatters "
-        "around it by chance. Dotted: guessing. Dashed: the best attack on the worst "
-        "record, as estimated for the algorithm. The axis below is logarithmic, as leaks show at few "
-        "false positives; at its left end there are none."
+        f"Each plot is a {units.base}, with its epsilon above. Orange: how many of the "
+        f"{units.with_point} a threshold finds (true-positive rate), against how many of the "
+        f"{units.without} are taken for such (false-positive rate). Blue: the curve that the model "
+        f"makes of it, with a band that holds {percent(result.level)} of what is known of the true "
+        "curve; what is seen scatters around it by chance. Dotted: guessing. Dashed: the best attack "
+        "on the worst record, as estimated for the algorithm. The axis below is logarithmic, as leaks "
+        "show at few false positives; at its left end there are none."
     )
     if any(base.grouped for base in result.scores.bases):
         text += " Dots: counts; between them nothing is known, and the line only joins them."
     if drawn < bases:
-        text += f" Drawn are the {drawn} that leak most of {bases:,} bases."
+        text += f" Drawn are the {drawn} that leak most of {bases:,} {units.base}s."
     return text
 
 
@@ -159,11 +161,12 @@ def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
 def leaks_chart(result: ProfileResult) -> Chart:
     """Epsilon of each base with its interval, below those of the algorithm and of the worst base."""
     posterior, level, bases = result.posterior, result.level, rows_of_bases(result)
-    drawn = bases[:MOST_LEAKS]
+    drawn, units = bases[:MOST_LEAKS], units_of(result.scores)
+    worst = f"{units.worst}{SHOWN}"
     marks: list[Mark] = []
     ends = []
     for row, (name, label, colour) in enumerate(
-        (("epsilon", ALGORITHM, "orange"), ("shown", WORST, "green"))
+        (("epsilon", ALGORITHM, "orange"), ("shown", worst, "green"))
     ):
         interval = posterior.credible_interval(name, level)
         marks.append(
@@ -184,15 +187,15 @@ def leaks_chart(result: ProfileResult) -> Chart:
             hover=HOVER,
         ),
     ]
-    names = [ALGORITHM, WORST, *(style.shortened(each.name, LONGEST_TICK) for each in drawn)]
+    names = [ALGORITHM, worst, *(style.shortened(each.name, LONGEST_TICK) for each in drawn)]
     caption = (
         f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: "
-        "each base, that is what can be told of its record, the one that leaks most first. Green: "
-        "the worst of them, which is what these attacks have shown. Orange: the algorithm, with what "
-        "they may have missed."
+        f"each {units.base}, the one that leaks most first: what can be told of its {units.about}. "
+        "Green: the worst of them, which is what these attacks have shown. Orange: the algorithm, "
+        "with what they may have missed."
     )
     if len(drawn) < len(bases):
-        caption += f" Drawn are the {len(drawn)} that leak most of {len(bases):,} bases."
+        caption += f" Drawn are the {len(drawn)} that leak most of {len(bases):,} {units.base}s."
     plot = Plot(
         Axis("epsilon", (0, 1.05 * max(*ends, *high) or 1.0)),
         Axis("", (len(names) - 0.4, -0.6), names=names),
@@ -202,7 +205,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
     )
     return Chart(
         name="leaks",
-        title="Which bases leak, and how much",
+        title=f"Which {units.base}s leak, and how much",
         subtitle=f": median and {percent(level)} interval",
         caption=caption,
         plots=[plot],
@@ -216,6 +219,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
 def roc_check_chart(result: ProfileResult) -> Chart:
     """Statistics of the bases' ROC curves beside what the posterior predicts of new ones."""
     check, bases = result.predictive, rows_of_bases(result)
+    base = units_of(result.scores).base
     kept = style.picked(len(bases), MOST_PREDICTED)
     order = np.array([bases[place].number for place in kept.tolist()])
     said = [bases[place].said for place in kept.tolist()]
@@ -223,7 +227,7 @@ def roc_check_chart(result: ProfileResult) -> Chart:
         _predicted(result, column, kept + 1, order, said) for column in range(len(check.statistics))
     ]
     caption = (
-        "Dots: what was seen of each base, in the order of their leaks. Bars: where "
+        f"Dots: what was seen of each {base}, in the order of their leaks. Bars: where "
         f"{percent(check.level)} of newly made-up audits with the posterior's curves would put it. "
         "AUC is the area under the ROC curve, 0.5 for guessing; the true-positive rates are those at "
         "false-positive rates of 0.01 and 0.1. "
@@ -235,9 +239,9 @@ def roc_check_chart(result: ProfileResult) -> Chart:
         listed = "; ".join(odd[:3]) + (f"; and {len(odd) - 3} more" if len(odd) > 3 else "")
         caption += f"Hard to explain by the model: {_files.printable(listed)}."
         if (check.p_value < SURPRISING / check.p_value.size).any():
-            caption += " Such bases are purple."
+            caption += f" Such {base}s are purple."
     if len(kept) < len(bases):
-        caption += f" Drawn are {len(kept)} of {counted(len(bases), 'base')}, evenly spaced."
+        caption += f" Drawn are {len(kept)} of {counted(len(bases), base)}, evenly spaced."
     return Chart(
         name="predictive",
         title="ROC curves that were seen, and those that the model predicts",
@@ -268,5 +272,9 @@ def _predicted(
                 Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
                        rows=rows, hover=hover)
             )  # fmt: skip
-    across = Axis("bases, the worst first", (0.4, len(result.scores) + 0.6), whole=len(x) <= 12)
+    across = Axis(
+        f"{units_of(result.scores).base}s, the worst first",
+        (0.4, len(result.scores) + 0.6),
+        whole=len(x) <= 12,
+    )
     return Plot(across, Axis(check.statistics[column], (-0.03, 1.03)), marks)

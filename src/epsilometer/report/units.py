@@ -1,0 +1,106 @@
+"""What scores are of, in words: models of challenge bases, or canaries of training runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.model.scores import Scores
+from epsilometer.report.text import counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """Words for bases and for what is scored in them."""
+
+    base: str
+    whole_base: str
+    about: str
+    scored: str
+    without: str
+    with_point: str
+    shown: str
+    worst: str
+    worst_shows: str
+    about_shown: str
+    section: str
+    note: str
+    more_data: str
+    one_cannot_tell: str
+
+    def bases(self, count: int) -> str:
+        """So many bases."""
+        return counted(count, self.whole_base)
+
+
+MODELS = Units(
+    base="base",
+    whole_base="challenge base",
+    about="record",
+    scored="models",
+    without="models without the point",
+    with_point="models with the point",
+    shown="shown (worst base)",
+    worst="worst base",
+    worst_shows="the worst base shows",
+    about_shown="Shown is the epsilon of the base that leaks most, as far as these attacks saw it.",
+    section="Which records leak",
+    note=(
+        "A base's epsilon is what the attack on it saw: a record that leaks little here may leak more "
+        "to a better attack. With the point and without it, models are counted apart."
+    ),
+    more_data=(
+        "More bases, more models of each base or stronger attacks would narrow the interval; models "
+        "are worth most where the interval above of the worst base is wide."
+    ),
+    one_cannot_tell="one base cannot tell a weak attack from privacy",
+)
+
+CANARIES = Units(
+    base="run",
+    whole_base="training run",
+    about="canaries",
+    scored="canaries",
+    without="canaries left out of training",
+    with_point="canaries trained on",
+    shown="shown (by canaries)",
+    worst="run that shows most",
+    worst_shows="its canaries show",
+    about_shown="Shown is what the canaries reveal, in the run that shows most.",
+    section="What each run shows",
+    note=(
+        "A run's epsilon is what its canaries reveal: other records may leak more, and so may these to "
+        "a better score. Canaries that were trained on and those left out are counted apart."
+    ),
+    more_data=(
+        "More canaries, more runs, or canaries that are learnt more easily (mislabelled ones, or "
+        "canaries in the gradients) would narrow the interval."
+    ),
+    one_cannot_tell="one run cannot tell a weak canary from privacy",
+)
+
+
+def units_of(scores: Scores) -> Units:
+    """The words for these scores."""
+    return CANARIES if scores.one_run else MODELS
+
+
+INDEPENDENT = "Models of a base are independent, and only the order of their scores is used."
+
+ONE_RUN = (
+    "Each canary was put in by a fair coin of its own, and only the order of scores is used.",
+    "Scores of canaries are taken as independent. Canaries of a run share one model and may disturb "
+    "each other; the interval can then be too narrow. What is proven does not assume it: it holds "
+    "however canaries depend on each other.",
+    "Only these canaries were looked at. One run cannot say how much other records leak, nor tell a "
+    "weak canary from privacy.",
+)
+"""What one run can say and cannot."""
+
+
+def assumptions(result: ProfileResult) -> list[str]:
+    """What the answer rests on, a sentence each."""
+    found = result.model.sentences
+    if not result.scores.one_run:
+        return found
+    return [*ONE_RUN, *(sentence for sentence in found if sentence != INDEPENDENT)]
