@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Include
 from epsilometer.measurement.designs import MeasureMIAFast
+from epsilometer.measurement.one_run import MeasureOneRun
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.population import Dataset, Point, Population
 
@@ -51,6 +52,19 @@ def plan(
         dataset_size=dataset_size,
         adjacency=adjacency or Include(),
         seed=seed,
+    )
+
+
+def one_run_plan(
+    algorithm: Algorithm | None = None,
+    *,
+    runs: int = 1,
+    canaries: int = 20,
+    kind: str = "population",
+) -> Plan:
+    """A plan of training runs with canaries."""
+    return replace(
+        plan(algorithm), design=MeasureOneRun(canaries=canaries, kind=kind), challenge_bases=runs
     )
 
 

@@ -1,0 +1,305 @@
+"""Canaries: drawn or crafted, put in by fair coins, scored without a look at them, kept in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.measurement.canaries import flip
+from epsilometer.measurement.canary_kinds import KINDS, Crafted
+from epsilometer.measurement.population import Dataset, Point, Population
+
+KIND_NAMES = ("population", "mislabelled", "noise")
+
+
+def labelled(records: int = 60, seed: int = 1) -> Population:
+    rng = np.random.default_rng(seed)
+    return Population(features=rng.normal(size=(records, 3)), labels=rng.integers(4, size=records))
+
+
+def drawn(seed: int = 2, **options: Any) -> em.Canaries:
+    settings: dict[str, Any] = {"count": 20, "kind": "mislabelled"} | options
+    return em.Canaries.draw(labelled(), rng=np.random.default_rng(seed), **settings)
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_the_same_stream_draws_the_same(kind: str) -> None:
+    assert drawn(kind=kind).fingerprint == drawn(kind=kind).fingerprint
+    assert drawn(kind=kind).fingerprint != drawn(seed=3, kind=kind).fingerprint
+
+
+def test_records_are_different_and_outside_what_is_trained_on() -> None:
+    trained_on = np.arange(30)
+    canaries = drawn(kind="population", count=30, outside=trained_on)
+    assert canaries.records is not None
+    assert sorted(canaries.records.tolist()) == list(range(30, 60))
+    population = labelled()
+    assert np.array_equal(canaries.points.features, population.features[canaries.records])
+    assert population.labels is not None
+    assert np.array_equal(np.asarray(canaries.points.labels), population.labels[canaries.records])
+
+
+def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
+    population = labelled(records=900)
+    canaries = em.Canaries.draw(
+        population, count=800, rng=np.random.default_rng(1), kind="mislabelled"
+    )
+    own, given = population.labels, canaries.points.labels
+    assert own is not None
+    assert given is not None
+    assert canaries.records is not None
+    steps = (given - own[canaries.records]) % 4
+    # Three other labels, each as likely: 267 of 800, standard deviation 13.
+    assert np.abs(np.bincount(steps, minlength=4) - [0, 267, 267, 267]).max() < 60
+    assert np.bincount(steps)[0] == 0
+
+
+def test_noise_lies_within_what_there_is() -> None:
+    whole = Population(features=np.arange(40).reshape(20, 2) % 7, labels=[0, 1] * 10)
+    canaries = em.Canaries.draw(whole, count=300, rng=np.random.default_rng(1), kind="noise")
+    features = canaries.points.features
+    assert features.dtype == whole.features.dtype
+    assert (features.min(axis=0) == whole.features.min(axis=0)).all()
+    assert (features.max(axis=0) == whole.features.max(axis=0)).all()
+    assert set(np.asarray(canaries.points.labels).tolist()) == {0, 1}
+
+
+def test_blank_ones_differ_by_their_labels() -> None:
+    canaries = drawn(seed=5, kind="blank", count=4)
+    assert (canaries.points.features == labelled().features.min(axis=0)).all()
+    assert sorted(np.asarray(canaries.points.labels).tolist()) == [0, 1, 2, 3]
+    with pytest.raises(InputError, match=r"at most 4 blank canaries.*got 5.*Choose noise"):
+        drawn(kind="blank", count=5)
+
+
+def test_canaries_of_ones_own() -> None:
+    def twos(population: Population, count: int, rng: np.random.Generator) -> Dataset:
+        del population, rng
+        return Dataset(features=np.full((count, 3), 2.0) + np.arange(count)[:, None])
+
+    canaries = drawn(kind=twos)
+    assert canaries.kind == "twos"
+    assert canaries.points.features[5].tolist() == [7.0, 7.0, 7.0]
+    assert canaries.points.labels is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "expected a Dataset, or features and labels, got NoneType"),
+        (([[1.0]], None), "expected 20 points, got shape"),
+        ((np.zeros((20, 3)), np.zeros(3)), "expected 20 labels, one for each canary, got 3"),
+    ],
+)
+def test_what_a_function_makes_is_checked(answer: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        drawn(kind=lambda *_: answer)
+
+
+def test_coins_are_fair_and_their_own() -> None:
+    """Heads in half of all flips, and as often two in a row as chance has it."""
+    coins = flip(40_000, np.random.default_rng(7))
+    assert abs(int(coins.sum()) - 20_000) < 5 * 100  # standard deviation 100
+    pairs = int((coins[1:] == coins[:-1]).sum())
+    assert abs(pairs - 20_000) < 5 * 100
+
+
+def test_coins_do_not_follow_what_is_drawn() -> None:
+    """A kind that took more random numbers would leave the law of the coins as it is."""
+    means = [drawn(seed=seed, count=50).coins.mean() for seed in range(200)]
+    assert abs(np.mean(means) - 0.5) < 5 * 0.5 / np.sqrt(50 * 200)
+
+
+def test_one_sided_coins_are_refused() -> None:
+    said = set()
+    for seed in range(40):
+        try:
+            drawn(seed=seed, count=2)
+        except InputError as error:
+            said.add(str(error).split("got ")[1].split(" of")[0])
+    assert said == {"none", "all"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"count": 61}, "at most 60 canaries, the records that are not trained on"),
+        ({"count": 31, "outside": range(30)}, "at most 30 canaries"),
+        ({"count": 1}, "count >= 2"),
+        ({"kind": "strange"}, "one of population, mislabelled, noise, blank"),
+        ({"kind": 3}, "a kind of canaries or a function"),
+    ],
+)
+def test_out_of_range(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        drawn(**options)
+
+
+@pytest.mark.parametrize("kind", ["mislabelled", "blank"])
+def test_labels_are_needed(kind: str) -> None:
+    bare = Population(features=np.zeros((9, 2)))
+    with pytest.raises(InputError, match=f"{kind} canaries need labels"):
+        em.Canaries.draw(bare, count=3, rng=np.random.default_rng(1), kind=kind)
+    same = Population(features=np.zeros((9, 2)), labels=[1] * 9)
+    with pytest.raises(InputError, match=r"two labels or more|at most 1 blank"):
+        em.Canaries.draw(same, count=3, rng=np.random.default_rng(1), kind=kind)
+
+
+# --- training data and scores -------------------------------------------------------------------
+
+
+def test_only_those_that_are_in_are_added() -> None:
+    canaries = drawn()
+    before = labelled().take(np.arange(5))
+    after = canaries.added_to(before)
+    assert len(after) == 5 + int(canaries.coins.sum())
+    inside = canaries.points.features[canaries.coins]
+    assert np.array_equal(after.features[5:], inside)
+    assert np.array_equal(canaries.included.features, inside)
+    assert np.array_equal(after.features[:5], before.features)
+
+
+def test_points_are_the_receivers_own() -> None:
+    canaries = drawn(kind="noise")
+    before = canaries.fingerprint
+    for dataset in (canaries.points, canaries.included):
+        dataset.features[:] = 9.0
+        assert dataset.labels is not None
+        dataset.labels[:] = 0
+    canaries.losses(lambda point: float(np.add(point.features, 9.0, out=point.features)[0]))
+    assert canaries.fingerprint == before
+
+
+def test_scores_are_negated_losses_by_coin() -> None:
+    canaries = drawn()
+    losses = np.random.default_rng(3).normal(size=20)
+    scores = canaries.scores(losses, name="first")
+    without, with_point = scores.bases[0].as_they_came
+    assert scores.one_run
+    assert scores.names == ("first",)
+    assert with_point.tolist() == [
+        -x for x, coin in zip(losses, canaries.coins, strict=True) if coin
+    ]
+    assert without.tolist() == [
+        -x for x, coin in zip(losses, canaries.coins, strict=True) if not coin
+    ]
+
+
+def test_a_function_is_asked_about_every_point() -> None:
+    canaries = drawn()
+
+    def loss(point: Point) -> float:
+        return float(point.features.sum() + point.label)
+
+    points = canaries.points
+    assert points.labels is not None
+    expected = points.features.sum(axis=1) + points.labels
+    assert canaries.losses(loss) == pytest.approx(expected)
+    compared = canaries.scores(loss, compared_with=expected)
+    assert not compared.bases[0].value.any()
+
+
+def test_losses_that_are_none() -> None:
+    canaries = drawn()
+    losses = np.zeros(20)
+    losses[[4, 7]] = np.nan
+    with pytest.raises(InputError, match=r"canary 4: expected a number as loss, got nan \(2 of 20"):
+        canaries.scores(losses)
+    with pytest.raises(InputError, match=r"expected 20 losses.*are the canaries those of another"):
+        canaries.scores(np.zeros(19))
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_files_keep_everything(kind: str, tmp_path: Path) -> None:
+    canaries = drawn(kind=kind)
+    for name in ("one.npz", "two.npz"):
+        canaries.save(tmp_path / name)
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    again = em.Canaries.load(tmp_path / "one.npz", labelled())
+    assert again.fingerprint == canaries.fingerprint
+    assert again.coins.tolist() == canaries.coins.tolist()
+    assert again.kind == canaries.kind
+
+
+def test_records_are_not_written(tmp_path: Path) -> None:
+    """Identities are: a file of canaries gives no record away."""
+    drawn().save(tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as kept:
+        assert "features" not in kept.files
+        assert "records" in kept.files
+
+
+def test_coins_of_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    drawn().save(path)
+    with pytest.raises(InputError, match="records of a population; give it"):
+        em.Canaries.load(path)
+    with pytest.raises(InputError, match="is it of another population"):
+        em.Canaries.load(path, labelled(seed=2))
+    with pytest.raises(InputError, match="are not in this population"):
+        em.Canaries.load(path, labelled(records=5))
+
+
+@pytest.mark.parametrize("changed", ["coins", "records", "labels", "format", "sha256"])
+def test_a_changed_file_is_refused(changed: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    drawn().save(path)
+    with np.load(path) as file:
+        kept = dict(file)
+    kept[changed] = (
+        kept[changed][::-1] if kept[changed].ndim else np.array("x" if changed == "sha256" else 9)
+    )
+    with path.open("wb") as file:
+        np.savez(file, **kept)
+    with pytest.raises(InputError, match=r"c\.npz: "):
+        em.Canaries.load(path, labelled())
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"coins": np.ones(20, dtype=np.uint8)},
+        {"coins": np.full(20, 2)},
+        {"coins": np.zeros((2, 10))},
+        {"records": np.full(20, -1)},
+        {"features": np.zeros((20, 3))},
+    ],
+)
+def test_impossible_files(kept: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    drawn().save(path)
+    with np.load(path) as file:
+        whole = dict(file) | kept
+    with path.open("wb") as target:
+        np.savez(target, **whole)
+    with pytest.raises(InputError, match=r"c\.npz: "):
+        em.Canaries.load(path, labelled())
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    with path.open("wb") as file:
+        np.savez(file, coins=np.array([{}], dtype=object), format=1, kind="x", sha256="y")
+    with pytest.raises(InputError, match="cannot be read as npz without pickle"):
+        em.Canaries.load(path)
+    path.write_bytes(b"not a file of canaries")
+    with pytest.raises(InputError, match="cannot be read as npz without pickle"):
+        em.Canaries.load(path)
+
+
+def test_every_named_kind_says_what_it_is() -> None:
+    assert list(KINDS) == ["population", "mislabelled", "noise", "blank"]
+    population, rng = labelled(), np.random.default_rng(1)
+    for kind in KINDS.values():
+        records = np.arange(4) if kind.uses_records else np.empty(0, dtype=np.int64)
+        made = kind.craft(population, records, 4, rng)
+        assert isinstance(made, Crafted)
+        assert (made.features is None) is kind.uses_records

@@ -1,0 +1,366 @@
+"""Design one-run: coins and losses of canaries in the store, whoever trains and however it ends."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.attacks.statistics import CustomStatistic, Logit
+from epsilometer.errors import EpsilometerError, InputError, StoreError
+from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun, canary_scores
+from epsilometer.measurement.plan import Plan, reference_stream, training_stream
+from epsilometer.measurement.population import Dataset, Point
+from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.training.output_perturbation import NoiseLevels
+from tests.measurement import runner
+from tests.measurement.algorithms import NoisyMean, noted, one_run_plan, population
+
+
+class Batched(NoisyMean):
+    """Scores all points at once."""
+
+    def losses(self, model: FloatArray, points: Dataset) -> FloatArray:
+        return -points.features @ model + 0.0
+
+
+class TooFew(NoisyMean):
+    def losses(self, model: FloatArray, points: Dataset) -> FloatArray:
+        return np.zeros(3)
+
+
+class Starts(NoisyMean):
+    def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
+        return np.full(dataset.features.shape[1], float(rng.standard_normal()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plants(NoisyMean):
+    """Plants canaries of its own: a score is the coin with noise."""
+
+    gradient_canaries: int = 20
+
+    def gradient_scores(
+        self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
+    ) -> FloatArray:
+        assert len(dataset) == 10
+        return included + rng.standard_normal(len(included))
+
+
+def run_of(plan: Plan, number: int) -> CanaryRun:
+    found = plan.bases[number]
+    assert isinstance(found, CanaryRun)
+    return found
+
+
+def by_hand(plan: Plan, number: int) -> FloatArray:
+    """Losses of the canaries of a run, the obvious way."""
+    run, algorithm = run_of(plan, number), plan.algorithm
+    (task,) = (task for task in plan.tasks() if task.base == number)
+    assert run.canaries is not None
+    own = plan.population.take(run.dataset)
+    model = algorithm.train(run.canaries.added_to(own), training_stream(plan.seed, task))
+    return run.canaries.losses(lambda point: algorithm.loss(model, point))
+
+
+def kept(losses: em.Losses, number: int) -> tuple[FloatArray, BoolArray]:
+    """Losses and coins of a run, in the order of its canaries."""
+    rows = np.flatnonzero(losses.base == number)
+    rows = rows[np.argsort(losses.replicate[rows])]
+    return losses.loss[rows], losses.hypothesis[rows] == 1
+
+
+@pytest.mark.parametrize("executor", ["serial", "threads", "processes"])
+def test_the_store_has_coins_and_losses(executor: str, tmp_path: Path) -> None:
+    plan = one_run_plan(runs=2)
+    found = em.measure(plan, tmp_path / "s.db", executor=executor, workers=2)
+    assert (found.trained, found.reused) == (2, 0)
+    assert plan.sizes.models == 2
+    for number in (0, 1):
+        losses, coins = kept(found.only, number)
+        assert losses.tolist() == by_hand(plan, number).tolist()
+        assert coins.tolist() == run_of(plan, number).coins.tolist()
+    again = em.measure(plan, tmp_path / "s.db")
+    assert (again.trained, again.reused) == (0, 2)
+    assert again.only.to_csv() == found.only.to_csv() == em.measure(plan).only.to_csv()
+
+
+def test_runs_differ_and_do_not_depend_on_how_many_there_are() -> None:
+    few, many = one_run_plan(runs=1), one_run_plan(runs=3)
+    assert few.bases[0].fingerprint == many.bases[0].fingerprint
+    assert len({base.fingerprint for base in many.bases}) == 3
+    for base in many.bases:
+        assert isinstance(base, CanaryRun)
+        assert base.canaries is not None
+        assert base.canaries.records is not None
+        assert not set(base.dataset.tolist()) & set(base.canaries.records.tolist())
+
+
+def test_more_runs_are_added(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    first = em.measure(one_run_plan(runs=1), store).only
+    more = em.measure(one_run_plan(runs=3), store)
+    assert (more.trained, more.reused) == (2, 1)
+    assert kept(more.only, 0)[0].tolist() == kept(first, 0)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"canaries": 21}, "design.canaries is 20 there and 21 here"),
+        ({"kind": "noise"}, "design.kind"),
+        ({"compare_with": "reference"}, "design.compare_with"),
+    ],
+)
+def test_a_changed_plan_is_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    em.measure(one_run_plan(), store)
+    other = replace(one_run_plan(), design=MeasureOneRun(**({"canaries": 20} | changed)))
+    with pytest.raises(StoreError, match=words):
+        em.measure(other, store)
+
+
+def test_other_coins_are_refused(tmp_path: Path) -> None:
+    """The store knows every run by its records, canaries and coins."""
+    store = tmp_path / "s.db"
+    plan = one_run_plan()
+    em.measure(plan, store)
+    run = run_of(plan, 0)
+    coins = run.coins.copy()
+    coins[:2] = ~coins[:2]
+    assert replace(run, coins=coins).fingerprint != run.fingerprint
+    vars(plan)["bases"] = (replace(run, coins=coins),)
+    with pytest.raises(StoreError, match="challenge base 0 has other records"):
+        em.measure(plan, store)
+
+
+def test_points_are_scored_at_once_where_the_algorithm_can() -> None:
+    plain = em.measure(one_run_plan()).only
+    batched = em.measure(one_run_plan(Batched())).only
+    assert batched.loss == pytest.approx(plain.loss, rel=1e-12)
+    with pytest.raises(EpsilometerError, match=r"run 0: .*expected 20 losses from losses"):
+        em.measure(one_run_plan(TooFew()))
+
+
+@pytest.mark.parametrize("statistic", [None, Logit()])
+def test_scores_are_compared_with_a_model_without_canaries(statistic: Logit | None) -> None:
+    shifted = _Positive()
+    design = MeasureOneRun(canaries=20, compare_with="reference", statistic=statistic)
+    plan = replace(one_run_plan(shifted), design=design)
+    found, _ = kept(em.measure(plan).only, 0)
+    run = run_of(plan, 0)
+    assert run.canaries is not None
+    (task,) = plan.tasks()
+    other = shifted.train(run.without_canaries(plan.population), reference_stream(1, task))
+    theirs = run.canaries.losses(lambda point: shifted.loss(other, point))
+    own = by_hand(plan, 0)
+    if statistic is None:
+        assert found == pytest.approx(own - theirs)
+        return
+    assert found == pytest.approx(np.log(np.expm1(own)) - np.log(np.expm1(theirs)))
+
+
+class _Positive(NoisyMean):
+    def loss(self, model: FloatArray, point: Point) -> float:
+        return 5.0 + super().loss(model, point)
+
+
+def test_scores_are_compared_with_the_model_before_training() -> None:
+    design = MeasureOneRun(canaries=20, compare_with="initial")
+    plan = replace(one_run_plan(Starts()), design=design)
+    found, _ = kept(em.measure(plan).only, 0)
+    (task,) = plan.tasks()
+    start = Starts().initial_model(
+        run_of(plan, 0).train_on(plan.population, 0), training_stream(1, task)
+    )
+    run = run_of(plan, 0)
+    assert run.canaries is not None
+    theirs = run.canaries.losses(lambda point: Starts().loss(start, point))
+    assert found == pytest.approx(by_hand(plan, 0) - theirs)
+    with pytest.raises(
+        InputError, match="compare_with initial: expected an algorithm with initial_"
+    ):
+        replace(plan, algorithm=NoisyMean())
+
+
+def test_canaries_that_the_algorithm_plants() -> None:
+    plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
+    losses, coins = kept(em.measure(plan).only, 0)
+    (task,) = plan.tasks()
+    scores = coins + training_stream(plan.seed, task).standard_normal(20)
+    assert losses == pytest.approx(-scores)
+    found = plan.design.scores(em.measure(plan).only)
+    assert found.bases[0].by_hypothesis[1] == pytest.approx(np.sort(scores[coins])[::-1])
+    with pytest.raises(InputError, match="gradient_canaries=30, got canaries=20"):
+        replace(plan, algorithm=Plants(gradient_canaries=30))
+    with pytest.raises(InputError, match="plants gradient canaries, such as DpSgd, got NoisyMean"):
+        replace(plan, algorithm=NoisyMean())
+    with pytest.raises(InputError, match="compare_with is for losses"):
+        MeasureOneRun(canaries=9, kind="gradient", compare_with="initial")
+
+
+def test_variants_share_the_run_and_its_coins() -> None:
+    plan = one_run_plan(NoiseLevels(algorithm=NoisyMean(), scales=(0.0, 2.0)))
+    found = em.measure(plan)
+    plain, noisy = found.losses.values()
+    assert found.trained == 1
+    assert plain.hypothesis.tolist() == noisy.hypothesis.tolist()
+    assert plain.loss.tolist() == em.measure(one_run_plan()).only.loss.tolist()
+    assert plain.loss.tolist() != noisy.loss.tolist()
+
+
+class _Nan(NoisyMean):
+    def loss(self, model: FloatArray, point: Point) -> float:
+        return float("nan") if point.features[0] > 0.5 else super().loss(model, point)
+
+
+def test_a_loss_that_is_no_number_fails_the_run(tmp_path: Path) -> None:
+    words = r"no model could be trained \(run 0: canary \d+: expected a finite loss, got loss=nan"
+    with pytest.raises(EpsilometerError, match=words):
+        em.measure(one_run_plan(_Nan()), tmp_path / "s.db")
+    with SqliteStore(tmp_path / "s.db") as store:
+        assert store.rows(store.sizes()) == []  # not even of the other canaries
+        (failure,) = store.failures()
+    assert failure.attempts == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"adjacency": em.Replace()}, "expected adjacency include"),
+        ({"dataset_size": 41}, "expected dataset_size <= 40"),
+        ({"dataset_size": 30}, "run 0: expected at most 10 canaries"),
+        ({"design": MeasureOneRun(canaries=41)}, "run 0: expected at most 30 canaries"),
+        ({"challenge_bases": []}, "at least one challenge base"),
+        (
+            {"challenge_bases": [em.ChallengeBase(dataset=[1], challenge=2)], "dataset_size": None},
+            "a number of training runs",
+        ),
+    ],
+)
+def test_plans_that_cannot_be(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        replace(one_run_plan(), **changed)
+
+
+# --- scores -------------------------------------------------------------------------------------
+
+
+def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
+    """One that goes by the place alone tells members and others apart no better than chance."""
+    losses = em.measure(one_run_plan(runs=4)).only
+    places = CustomStatistic(function=lambda x: np.broadcast_to(np.arange(x.shape[1]), x.shape))
+    for number, base in enumerate(canary_scores(losses, places).bases):
+        coins = kept(losses, number)[1]
+        assert base.as_they_came[1].tolist() == np.flatnonzero(coins).tolist()
+    assert canary_scores(losses, places).one_run
+
+
+def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
+    from epsilometer.audit.inputs import read_losses
+
+    plan = replace(one_run_plan(), design=MeasureOneRun(canaries=20, compare_with="reference"))
+    found = em.measure(plan, tmp_path / "s.db")
+    losses, design = read_losses(tmp_path / "s.db")
+    assert design.canaries == 20
+    assert design.scores(losses, Logit()) == plan.design.scores(found.only)  # differences: no logit
+    with pytest.raises(InputError, match="no shadow models to attack with"):
+        design.attack(losses)
+
+
+def test_runs_are_proven_together() -> None:
+    """Four runs are one mechanism with four times as many canaries, whatever a run adds to all."""
+    rng = np.random.default_rng(5)
+    coins = rng.random((4, 250)) < 0.5
+    values = 3.0 * coins + rng.standard_normal(coins.shape)
+    runs = em.Scores(
+        without=[v[~c] for v, c in zip(values, coins, strict=True)],
+        with_point=[v[c] for v, c in zip(values, coins, strict=True)],
+        one_run=True,
+    )
+    one = em.Scores.of_canaries(values[coins], values[~coins])
+    together = em.prove(runs, delta=1e-6).at_least
+    assert together == em.prove(one, delta=1e-6).at_least
+    alone = [em.prove(runs.take([n]), delta=1e-6, error=0.05 / 4).at_least for n in range(4)]
+    assert together > max(alone) + 0.3
+
+
+def test_runs_together_prove_nothing_of_nothing() -> None:
+    """Runs that shift all their scores alike, and no leak: refuted in 5 % of audits at most."""
+    rng, refuted = np.random.default_rng(6), 0
+    for _ in range(300):
+        coins = rng.random((3, 60)) < 0.5
+        values = rng.standard_normal(coins.shape) + 3 * rng.standard_normal((3, 1))
+        pairs = [(v[~c], v[c]) for v, c in zip(values, coins, strict=True)]
+        runs = em.Scores(
+            without=[a for a, _ in pairs], with_point=[b for _, b in pairs], one_run=True
+        )
+        # One in two hundred fair flips looks unfair and is turned away: nothing is proven then.
+        with suppress(InputError):
+            refuted += em.prove(runs, delta=1e-6, claim=0.0).refuted
+    # More than 29 of 300 would be met once in a thousand at a rate of 5 %.
+    assert refuted <= 29
+
+
+def test_canaries_go_through_files_as_such(tmp_path: Path) -> None:
+    scores = one_run_plan(runs=2).design.scores(em.measure(one_run_plan(runs=2)).only)
+    scores.write(tmp_path / "c.csv")
+    again = em.Scores.read(tmp_path / "c.csv")
+    assert again == scores
+    assert again.one_run
+
+
+# --- interrupted --------------------------------------------------------------------------------
+
+
+def exported(path: Path) -> str:
+    with SqliteStore(path, read_only=True) as store:
+        return store.losses(store.sizes(), "").to_csv()
+
+
+def runs_kept(path: Path) -> int:
+    """Whole runs in a store; canaries without the rest of their run are none."""
+    if not path.exists():
+        return 0
+    with SqliteStore(path) as store:
+        rows = store.rows(one_run_plan(runs=4).sizes)
+    assert len(rows) % 20 == 0
+    return len(rows) // 20
+
+
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
+def test_killed_in_a_run_and_between_runs(executor: str, tmp_path: Path) -> None:
+    """Ended at any moment, it goes on: coins and losses as if nothing had happened, byte for byte."""
+    expected = em.measure(one_run_plan(runs=4)).only.to_csv()
+    store, log = tmp_path / "s.db", tmp_path / "log"
+    options = ("--one-run", "20", "--bases", "4", "--seconds", "0.4", "--log", str(log))
+    kept_after = []
+    for between in (False, True, False):
+        started, before = len(noted(log)), runs_kept(store)
+        process = runner.start(store, executor, *options)
+        runner.wait_until_ready(process)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and process.poll() is None:
+            if (runs_kept(store) > before) if between else (len(noted(log)) > started):
+                break
+            time.sleep(0.01)
+        assert process.poll() is None  # killed, and not at its end
+        process.kill()
+        process.communicate(timeout=60)
+        kept_after.append(runs_kept(store))
+    em.measure(one_run_plan(runs=4), store)
+    assert kept_after[0] == 0 < kept_after[1] < 4
+    assert len(noted(log)) > kept_after[-1]  # some were trained for nothing
+    assert exported(store) == expected
+
+
+def test_populations_without_labels_have_canaries_too() -> None:
+    assert population().labels is None
+    assert em.measure(one_run_plan(kind="noise")).trained == 1
