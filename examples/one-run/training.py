@@ -9,9 +9,7 @@ import epsilometer as em
 
 def network():
     """64 pixels in, 10 scores out."""
-    return torch.nn.Sequential(
-        torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
-    )
+    return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 
 
 def fit(module, dataset, epochs):
