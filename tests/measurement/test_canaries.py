@@ -164,6 +164,15 @@ def test_only_those_that_are_in_are_added() -> None:
     assert np.array_equal(after.features[:5], before.features)
 
 
+def test_the_rest_of_the_population() -> None:
+    canaries, population = drawn(), labelled()
+    assert canaries.records is not None
+    expected = [n for n in range(60) if n not in canaries.records]
+    assert np.array_equal(canaries.rest.features, population.features[expected])
+    with pytest.raises(InputError, match="got crafted ones"):
+        _ = drawn(kind="noise").rest
+
+
 def test_points_are_the_receivers_own() -> None:
     canaries = drawn(kind="noise")
     before = canaries.fingerprint

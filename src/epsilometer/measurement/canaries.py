@@ -166,6 +166,16 @@ class Canaries:
         labels = None if points.labels is None else points.labels[self.coins]
         return Dataset(features=points.features[self.coins], labels=labels)
 
+    @property
+    def rest(self) -> Dataset:
+        """The records of the population that are no canaries, to train on beside them."""
+        if self._population is None or self.records is None:
+            raise InputError(
+                "expected canaries that are records of a population, got crafted ones."
+            )
+        every = np.arange(len(self._population))
+        return self._population.take(np.setdiff1d(every, self.records))
+
     def added_to(self, dataset: Dataset) -> Dataset:
         """A data set with the included canaries behind its own records."""
         included = self.included
