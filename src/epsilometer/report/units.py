@@ -98,6 +98,12 @@ ONE_RUN = (
 """What one run can say and cannot."""
 
 
+ONE_RUN_SHORT = (
+    "says how much these canaries leak, not how much other records do. The estimate takes canaries as "
+    "independent; what is proven holds however they depend on each other."
+)
+
+
 def assumptions(result: ProfileResult) -> list[str]:
     """What the answer rests on, a sentence each."""
     found = result.model.sentences
