@@ -1,20 +1,21 @@
 """Scores of gradient canaries from the noisy sums that DP-SGD releases, read at their coordinates.
 
-Let x_t be the noisy coordinate of a canary in step t over the clipping norm, q the sampling rate, s the
-noise multiplier and T the number of steps.  A canary that is in adds 1 to x_t with probability q, so by
-the claim x_t is N(0, s²) for one that is out and (1 - q) N(0, s²) + q N(1, s²) for one that is in.
+Let x_t be the noisy coordinate of a canary in step t, without what the records add there, over the
+clipping norm; q the sampling rate, s the noise multiplier and T the number of steps.  A canary that is
+in adds 1 to x_t with probability q, so by the claim x_t is N(0, s²) for one that is out and
+(1 - q) N(0, s²) + q N(1, s²) for one that is in.
 
 The usual score is the log likelihood ratio of the two, the best there is for this claim:
 
     sum over t of log(1 - q + q exp(x_t / s² - 1 / (2 s²)))
 
 It takes the coordinate to be noise alone.  Where the same noise came in every step, or gradients of
-records push a coordinate the same way all the time, the means over steps m_i spread by far more than
-that, and the ratio would rank canaries by their coordinates.  That shows without the coins: by the claim
-the variance of m_i over canaries is (mean variance over steps) / T + q² / 4.  From `EXCESS` times that
-on, the model is x_t = a_i + N(0, v) with a_i normal of variance b: membership adds q to the mean and
-q (1 - q) to the variance w_i over steps.  With d = q (1 - q) the log likelihood ratio is, but for
-constants,
+records that were not taken off push a coordinate the same way all the time, the means over steps m_i
+spread by far more than that, and the ratio would rank canaries by their coordinates.  That shows without
+the coins: by the claim the variance of m_i over canaries is (mean variance over steps) / T + q² / 4.
+From `EXCESS` times that on, the model is x_t = a_i + N(0, v) with a_i normal of variance b: membership
+adds q to the mean and d = q (1 - q) to the variance w_i over steps.  The log likelihood ratio is, but
+for constants,
 
     q m_i / b + (T - 1) / 2 · w_i (1 / v - 1 / (v + d))
 

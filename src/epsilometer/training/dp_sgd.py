@@ -58,6 +58,8 @@ class DpSgd(ModuleParameters):
     gradient_canaries
         Canaries of :meth:`gradient_scores`, at most the number of trained parameters; models that are
         trained by :meth:`train` have none, and do not depend on it.
+    known_records
+        Whether their scores may know the records; see :meth:`GradientCanaries.attach`.
 
     Examples
     --------
@@ -80,7 +82,8 @@ class DpSgd(ModuleParameters):
     momentum: float = 0.0
     records: int
     gradient_canaries: int = 0
-    may_grow: ClassVar[tuple[str, ...]] = ("gradient_canaries",)
+    known_records: bool = True
+    may_grow: ClassVar[tuple[str, ...]] = ("gradient_canaries", "known_records")
 
     def __post_init__(self) -> None:
         _validate.non_negative("noise_multiplier", self.noise_multiplier)
@@ -220,6 +223,7 @@ class DpSgd(ModuleParameters):
                 sampling_rate=self.sampling_rate,
                 draws=draws(),
                 rng=own,
+                known_records=self.known_records,
             )
             attached.append(canaries)
 

@@ -42,7 +42,9 @@ class GradientCanaries:
     Half of them, by fair coins, are in.  In every step those that are in take part like records do, each
     with the sampling probability, and their gradients go through the optimizer's own clipping and
     noise.  They are longer than the clipping norm, so a correct optimizer makes them as long as that:
-    the worst records there can be.  Each is scored by its coordinate of the noisy sums.
+    the worst records there can be.  Each is scored by its coordinate of the noisy sums, from which what
+    the records add there is taken off: an accountant's claim is about somebody who sees every noisy sum,
+    and it holds as well if he knows all other records and which of them took part.
 
     Training is not what it would be without them: a model trained with canaries is for the audit alone.
 
@@ -71,6 +73,7 @@ class GradientCanaries:
         draws: Iterator[BoolArray],
         rng: np.random.Generator,
         raw_norm: float = RAW_NORM,
+        known_records: bool = True,
         records: int | None = None,
         accountant: Any = None,
     ) -> None:
@@ -80,13 +83,14 @@ class GradientCanaries:
         self.sampling_rate = sampling_rate
         self._optimizer, self._draws, self._records = optimizer, draws, records
         self._raw_norm = _validate.positive("raw_norm", raw_norm)
-        self._accountant = accountant
+        self._known_records, self._accountant = known_records, accountant
         self._parts: list[Any] = list(optimizer.params)
         self._place(_coordinates(self._parts, len(self.included), rng))
         self._sums = NoisyCoordinates(len(self.included))
         self._done: list[Steps] = []
         self._sizes: list[int] = []
         self._size, self._taken, self._waiting = 0, 0, True
+        self._of_records: FloatArray = np.zeros(len(self.included))
         self._clip, self._add_noise = optimizer.clip_and_accumulate, optimizer.add_noise
         optimizer.clip_and_accumulate, optimizer.add_noise = self._clipped, self._noisy
         optimizer.gradient_canaries = self
@@ -101,6 +105,7 @@ class GradientCanaries:
         rng: np.random.Generator,
         sampling_rate: float | None = None,
         raw_norm: float = RAW_NORM,
+        known_records: bool = True,
         accountant: Any = None,
     ) -> GradientCanaries:
         """Put canaries into a loop; what follows of it stays as it is.
@@ -118,7 +123,12 @@ class GradientCanaries:
             For loaders with a Poisson sampler of their own: the probability with which a record takes
             part in a step, in (0, 1].  Read from Opacus's sampler otherwise.
         raw_norm
-            Length of canaries before clipping, over the clipping norm; 1 or more hides nothing.
+            Length of canaries before clipping, over the clipping norm; > 0, and above 1 forgotten
+            clipping shows.
+        known_records
+            Whether what records add to the coordinates, clipped as it should be, is taken off before
+            canaries are scored.  Without it scores come from the noisy sums alone, and are the weaker
+            the more the gradients of records stand out of the noise.
         accountant
             ``privacy_engine.accountant``, whose epsilon :meth:`claimed_epsilon` then is.
 
@@ -146,6 +156,7 @@ class GradientCanaries:
             draws=draws,
             rng=rng,
             raw_norm=raw_norm,
+            known_records=known_records,
             records=_records_of(data_loader, sampler),
             accountant=accountant,
         )
@@ -237,7 +248,11 @@ class GradientCanaries:
 
     def _clipped(self) -> None:
         """In place of the optimizer's clipping: the same, and once in every step the canaries too."""
-        self._size += len(self._gradients()[0])
+        gradients = self._gradients()
+        self._size += len(gradients[0])
+        if self._known_records:
+            self._add_records(gradients)
+        del gradients
         if not self._waiting:
             self._clip()
             return
@@ -251,6 +266,19 @@ class GradientCanaries:
         self._clip()
         for first in range(0, len(chosen), most):
             self._clip_alone(chosen[first : first + most])
+
+    def _add_records(self, gradients: list[Any]) -> None:
+        """What records of a batch add to the coordinates if each is clipped, by Opacus's formula."""
+        torch = torch_modules.loaded()
+        rows = [
+            _as_rows(gradient, part) for gradient, part in zip(gradients, self._parts, strict=True)
+        ]
+        lengths = [each.norm(2, dim=1) for each in rows]
+        whole = torch.stack(lengths, dim=1).norm(2, dim=1)
+        factors = (self._optimizer.max_grad_norm / (whole + 1e-6)).clamp(max=1.0)
+        for each, (own, offset) in zip(rows, self._readers, strict=True):
+            added = factors.to(each.dtype) @ each[:, offset]
+            self._of_records[own] += added.detach().double().cpu().numpy()
 
     def _clip_together(self, chosen: IndexArray) -> None:
         """Records and canaries as one batch."""
@@ -309,7 +337,7 @@ class GradientCanaries:
             own = np.flatnonzero(self._part[chosen] == number)
             where = torch.tensor(len(gradient) + own, device=part.device)
             offset = torch.tensor(self._offset[chosen[own]], device=part.device)
-            rows.view(len(rows), -1)[where, offset] = length
+            _as_rows(rows, part)[where, offset] = length
             found.append(rows)
         return found
 
@@ -324,10 +352,12 @@ class GradientCanaries:
         x = np.empty(len(self.included))
         for part, (own, offset) in zip(self._parts, self._readers, strict=True):
             x[own] = part.grad.detach().reshape(-1)[offset].double().cpu().numpy()
-        self._sums.add(x / norm, noise_multiplier=noise, sampling_rate=self.sampling_rate)
+        x = (x - self._of_records) / norm
+        self._sums.add(x, noise_multiplier=noise, sampling_rate=self.sampling_rate)
         self._sizes.append(self._size)
         self._count(noise)
         self._size, self._waiting = 0, True
+        self._of_records[:] = 0.0
 
     def _count(self, noise: float) -> None:
         """One step more with this noise, as accountants keep it."""
@@ -336,6 +366,11 @@ class GradientCanaries:
             self._done.append((noise, rate, before + 1))
         else:
             self._done.append((noise, self.sampling_rate, 1))
+
+
+def _as_rows(gradient: Any, part: Any) -> Any:
+    """Gradients of a parameter, a row for each record; also if there are none."""
+    return gradient.reshape(len(gradient), part.numel())
 
 
 def _check_optimizer(optimizer: Any) -> None:
