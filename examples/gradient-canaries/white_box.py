@@ -3,7 +3,7 @@
 python white_box.py
 python white_box.py --released-only --width 320 --norm 10 --learning-rate 0.05 --output released.json
 
-Writes a JSON file with a row for each seed; `tables.py` makes the table of README.md from it.
+Writes a JSON file with a row for each seed, and prints the table of README.md.
 """
 
 import argparse
@@ -71,6 +71,22 @@ def audited(algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> dict[str, ob
     }
 
 
+def table(rows: list[dict[str, object]]) -> str:
+    """The rows in Markdown."""
+    lines = [
+        "| seed | claim | 5 % | median | 95 % | 5 % / claim | proven | Steinke et al. | f-DP | "
+        "f-DP, Gaussian | accuracy | seconds |",
+        "| --- " * 12 + "|",
+    ]
+    for row in rows:
+        low, middle, high = row["posterior_5_50_95"]
+        numbers = [row["claim"], low, middle, high, low / row["claim"], row["proven"]]
+        numbers += [row["steinke"], row["f_dp_any"], row["f_dp_gaussian"], row["accuracy"]]
+        cells = " | ".join(f"{number:.2f}" for number in numbers)
+        lines.append(f"| {row['seed']} | {cells} | {row['seconds']:.0f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Train once for each seed; write after each, so that a stop loses one run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -98,8 +114,8 @@ def main() -> None:
     rows = []
     for seed in arguments.seeds:
         rows.append(audited(algorithm, dataset, seed))
-        print(json.dumps(rows[-1]), flush=True)
         arguments.output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -407,6 +407,29 @@ def test_batches_of_one_size_are_refused() -> None:
         found.scores()
 
 
+def test_loaders_that_split_batches_or_fill_empty_ones() -> None:
+    _, _, made, loader = private()
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=made) as parts:
+        found = em.GradientCanaries.attach(made, parts, count=5, rng=np.random.default_rng(1))
+    assert (found.sampling_rate, found._records) == (0.1, 60)
+    _, _, made, loader = private()
+    loader.collate_fn.rand_on_empty = True  # then a batch of one record may be of none
+    found = em.GradientCanaries.attach(made, loader, count=5, rng=np.random.default_rng(1))
+    assert found._records is None
+
+
+def test_noise_that_changes_is_accounted_for_as_it_was() -> None:
+    made = optimizer(noise=2.0)
+    found = canaries(made, sampling_rate=0.5)
+    for noise in (2.0, 2.0, 1.0):
+        made.noise_multiplier = noise
+        step(made)
+    assert found._done == [(2.0, 0.5, 2), (1.0, 0.5, 1)]
+    assert found.claimed_epsilon(1e-3) == accounted_epsilon(found._done, 1e-3)
+    only = accounted_epsilon([(2.0, 0.5, 3)], 1e-3)
+    assert only < found.claimed_epsilon(1e-3) < accounted_epsilon([(1.0, 0.5, 3)], 1e-3)
+
+
 def test_detached_it_is_as_it_was() -> None:
     made = optimizer()
     found = canaries(made)

@@ -163,8 +163,9 @@ class GradientCanaries:
 
     def detach(self) -> None:
         """Take the canaries out: the optimizer is as it was, the scores stay."""
-        for name in ("clip_and_accumulate", "add_noise", "gradient_canaries"):
-            vars(self._optimizer).pop(name, None)
+        made = self._optimizer
+        made.clip_and_accumulate, made.add_noise = self._clip, self._add_noise
+        vars(made).pop("gradient_canaries", None)
 
     # --- what came out ----------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class GradientCanaries:
         whole = torch.stack(lengths, dim=1).norm(2, dim=1)
         factors = (self._optimizer.max_grad_norm / (whole + 1e-6)).clamp(max=1.0)
         for each, (own, offset) in zip(rows, self._readers, strict=True):
-            added = factors.to(each.dtype) @ each[:, offset]
+            added = (factors.to(each.dtype) @ each)[offset]
             self._of_records[own] += added.detach().double().cpu().numpy()
 
     def _clip_together(self, chosen: IndexArray) -> None:
