@@ -568,6 +568,26 @@ def test_canaries_are_sampled_as_records_are() -> None:
     assert abs(means[1] - 2 / RECORDS) < 2 * error
 
 
+class Absent(em.DpSgd):
+    def participants(self, count: int, rng: np.random.Generator) -> Any:
+        return np.zeros(count, dtype=bool)
+
+
+def test_canaries_that_never_take_part_show_nothing() -> None:
+    settings = USUAL | {"module": nn_wide, "steps": 20, "gradient_canaries": 1000}
+    seen = [
+        kind(**settings).audit_gradients(data(), stream()).bases[0].auc()
+        for kind in (em.DpSgd, Absent)
+    ]
+    error = math.sqrt(1 / 3000)  # of an AUC of 500 + 500 without effect
+    assert seen[0] > 0.5 + 2 * Z * error
+    assert abs(seen[1] - 0.5) < Z * error
+
+
+def nn_wide() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 200), nn.Tanh(), nn.Linear(200, 3))
+
+
 @pytest.mark.parametrize(
     "included", [coins(29), coins().astype(float), coins()[None]], ids=["size", "type", "shape"]
 )
@@ -656,6 +676,30 @@ def labels(example: ModuleType, name: str, seeds: Iterator[int] | range) -> list
 @pytest.mark.parametrize(("name", "fails"), [("correct", False), ("batches clipped", True)])
 def test_the_example(example: ModuleType, name: str, fails: bool) -> None:
     assert [label.startswith("FAIL") for label in labels(example, name, range(1, 2))] == [fails]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("own_loop", ["--epochs", "1", "--canaries", "400"], "claimed: epsilon = "),
+        ("white_box", ["--seeds", "1", "--steps", "11", "--canaries", "400"], "| 1 | 0."),
+    ],
+)
+def test_the_other_scripts(
+    name: str,
+    options: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    if name == "white_box":
+        options = [*options, "--output", str(tmp_path / "found.json")]
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(sys, "argv", [name, *options])
+    importlib.import_module(name).main()
+    sys.modules.pop(name)
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.slow
