@@ -145,6 +145,7 @@ from epsilometer.report.comparison import compare_scores as compare_scores
 from epsilometer.report.writing import write_report as write_report
 from epsilometer.training.clipped_mean import ClippedMean as ClippedMean
 from epsilometer.training.dp_sgd import DpSgd as DpSgd
+from epsilometer.training.gradient_canaries import GradientCanaries as GradientCanaries
 from epsilometer.training.network import FixedInitialisation as FixedInitialisation
 from epsilometer.training.network import Network as Network
 from epsilometer.training.network import RandomInitialisation as RandomInitialisation

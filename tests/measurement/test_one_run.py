@@ -46,6 +46,11 @@ class Plants(NoisyMean):
     """Plants canaries of its own: a score is the coin with noise."""
 
     gradient_canaries: int = 20
+    known: bool = True
+
+    @property
+    def canary_settings(self) -> dict[str, object]:
+        return {"known": self.known}
 
     def gradient_scores(
         self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
@@ -198,6 +203,7 @@ def test_canaries_that_the_algorithm_plants() -> None:
     assert losses == pytest.approx(-scores)
     found = plan.design.scores(em.measure(plan).only)
     assert found.bases[0].by_hypothesis[1] == pytest.approx(np.sort(scores[coins])[::-1])
+    assert replace(plan, algorithm=Plants(known=False)).identity != plan.identity
     with pytest.raises(InputError, match="gradient_canaries=30, got canaries=20"):
         replace(plan, algorithm=Plants(gradient_canaries=30))
     with pytest.raises(InputError, match="plants gradient canaries, such as DpSgd, got NoisyMean"):

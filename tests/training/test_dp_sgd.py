@@ -22,7 +22,7 @@ from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.model.gaussian_mechanism import gaussian_delta, gaussian_epsilon
 from epsilometer.training import torch_modules
-from epsilometer.training.dp_sgd import EPSILON_ERROR, LARGEST_EPSILON
+from epsilometer.training.accounting import EPSILON_ERROR, LARGEST_EPSILON
 from tests.training import modules
 from tests.training.contract import RECORDS, Contract, data, made_up, stream
 

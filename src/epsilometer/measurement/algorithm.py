@@ -96,6 +96,10 @@ class PlantsCanaries(Protocol):
     @property
     def gradient_canaries(self) -> int: ...
 
+    @property
+    def canary_settings(self) -> dict[str, object]:
+        """What decides their scores beside how models are trained, in plain values."""
+
     def gradient_scores(
         self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
     ) -> Array:

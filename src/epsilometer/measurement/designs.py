@@ -46,6 +46,10 @@ class Design(Protocol):
         """Canaries that share one model; 0 where a base has many models and one challenge point."""
 
     @property
+    def in_gradients(self) -> bool:
+        """Whether the algorithm plants and scores the canaries itself."""
+
+    @property
     def facts(self) -> dict[str, object]:
         """What people want to know of it beside its name, in plain values."""
 
@@ -83,6 +87,7 @@ class SeparateModels(abc.ABC):
     """What designs share whose every loss is of a model that was trained on its own."""
 
     canaries: ClassVar[int] = 0
+    in_gradients: ClassVar[bool] = False
 
     @property
     def facts(self) -> dict[str, object]:

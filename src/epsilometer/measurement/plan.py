@@ -208,11 +208,14 @@ class Plan:
                 "dataset_size": self.dataset_size,
                 "adjacency": self.adjacency.name,
             }
+        algorithm = algorithms.identity(self.algorithm)
+        if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):
+            algorithm["canaries"] = self.algorithm.canary_settings
         population = {"records": len(self.population), "sha256": self.population.fingerprint}
         return {
             "population": population,
             "bases": how,
-            "algorithm": algorithms.identity(self.algorithm),
+            "algorithm": algorithm,
             "design": self.design.identity(),
             "seed": self.seed,
             "streams": STREAMS,

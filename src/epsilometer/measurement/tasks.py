@@ -122,7 +122,7 @@ def _train(plan: Plan, chunk: Chunk) -> Trained:
 def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, Any]]]]:
     """Each model with the losses of its variants."""
     design, base = plan.design, plan.bases[chunk.base]
-    if isinstance(design, MeasureOneRun) and design.in_gradients:
+    if design.in_gradients:
         assert isinstance(base, CanaryRun)
         for task in chunk.tasks():
             yield task, [("", -_gradient_scores(plan, base, task))]

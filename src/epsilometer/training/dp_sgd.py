@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import copy
-import math
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
-from epsilometer.training import torch_modules
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import Scores
+from epsilometer.training import accounting, torch_modules
+from epsilometer.training.gradient_canaries import RAW_NORM, GradientCanaries
 from epsilometer.training.torch_modules import Module, ModuleParameters
-
-EPSILON_ERROR = 0.01
-"""What the accountant adds to its estimate of epsilon, so that it is a bound."""
-
-LARGEST_EPSILON = 100.0
-"""Beyond this the coarser accountant is fine enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +55,11 @@ class DpSgd(ModuleParameters):
         In [0, 1).
     records
         The public size of the data set.  Of two neighbours take either.
+    gradient_canaries
+        Canaries of :meth:`gradient_scores`, at most the number of trained parameters; models that are
+        trained by :meth:`train` have none, and do not depend on it.
+    known_records
+        Whether their scores may know the records; see :meth:`GradientCanaries.attach`.
 
     Examples
     --------
@@ -80,6 +81,9 @@ class DpSgd(ModuleParameters):
     learning_rate: float
     momentum: float = 0.0
     records: int
+    gradient_canaries: int = 0
+    known_records: bool = True
+    may_grow: ClassVar[tuple[str, ...]] = ("gradient_canaries", "known_records")
 
     def __post_init__(self) -> None:
         _validate.non_negative("noise_multiplier", self.noise_multiplier)
@@ -99,7 +103,9 @@ class DpSgd(ModuleParameters):
         opacus = torch_modules.loaded("opacus")
         with torch_modules.seeded(np.random.default_rng(0)):
             module = torch_modules.made(self.module)
-        torch_modules.trained_parts(module)
+        trained = torch_modules.trained_parts(module)
+        size = sum(part.numel() for part in trained)
+        _validate.whole_number("gradient_canaries", self.gradient_canaries, least=0, most=size)
         if opacus.GradSampleModule.validate(module, strict=False):
             raise InputError(
                 "DP-SGD cannot train a module with layers that keep records' averages, such as batch "
@@ -111,7 +117,16 @@ class DpSgd(ModuleParameters):
         """Probability with which a record takes part in a step."""
         return self.batch_size / self.records
 
+    def participants(self, count: int, rng: np.random.Generator) -> BoolArray:
+        """Who of so many takes part in a step; for records and for canaries."""
+        return rng.random(count) < self.sampling_rate
+
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
+        return self._trained(dataset, rng, lambda optimizer: None)
+
+    def _trained(
+        self, dataset: Dataset, rng: np.random.Generator, watch: Callable[[Any], None]
+    ) -> Module:
         torch, opacus = torch_modules.loaded(), torch_modules.loaded("opacus")
         cross_entropy = torch.nn.functional.cross_entropy
         whole = torch_modules.labels_of(dataset)
@@ -124,8 +139,9 @@ class DpSgd(ModuleParameters):
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
             trained = torch_modules.trained_parts(module)
             optimizer = self.optimizer(trained, int(rng.integers(2**63)))
+            watch(optimizer)
             for _ in range(self.steps):
-                chosen = torch.tensor(rng.random(len(dataset)) < self.sampling_rate)
+                chosen = torch.tensor(self.participants(len(dataset), rng))
                 # Opacus reads gradients in hooks; PyTorch warns of hooks on inputs without gradients.
                 scores = watched(features[chosen].requires_grad_())
                 optimizer.zero_grad()
@@ -169,28 +185,72 @@ class DpSgd(ModuleParameters):
     def claimed_epsilon(self, delta: float) -> float:
         """Epsilon at a delta by Opacus's PRV accountant, for one record more or less.
 
-        The accountant composes privacy losses numerically (Gopi et al. 2021): an upper bound, about
-        `EPSILON_ERROR` above the truth.  Opacus's other accountant, by Rényi divergences, is a fifth
-        above it for one step of noise 1 at delta = 0.01, and the higher a claim, the harder it is to
-        expose.  Only where that one says more than `LARGEST_EPSILON` is its answer taken: no audit comes
-        near, and the finer one would need gigabytes.
-
-        Infinite without noise and at delta = 0.
+        Infinite without noise and at delta = 0; see `epsilometer.training.accounting`.
         """
-        delta = _validate.delta(delta)
-        if self.noise_multiplier == 0 or delta == 0:
-            return math.inf
-        accountants = torch_modules.loaded("opacus.accountants")
-        by_divergences, by_losses = accountants.RDPAccountant(), accountants.PRVAccountant()
-        done = [(self.noise_multiplier, self.sampling_rate, self.steps)]
-        by_divergences.history, by_losses.history = done, done
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            # It takes logarithms of 0 and then leaves them out, and says that its orders could be finer.
-            warnings.filterwarnings("ignore", "Optimal order is the", UserWarning)
-            found = by_divergences.get_epsilon(delta)
-            if found <= LARGEST_EPSILON:
-                try:
-                    found = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
-                except (RuntimeError, ValueError) as error:
-                    raise InputError(f"no epsilon is known at delta={delta}: {error}") from None
-        return max(0.0, float(found))  # below 0 where delta alone is promise enough
+        return accounting.accounted_epsilon(self._claimed_steps, delta)
+
+    @property
+    def _claimed_steps(self) -> list[accounting.Steps]:
+        return [(self.noise_multiplier, self.sampling_rate, self.steps)]
+
+    # --- canaries ---------------------------------------------------------------------------------
+
+    def gradient_scores(
+        self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Train with canaries that are gradients, and score each; see :class:`GradientCanaries`.
+
+        Canaries are sampled by :meth:`participants` and clipped by :meth:`optimizer`, as records are.
+
+        Parameters
+        ----------
+        included
+            The coins: whether each of the ``gradient_canaries`` is in.
+
+        Returns
+        -------
+        scores
+            For each canary; higher looks more like a member.
+        """
+        count = self.gradient_canaries
+        coins = np.asarray(included)
+        if count == 0 or coins.shape != (count,) or coins.dtype != np.bool_:
+            raise InputError(
+                "expected a coin (true or false) for each of gradient_canaries, at least one, got "
+                f"{coins.dtype} of shape {coins.shape}, gradient_canaries={count}."
+            )
+        own = np.random.default_rng(int(rng.integers(2**63)))
+        attached = []
+
+        def draws() -> Iterator[BoolArray]:
+            while True:
+                yield self.participants(count, own)
+
+        def watch(optimizer: Any) -> None:
+            canaries = GradientCanaries(
+                optimizer,
+                included=coins,
+                sampling_rate=self.sampling_rate,
+                draws=draws(),
+                rng=own,
+                known_records=self.known_records,
+            )
+            attached.append(canaries)
+
+        self._trained(dataset, rng, watch)
+        return attached[0].each_score()
+
+    def audit_gradients(self, dataset: Dataset, rng: np.random.Generator) -> Scores:
+        """Flip the coins, train once with canaries, and return their scores as of one training run."""
+        included = rng.random(self.gradient_canaries) < 0.5
+        found = self.gradient_scores(dataset, included, rng)
+        return Scores.of_canaries(found[included], found[~included])
+
+    @property
+    def canary_settings(self) -> dict[str, object]:
+        """What decides scores of gradient canaries beside how models are trained."""
+        return {"known_records": self.known_records, "raw_norm": RAW_NORM}
+
+    def canary_model(self, delta: float) -> ProfileModel:
+        """What to assume of the scores of gradient canaries; see `epsilometer.training.accounting`."""
+        return accounting.canary_model(self._claimed_steps, delta)

@@ -1,0 +1,709 @@
+"""Gradient canaries: sums by hand, laws of coordinates, sampling, refusals, scores, slips that show."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from opacus import PrivacyEngine
+from opacus.optimizers import (
+    AdaClipDPOptimizer,
+    DPOptimizer,
+    DPOptimizerFastGradientClipping,
+    DPPerLayerOptimizer,
+)
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import epsilometer as em
+from epsilometer.errors import InputError
+from epsilometer.measurement import algorithm as protocols
+from epsilometer.training import gradient_canaries
+from epsilometer.training.accounting import FEW, accounted_epsilon, canary_model
+from epsilometer.training.canary_scores import NoisyCoordinates
+from tests.training import modules
+from tests.training.contract import RECORDS, data, stream
+from tests.training.test_dp_sgd import USUAL, ClippedBatch, NoClipping, usual
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
+]
+
+Z = 5.0
+"""Standard errors: a false alarm in 1.7 million for each check."""
+
+NORM = 0.7
+SHAPES = ((4, 3), (4,))
+SIZE = 16
+
+
+def optimizer(kind: Any = DPOptimizer, *, noise: float = 0.0, **settings: Any) -> Any:
+    """An optimizer of two parameters at 0, with 16 numbers in all."""
+    parts = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+    return kind(
+        torch.optim.SGD(parts, lr=1.0),
+        noise_multiplier=noise,
+        max_grad_norm=settings.pop("max_grad_norm", NORM),
+        expected_batch_size=1,
+        generator=torch.Generator().manual_seed(3),
+        **settings,
+    )
+
+
+def always(count: int) -> Iterator[Any]:
+    return itertools.repeat(np.ones(count, dtype=bool))
+
+
+def canaries(made: Any, count: int = 10, **settings: Any) -> em.GradientCanaries:
+    usual = {"included": np.arange(count) % 2 == 0, "draws": always(count), "sampling_rate": 1.0}
+    return em.GradientCanaries(made, **(usual | {"rng": np.random.default_rng(1)} | settings))
+
+
+def step(made: Any, records: int = 3, seed: int = 1) -> None:
+    """One batch of made-up gradients of records, some longer than the norm."""
+    generator = torch.Generator().manual_seed(seed)
+    made.zero_grad()
+    for part in made.params:
+        part.grad_sample = torch.randn((records, *part.shape), generator=generator)
+    made.step()
+
+
+def flat(parts: Any) -> Any:
+    return np.concatenate([part.detach().numpy().ravel() for part in parts]).astype(float)
+
+
+def coordinates(found: em.GradientCanaries) -> Any:
+    """Where each canary is among all 16 numbers."""
+    return found._offset + np.array([0, 12])[found._part]
+
+
+def clipped_sum(records: int, seed: int = 1) -> Any:
+    """By hand, record by record."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randn((records, *s), generator=generator).flatten(1).numpy() for s in SHAPES]
+    total = np.zeros(SIZE)
+    for row in np.concatenate(rows, axis=1).astype(float):
+        total += row * min(1.0, NORM / float(np.linalg.norm(row)))
+    return total
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+BOUNDS = {"together": 2**20, "in parts": 3 * 4 * SIZE, "one by one": 1}
+
+
+@pytest.mark.parametrize("records", [0, 1, 3])
+@pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
+def test_sums_are_records_and_canaries_each_clipped(
+    bound: int, records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradient_canaries, "LARGEST_BATCH", bound)
+    made = optimizer()
+    found = canaries(made)
+    step(made, records)
+    expected = clipped_sum(records)
+    expected[coordinates(found)[found.included]] += NORM
+    np.testing.assert_allclose(-flat(made.params), expected, atol=1e-5)
+    # Each has a coordinate of its own, and what records add is not in the scores.
+    assert len(set(coordinates(found))) == 10
+    np.testing.assert_allclose(found._sums.total, found.included, atol=1e-5)
+
+
+def test_without_the_records_known_scores_are_of_the_released_sum() -> None:
+    made = optimizer()
+    found = canaries(made, known_records=False)
+    step(made)
+    released = -flat(made.params)[coordinates(found)] / NORM
+    np.testing.assert_allclose(found._sums.total, released, atol=1e-5)
+
+
+@pytest.mark.parametrize("slip", [NoClipping, ClippedBatch])
+def test_slips_of_clipping_fail_the_same_check(slip: Any) -> None:
+    made = optimizer(slip)
+    found = canaries(made)
+    step(made, 0)
+    added = found._sums.total[found.included]
+    expected = 10.0 if slip is NoClipping else 1 / math.sqrt(5)
+    np.testing.assert_allclose(added, expected, rtol=1e-5)
+
+
+class Replacing(DPOptimizer):  # type: ignore[misc]
+    """Right, but for virtual steps: it forgets the sum before."""
+
+    def clip_and_accumulate(self) -> None:
+        for part in self.params:
+            part.summed_grad = None
+        super().clip_and_accumulate()
+
+
+def test_parts_do_not_rely_on_the_optimizer_to_add_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient_canaries, "LARGEST_BATCH", 1)
+    both = [optimizer(kind) for kind in (DPOptimizer, Replacing)]
+    for made in both:
+        canaries(made)
+        step(made)
+    np.testing.assert_allclose(flat(both[0].params), flat(both[1].params), atol=1e-6)
+
+
+def test_gradients_are_left_as_they_were_but_for_the_mark() -> None:
+    made = optimizer()
+    canaries(made)
+    step(made)
+    assert [len(part.grad_sample) for part in made.params] == [3, 3]
+    with pytest.raises(ValueError, match="haven't been cleared"):
+        made.step()
+
+
+class Spying(DPOptimizer):  # type: ignore[misc]
+    def clip_and_accumulate(self) -> None:
+        self.rows.append(len(self.params[0].grad_sample))
+        super().clip_and_accumulate()
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient_canaries, "LARGEST_BATCH", 3 * 4 * SIZE + 1)
+    made = optimizer(Spying)
+    made.rows = []
+    canaries(made, 16, included=np.ones(16, dtype=bool))
+    step(made, 2)
+    assert made.rows == [2, 3, 3, 3, 3, 3, 1]
+    monkeypatch.setattr(gradient_canaries, "LARGEST_BATCH", 18 * 4 * SIZE)
+    step(made, 2)
+    assert made.rows[7:] == [18]
+
+
+def test_virtual_steps_are_one() -> None:
+    split, whole = optimizer(), optimizer()
+    draws = [np.arange(10) < 4, np.arange(10) > 2]
+    found = [canaries(made, draws=iter(draws)) for made in (split, whole)]
+    for seed in (1, 2):
+        generator = torch.Generator().manual_seed(seed)
+        rows = [torch.randn((5, *part.shape), generator=generator) for part in split.params]
+        for first, last in ((0, 2), (2, 4), (4, 5)):
+            split.signal_skip_step(do_skip=last < 5)
+            for part, row in zip(split.params, rows, strict=True):
+                part.grad_sample = row[first:last].clone()
+            split.step()
+            split.zero_grad()
+        step(whole, 5, seed)
+    np.testing.assert_allclose(flat(split.params), flat(whole.params), atol=1e-6)
+    np.testing.assert_allclose(found[0]._sums.total, found[1]._sums.total, atol=1e-6)
+    assert [each.steps for each in found] == [2, 2]
+    assert found[0]._sizes == found[1]._sizes == [5, 5]
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+def test_coordinates_have_the_mean_and_variance_of_theory() -> None:
+    rate, noise, steps, count = 0.3, 1.5, 2000, 16
+    made = optimizer(noise=noise)
+    rng = np.random.default_rng(5)
+    draws = (rng.random(count) < rate for _ in itertools.count())
+    found = canaries(made, count, draws=draws, sampling_rate=rate, rng=rng)
+    for number in range(steps):
+        step(made, 2, number)
+    for member, mean in ((False, 0.0), (True, rate)):
+        own = found.included == member
+        variance = noise**2 + (rate * (1 - rate) if member else 0.0)
+        size = steps * int(own.sum())
+        means, variances = found._sums.means()[own], found._sums.variances()[own]
+        assert abs(means.mean() - mean) < Z * math.sqrt(variance / size)
+        # The fourth moment is that of a normal to a few per cent.
+        assert abs(variances.mean() / variance - 1) < Z * math.sqrt(2.1 / size)
+
+
+def test_ratios_are_those_of_the_formula() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(7, 4))
+    q, s = 0.2, 1.3
+    sums = NoisyCoordinates(4)
+    for row in x:
+        sums.add(row, noise_multiplier=s, sampling_rate=q)
+    expected = np.log(1 - q + q * np.exp(x / s**2 - 1 / (2 * s**2))).sum(axis=0)
+    np.testing.assert_allclose(sums.scores(q), expected, rtol=1e-12)
+
+
+def test_rates_and_noise_at_their_ends() -> None:
+    whole, silent = NoisyCoordinates(3), NoisyCoordinates(3)
+    x = np.array([0.0, 1.0, 3.0])
+    whole.add(x, noise_multiplier=2.0, sampling_rate=1.0)
+    np.testing.assert_allclose(whole.scores(1.0), (x - 0.5) / 4)
+    silent.add(1e6 * x, noise_multiplier=0.0, sampling_rate=0.5)
+    np.testing.assert_allclose(silent.scores(0.5), 1e6 * x)
+    # No overflow far out.
+    whole.add(1e9 * x, noise_multiplier=0.1, sampling_rate=0.5)
+    assert np.isfinite(whole.scores(0.5)).all()
+
+
+def simulated(*, repeated: bool, steps: int = 60, rate: float = 0.2) -> tuple[Any, Any]:
+    """Coins and sums of 2,000 canaries with noise 2, new in every step or always the same."""
+    rng = np.random.default_rng(3)
+    coins, sums = rng.random(2000) < 0.5, NoisyCoordinates(2000)
+    noise = rng.normal(size=2000)
+    for _ in range(steps):
+        noise = noise if repeated else rng.normal(size=2000)
+        # Gradients of records that nobody took off are a little noise too.
+        x = 2 * noise + 0.05 * rng.normal(size=2000) + (coins & (rng.random(2000) < rate))
+        sums.add(x, noise_multiplier=2.0, sampling_rate=rate)
+    return coins, sums
+
+
+def auc(scores: Any, coins: Any) -> float:
+    return em.Scores.of_canaries(scores[coins], scores[~coins]).bases[0].auc()
+
+
+def test_noise_that_repeats_is_seen_by_the_variance_over_steps() -> None:
+    coins, sums = simulated(repeated=True)
+    assert not sums.explained(0.2)
+    assert auc(sums.scores(0.2), coins) > 0.99
+    assert auc(sums.log_ratio, coins) < 0.6  # the usual score sees little
+    coins, sums = simulated(repeated=False)
+    assert sums.explained(0.2)
+    np.testing.assert_array_equal(sums.scores(0.2), sums.log_ratio)
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_shuffled_coins_show_nothing(repeated: bool) -> None:
+    coins, sums = simulated(repeated=repeated)
+    shuffled = np.random.default_rng(4).permutation(coins)
+    # The standard deviation of an AUC of 1,000 + 1,000 without effect.
+    assert abs(auc(sums.scores(0.2), shuffled) - 0.5) < Z * math.sqrt(1 / 6000)
+
+
+# --- with a PrivacyEngine -------------------------------------------------------------------------
+
+
+class Eager(UniformWithReplacementSampler):  # type: ignore[misc]
+    """Samples twice as often as it says."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(self.steps):
+            mask = torch.rand(self.num_samples, generator=self.generator) < 2 * self.sample_rate
+            yield mask.nonzero().ravel().tolist()
+
+
+def records(count: int = 60) -> TensorDataset:
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn((count, 5), generator=generator)
+    return TensorDataset(features, torch.arange(count) % 3)
+
+
+def private(batch: int = 6, seed: int = 1, **settings: Any) -> tuple[Any, Any, Any, Any]:
+    """Engine, module, optimizer and loader, all random numbers from the seed."""
+    torch.manual_seed(seed)
+    module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    engine = PrivacyEngine()
+    made = engine.make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
+        data_loader=DataLoader(
+            records(), batch_size=batch, generator=torch.Generator().manual_seed(seed)
+        ),
+        noise_generator=torch.Generator().manual_seed(seed),
+        **({"noise_multiplier": 1.0, "max_grad_norm": 1.0} | settings),
+    )
+    return engine, *made
+
+
+def loop(module: Any, made: Any, loader: Any, epochs: int) -> None:
+    for _ in range(epochs):
+        for features, labels in loader:
+            made.zero_grad()
+            nn.functional.cross_entropy(module(features), labels, reduction="mean").backward()
+            made.step()
+
+
+def attached(
+    sampler: Any = UniformWithReplacementSampler, epochs: int = 40, **settings: Any
+) -> tuple[em.GradientCanaries, Any]:
+    engine, module, made, loader = private()
+    loader.batch_sampler.__class__ = sampler
+    found = em.GradientCanaries.attach(
+        made,
+        loader,
+        count=50,
+        rng=np.random.default_rng(1),
+        accountant=engine.accountant,
+        **settings,
+    )
+    loop(module, made, loader, epochs)
+    return found, engine
+
+
+def test_one_call_in_a_loop() -> None:
+    found, engine = attached()
+    scores = found.scores()
+    assert scores.one_run
+    assert (scores.trials_h1[0], scores.trials_h0[0]) == (
+        found.included.sum(),
+        50 - found.included.sum(),
+    )
+    assert (found.steps, found.sampling_rate) == (400, 0.1)
+    assert found.claimed_epsilon(1e-3) == engine.get_epsilon(1e-3)
+    assert found._done == [(1.0, 0.1, 400)]
+    # Who takes part is a coin of the sampling rate each.
+    chances = 400 * int(found.included.sum())
+    assert abs(found._taken / chances - 0.1) < Z * math.sqrt(0.1 * 0.9 / chances)
+    # 400 steps of rate 0.1 and noise 1: 0.93 is expected, with a standard error of 0.04.
+    assert scores.bases[0].auc() > 0.73
+    assert em.estimate(scores, found.model(1e-3)).median("epsilon") > 2
+
+
+def test_batches_without_records_and_large_ones_in_parts() -> None:
+    """One record in a batch is expected, so a third of all batches are empty."""
+    ends = []
+    for most in (None, 1):
+        _, module, made, loader = private(batch=1)
+        found = em.GradientCanaries.attach(made, loader, count=30, rng=np.random.default_rng(1))
+        if most is None:
+            loop(module, made, loader, 1)
+        else:
+            with BatchMemoryManager(
+                data_loader=loader, max_physical_batch_size=most, optimizer=made
+            ) as parts:
+                loop(module, made, parts, 1)
+        assert min(found._sizes) == 0
+        assert max(found._sizes) > 1
+        ends.append((flat(module.parameters()), found.each_score(), found._sizes))
+    assert ends[0][2] == ends[1][2]
+    np.testing.assert_allclose(ends[0][0], ends[1][0], atol=1e-5)
+    np.testing.assert_allclose(ends[0][1], ends[1][1], atol=1e-4)
+
+
+def test_a_loader_that_samples_too_often_takes_the_canaries_along() -> None:
+    found, _ = attached(Eager)
+    chances = 400 * int(found.included.sum())
+    assert abs(found._taken / chances - 0.2) < Z * math.sqrt(0.2 * 0.8 / chances)
+    found.scores()  # records and canaries take part alike: the claim is what is wrong
+
+
+def test_rates_that_differ_are_refused() -> None:
+    with pytest.raises(InputError, match=r"got 0\.1\d* of records and 0\.3\d* of canaries"):
+        attached(sampling_rate=0.3)[0].scores()
+    attached(sampling_rate=0.1)[0].scores()
+
+
+def test_batches_of_one_size_are_refused() -> None:
+    _, module, made, _ = private()
+    shuffled = DataLoader(records(), batch_size=6)
+    found = em.GradientCanaries.attach(
+        made, shuffled, count=50, rng=np.random.default_rng(1), sampling_rate=0.1
+    )
+    loop(module, made, shuffled, 20)
+    with pytest.raises(InputError, match=r"\(Poisson\), got batches of 6 to 6 records"):
+        found.scores()
+
+
+def test_loaders_that_split_batches_or_fill_empty_ones() -> None:
+    _, _, made, loader = private()
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=made) as parts:
+        found = em.GradientCanaries.attach(made, parts, count=5, rng=np.random.default_rng(1))
+    assert (found.sampling_rate, found._records) == (0.1, 60)
+    _, _, made, loader = private()
+    loader.collate_fn.rand_on_empty = True  # then a batch of one record may be of none
+    found = em.GradientCanaries.attach(made, loader, count=5, rng=np.random.default_rng(1))
+    assert found._records is None
+
+
+def test_noise_that_changes_is_accounted_for_as_it_was() -> None:
+    made = optimizer(noise=2.0)
+    found = canaries(made, sampling_rate=0.5)
+    for noise in (2.0, 2.0, 1.0):
+        made.noise_multiplier = noise
+        step(made)
+    assert found._done == [(2.0, 0.5, 2), (1.0, 0.5, 1)]
+    assert found.claimed_epsilon(0.1) == accounted_epsilon(found._done, 0.1)
+
+
+def test_detached_it_is_as_it_was() -> None:
+    made = optimizer()
+    found = canaries(made)
+    step(made)
+    before = found.each_score()
+    found.detach()
+    step(made)
+    np.testing.assert_array_equal(found.each_score(), before)
+    canaries(made)  # others can follow
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def ghost() -> Any:
+    return optimizer(DPOptimizerFastGradientClipping)
+
+
+def per_layer() -> Any:
+    return optimizer(DPPerLayerOptimizer, max_grad_norm=[1.0, 1.0])
+
+
+def adaptive() -> Any:
+    return optimizer(
+        AdaClipDPOptimizer,
+        noise=1.0,
+        target_unclipped_quantile=0.5,
+        clipbound_learning_rate=0.1,
+        max_clipbound=1.0,
+        min_clipbound=0.1,
+        unclipped_num_std=1.0,
+    )
+
+
+def plain() -> Any:
+    return torch.optim.SGD([nn.Parameter(torch.zeros(16))], lr=1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (ghost, "got DPOptimizerFastGradientClipping"),
+        (per_layer, "got DPPerLayerOptimizer"),
+        (adaptive, "got AdaClipDPOptimizer"),
+        (plain, "expected the optimizer that make_private returned, got SGD"),
+    ],
+)
+def test_other_optimizers(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        canaries(make())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"count": 76}, "at most as many canaries as trained parameters, 75, got 76"),
+        ({"count": 1}, "count >= 2"),
+        ({"sampling_rate": 1.5}, "0 < sampling_rate <= 1"),
+        ({"sampling_rate": 0.0}, "sampling_rate > 0"),
+        ({"raw_norm": 0.0}, "raw_norm > 0"),
+        ({"data_loader": DataLoader(records(), batch_size=6)}, "by Poisson, .* got BatchSampler"),
+    ],
+)
+def test_out_of_range(settings: dict[str, Any], words: str) -> None:
+    _, _, made, loader = private()
+    given = {"data_loader": loader, "count": 10, "rng": np.random.default_rng(1)} | settings
+    with pytest.raises(InputError, match=words):
+        em.GradientCanaries.attach(made, **given)
+
+
+def test_out_of_order() -> None:
+    made = optimizer()
+    found = canaries(made)
+    with pytest.raises(InputError, match="expected steps of training after attach"):
+        found.scores()
+    with pytest.raises(InputError, match="without canaries, got one that has some"):
+        canaries(made)
+    with pytest.raises(InputError, match="to clip before it adds noise"):
+        made.add_noise()
+    for part in made.params:
+        part.grad_sample = None
+    with pytest.raises(InputError, match="expected a backward pass"):
+        made.clip_and_accumulate()
+    for part in made.params:
+        part.grad_sample = [torch.zeros((1, *part.shape))] * 2
+    with pytest.raises(InputError, match="one backward pass for each step, got 2"):
+        made.clip_and_accumulate()
+
+
+# --- DpSgd ----------------------------------------------------------------------------------------
+
+
+def coins(count: int = 30) -> Any:
+    return np.random.default_rng(2).random(count) < 0.5
+
+
+def test_the_same_stream_gives_the_same_scores() -> None:
+    algorithm = usual(gradient_canaries=30)
+    one, same, other = (algorithm.gradient_scores(data(), coins(), stream(n)) for n in (0, 0, 1))
+    assert one.tobytes() == same.tobytes()
+    assert (one != other).all()
+    assert algorithm.audit_gradients(data(), stream()) == algorithm.audit_gradients(
+        data(), stream()
+    )
+
+
+def test_models_and_identity_do_not_know_of_canaries() -> None:
+    without, some = usual(), usual(gradient_canaries=30, known_records=False)
+    both = [made.parameters(made.train(data(), stream())) for made in (without, some)]
+    np.testing.assert_array_equal(both[0], both[1])
+    assert protocols.identity(without) == protocols.identity(some)
+    assert "gradient_canaries" not in str(protocols.identity(some))
+
+
+class Twice(em.DpSgd):
+    def participants(self, count: int, rng: np.random.Generator) -> Any:
+        return rng.random(count) < 2 * self.sampling_rate
+
+
+def test_canaries_are_sampled_as_records_are() -> None:
+    settings = USUAL | {"batch_size": 1, "steps": 400, "gradient_canaries": 40}
+    means = []
+    for kind in (em.DpSgd, Twice):
+        algorithm = kind(**settings)
+        attached: list[Any] = []
+        scores = em.GradientCanaries.each_score
+
+        def remembered(self: Any, scores: Any = scores, attached: Any = attached) -> Any:
+            attached.append(self)
+            return scores(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(em.GradientCanaries, "each_score", remembered)
+            algorithm.gradient_scores(data(), np.ones(40, dtype=bool), stream())
+        means.append(attached[0]._taken / (40 * 400))
+    error = Z * math.sqrt(1 / RECORDS / 16000)
+    assert abs(means[0] - 1 / RECORDS) < error
+    assert abs(means[1] - 2 / RECORDS) < 2 * error
+
+
+class Absent(em.DpSgd):
+    def participants(self, count: int, rng: np.random.Generator) -> Any:
+        return np.zeros(count, dtype=bool)
+
+
+def test_canaries_that_never_take_part_show_nothing() -> None:
+    settings = USUAL | {"module": nn_wide, "steps": 20, "gradient_canaries": 1000}
+    seen = [
+        kind(**settings).audit_gradients(data(), stream()).bases[0].auc()
+        for kind in (em.DpSgd, Absent)
+    ]
+    error = math.sqrt(1 / 3000)  # of an AUC of 500 + 500 without effect
+    assert seen[0] > 0.5 + 2 * Z * error
+    assert abs(seen[1] - 0.5) < Z * error
+
+
+def nn_wide() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 200), nn.Tanh(), nn.Linear(200, 3))
+
+
+@pytest.mark.parametrize(
+    "included", [coins(29), coins().astype(float), coins()[None]], ids=["size", "type", "shape"]
+)
+def test_coins_that_are_none(included: Any) -> None:
+    with pytest.raises(InputError, match=r"a coin .* for each of gradient_canaries"):
+        usual(gradient_canaries=30).gradient_scores(data(), included, stream())
+    with pytest.raises(InputError, match="gradient_canaries=0"):
+        usual().audit_gradients(data(), stream())
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, 44])
+def test_canaries_that_are_none(count: Any) -> None:
+    assert modules.fixed_network()  # 43 parameters
+    with pytest.raises(InputError, match="gradient_canaries"):
+        usual(gradient_canaries=count)
+
+
+# --- what is assumed ------------------------------------------------------------------------------
+
+
+def ideal_scores(noise: float, rate: float, steps: int, count: int) -> em.Scores:
+    """Canaries whose coordinates have the law of the claim."""
+    rng = np.random.default_rng(7)
+    member, sums = rng.random(count) < 0.5, NoisyCoordinates(count)
+    for _ in range(steps):
+        x = noise * rng.standard_normal(count) + (member & (rng.random(count) < rate))
+        sums.add(x, noise_multiplier=noise, sampling_rate=rate)
+    found = sums.scores(rate)
+    return em.Scores.of_canaries(found[member], found[~member])
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "least"),
+    [
+        (2.0, 0.1, 1, 0.4),  # one step: the mixture is exact, and little is seen
+        (0.7, 0.3, 1, 0.9),
+        (0.7, 0.1, 7, 0.55),
+        (2.0, 0.1, 30, 0.7),
+        (2.0, 0.1, 300, 0.9),
+        (5.0, 0.2, 300, 0.9),
+    ],
+)
+def test_estimates_are_near_the_exact_composition_and_not_above(
+    noise: float, rate: float, steps: int, least: float
+) -> None:
+    done = [(noise, rate, steps)]
+    model = canary_model(done, 1e-5)
+    if rate * steps <= FEW:
+        assert getattr(model.mixing, "rate", None) == pytest.approx(1 - (1 - rate) ** steps)
+    else:
+        assert model.mixing == em.NoMixing()
+    posterior = em.estimate(ideal_scores(noise, rate, steps, 10000), model)
+    exact = accounted_epsilon(done, 1e-5)
+    low, middle = posterior.quantile("epsilon", [0.01, 0.5])
+    assert low < exact
+    assert middle > least * exact
+
+
+def test_every_record_in_every_step_is_no_mixture() -> None:
+    assert canary_model([(2.0, 1.0, 2)], 1e-5).mixing == em.NoMixing()
+    assert usual(gradient_canaries=5).canary_model(1e-3).delta == 1e-3
+    assert accounted_epsilon([], 0.1) == 0.0
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+FOLDER = Path(__file__).parents[2] / "examples" / "gradient-canaries"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """``audit.py`` of the example, beside its ``training.py``."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module("audit")
+    for name in ("audit", "training"):
+        sys.modules.pop(name)
+
+
+def labels(example: ModuleType, name: str, seeds: Iterator[int] | range) -> list[str]:
+    algorithm = example.training.ALGORITHMS[name]
+    dataset = em.load_population("digits").take(np.arange(500))
+    rows = [example.row(name, algorithm, dataset, seed) for seed in seeds]
+    return [row.split("|")[-2].strip() for row in rows]
+
+
+@pytest.mark.parametrize(("name", "fails"), [("correct", False), ("batches clipped", True)])
+def test_the_example(example: ModuleType, name: str, fails: bool) -> None:
+    assert [label.startswith("FAIL") for label in labels(example, name, range(1, 2))] == [fails]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("own_loop", ["--epochs", "1", "--canaries", "400"], "claimed: epsilon = "),
+        ("white_box", ["--seeds", "1", "--steps", "11", "--canaries", "400"], "| 1 | 0."),
+    ],
+)
+def test_the_other_scripts(
+    name: str,
+    options: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    if name == "white_box":
+        options = [*options, "--output", str(tmp_path / "found.json")]
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setattr(sys, "argv", [name, *options])
+    importlib.import_module(name).main()
+    sys.modules.pop(name)
+    assert words in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_every_slip_is_exposed(example: ModuleType) -> None:
+    for name in example.training.ALGORITHMS:
+        found = labels(example, name, range(1, 6))
+        assert [label.startswith("FAIL") for label in found] == 5 * [name != "correct"], name
