@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from epsilometer import _validate
@@ -102,7 +103,7 @@ class SharedNoise:
         _validate.open_unit_interval("correlation", self.correlation)
 
     def separation(self) -> float:
-        """mu sqrt((S^-1)_ii), S = (1 - r) I + r 11' of g rows.
+        """The root of (S^-1)_ii times mu, S = (1 - r) I + r 11' of g rows.
 
         By Sherman and Morrison (S^-1)_ii = (1 + (g - 2) r) / ((1 - r) (1 + (g - 1) r)).
         """
@@ -154,7 +155,7 @@ class SpillOver:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCapacity:
-    """Members of a cluster share room for ``room`` of them: with K in, each shows mu min(1, room / K)."""
+    """A cluster has room for ``room`` members: with K in, each shows mu min(1, room / K)."""
 
     mu: float
     group: int
@@ -169,9 +170,9 @@ class SharedCapacity:
         if not 1 <= _validate.whole_number("room", self.room) <= self.group:
             raise InputError(f"expected 1 <= room <= {self.group}, got room={self.room}.")
 
-    def signal(self, members: FloatArray) -> FloatArray:
+    def signal(self, members: ArrayLike) -> FloatArray:
         """What a member shows if so many of its cluster are in."""
-        return self.mu * np.minimum(1.0, self.room / np.maximum(members, 1.0))
+        return np.asarray(self.mu * np.minimum(1.0, self.room / np.maximum(members, 1.0)))
 
     def separations(self) -> FloatArray:
         """How far a flip moves the means if k = 0 .. group - 1 of the others are in.
@@ -238,8 +239,8 @@ class SharedLuck:
     """A Gaussian curve for every canary, and one reliability for the whole cluster.
 
     A normal value about +mu/2 or -mu/2 is the same as its size R and its sign: R says nothing of the
-    coin, and the sign is true with odds e^(mu R) to 1.  Here R is drawn once for a cluster, and signs for
-    each canary.  Flipping one coin has exactly the curve of the Gaussian mechanism, but what a run
+    coin, and the sign is true with odds e^(mu R) to 1.  Here R is drawn once for a cluster, and signs
+    for each canary.  Flipping one coin has exactly the curve of the Gaussian mechanism, but what a run
     shows is randomised response at an epsilon of mu R, whatever R it has met.
     """
 
@@ -261,14 +262,15 @@ class SharedLuck:
         which = clusters(len(member), self.group)
         size = np.abs(self.mu / 2 + rng.standard_normal(which[-1] + 1))[which]
         lies = rng.random(len(member)) < expit(-self.mu * size)
-        return np.where(member ^ lies, size, -size)
+        return np.asarray(np.where(member ^ lies, size, -size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """With ``probability`` a run releases each coin with probability ``share``; else nothing.
 
-    ``share`` = 1 is the catastrophe: everything or nothing.  ``probability`` = 1 is its independent twin.
+    ``share`` = 1 is the catastrophe: everything or nothing.  ``probability`` = 1 is its independent
+    twin.
     A coin is released with probability share times probability, whatever the coins: from this delta
     on epsilon is 0, and below it no epsilon will do.
     """
