@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from epsilometer.calibration.interference import Interference
 from epsilometer.calibration.one_run import (
+    AS_GAUSSIAN,
     ESTIMATORS,
+    PROOF,
+    WHOLE_CURVE,
     BoundTally,
     IntervalTally,
     OneRunBoundCell,
-    OneRunCell,
     OneRunIntervalCell,
 )
 from epsilometer.calibration.plan import StudyPlan, describe
@@ -21,20 +22,49 @@ from epsilometer.calibration.tally import summed
 
 YES, NO = "yes", "no"
 
+ASSUMED = {each.label: (not each.one_run, each.gaussian) for each in ESTIMATORS} | {
+    PROOF: (False, False),
+    WHOLE_CURVE: (True, True),
+    AS_GAUSSIAN: (True, True),
+}
+"""Whether a method takes canaries as independent, and the curve as Gaussian (or of a known family)."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class OneRunBoundRow:
-    """How often a bound was above the truth; ``holds`` says whether what it assumes is true there."""
+class _Row:
+    """A setting; ``independent`` and ``gaussian`` are as of the mechanism."""
 
     mechanism: str
     setting: str
+    independent: str
+    gaussian: str
     delta: float
     canaries: int
     training_runs: int
     true_epsilon: float
     method: str
-    holds: str
     runs: int
+
+    @property
+    def interferes(self) -> bool:
+        """Whether the method takes canaries as independent, and they are not."""
+        return ASSUMED[self.method][0] and self.independent != YES
+
+    @property
+    def misshapen(self) -> bool:
+        """Whether the method takes the curve as Gaussian, and it is not."""
+        return ASSUMED[self.method][1] and self.gaussian != YES
+
+    @property
+    def holds(self) -> bool:
+        """Whether what the method assumes is true."""
+        return not (self.interferes or self.misshapen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunBoundRow(_Row):
+    """How often a bound was above the truth, and what it was on average."""
+
     above: int
     mean_at_least: float
 
@@ -44,18 +74,9 @@ class OneRunBoundRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneRunIntervalRow:
-    """How often intervals held the truth; ``holds`` says whether what the model assumes is true."""
+class OneRunIntervalRow(_Row):
+    """How often intervals held the truth, and where they were on average."""
 
-    mechanism: str
-    setting: str
-    delta: float
-    canaries: int
-    training_runs: int
-    true_epsilon: float
-    read_as: str
-    holds: str
-    runs: int
     covers: int
     above: int
     below: int
@@ -71,20 +92,13 @@ class OneRunIntervalRow:
         )
 
 
-def holds(method: str, mechanism: Interference) -> bool:
-    """Whether what a method assumes is true of a mechanism; the proof assumes fair coins only."""
-    for each in ESTIMATORS:
-        if each.label == method:
-            curve = mechanism.gaussian or not each.gaussian
-            return curve and (each.one_run or mechanism.independent)
-    return True
-
-
-def _place(cell: OneRunCell) -> dict[str, Any]:
-    options = describe(cell)["options"]  # type: ignore[arg-type]  # both kinds are cells of a plan
+def _place(cell: OneRunBoundCell | OneRunIntervalCell) -> dict[str, Any]:
+    options = describe(cell)["options"]
     return {
         "mechanism": cell.mechanism.name,
-        "setting": " ".join(f"{key}={value:.3g}" for key, value in options.items()),
+        "setting": " ".join(f"{key}={value:g}" for key, value in options.items()),
+        "independent": YES if cell.mechanism.independent else NO,
+        "gaussian": YES if cell.mechanism.gaussian else NO,
         "delta": cell.delta,
         "canaries": cell.canaries,
         "training_runs": cell.training_runs,
@@ -98,7 +112,6 @@ def one_run_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneR
         OneRunBoundRow(
             **_place(cell),
             method=method,
-            holds=YES if holds(method, cell.mechanism) else NO,
             runs=tally.runs,
             above=tally.above,
             mean_at_least=round(tally.sum_at_least / tally.runs, 6),
@@ -115,13 +128,11 @@ def one_run_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[O
     for cell, found in by_cell(plan, results):
         if not isinstance(cell, OneRunIntervalCell):
             continue
-        assumed = cell.mechanism.independent and cell.mechanism.gaussian
         for name, tally in summed(found, IntervalTally).items():
             rows.append(
                 OneRunIntervalRow(
                     **_place(cell),
-                    read_as=name,
-                    holds=YES if assumed else NO,
+                    method=name,
                     runs=tally.runs,
                     covers=tally.runs - tally.above - tally.below,
                     above=tally.above,

@@ -374,7 +374,6 @@ def _one_run_text(
     significance: float, bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> list[str]:
     from epsilometer.calibration.one_run import PROOF
-    from epsilometer.calibration.one_run_table import YES
 
     def named(row: OneRunBoundRow | OneRunIntervalRow) -> str:
         values = ",".join(part.partition("=")[2] for part in row.setting.split())
@@ -390,7 +389,7 @@ def _one_run_text(
         shares = [f"{100 * number / row.runs:.0f}" for number in (row.covers, row.above)]
         mark = "" if row.kept(significance) else " !"
         lines.append(
-            f"{named(row):36.36}{row.true_epsilon:>6.2f}  {row.read_as:<20}{shares[0]:>8}{shares[1]:>6}"
+            f"{named(row):36.36}{row.true_epsilon:>6.2f}  {row.method:<20}{shares[0]:>8}{shares[1]:>6}"
             f"{mark}"
         )
     lines += [
@@ -400,15 +399,15 @@ def _one_run_text(
     for method in dict.fromkeys(row.method for row in bounds):
         worst = []
         for own in (
-            [r for r in bounds if r.method == method and r.holds == YES],
-            [r for r in bounds if r.method == method and r.holds != YES],
+            [r for r in bounds if r.method == method and r.holds],
+            [r for r in bounds if r.method == method and not r.holds],
         ):
             shares_of = [100 * row.above / row.runs for row in own]
             bad = any(not row.kept(significance) for row in own)
             worst.append(f"{max(shares_of):.1f}{' !' if bad else '  '}" if shares_of else "-  ")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
-    blamed = [row for row in bounds if row.holds == YES and not row.kept(significance)]
-    harmed = [row for row in bounds if row.holds != YES and not row.kept(significance)]
+    blamed = [row for row in bounds if row.holds and not row.kept(significance)]
+    harmed = [row for row in bounds if not row.holds and not row.kept(significance)]
     said = "! beyond chance. " + (
         "No bound errs more often than it says where what it assumes is true"
         if not blamed
