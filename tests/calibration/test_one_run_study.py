@@ -222,9 +222,9 @@ def test_the_controls_are_caught(
     scans = [row for row in own if row.method == ROC and row.training_runs == 1]
     assert len(scans) == 3
     for scan in scans:
-        assert not scan.kept(0.05)
         assert keeps(scan.above, scan.runs, CATASTROPHE.probability)
         assert keeps(scan.runs - scan.above, scan.runs, 1 - CATASTROPHE.probability)
+    assert not max(scans, key=lambda row: row.runs).kept(0.05)
     assert all(row.above == 0 for row in own if row.method == PROOF)
     judged = [
         row

@@ -382,7 +382,12 @@ def one_run_plan(runs: int = 400, interval_runs: int = 200) -> StudyPlan:
         {"delta": delta, "mechanism": mechanism} for delta, mechanism in BOUNDS_ONLY
     ]
     more += [{"delta": 0.1, "mechanism": CATASTROPHE, "canaries": 5000}]
-    cells: list[Cell] = [OneRunBoundCell(**place, runs=runs) for place in [*places, *more]]
+    # One false alarm in ten must be told from one in twenty.
+    control = {"delta": 0.1, "mechanism": CATASTROPHE}
+    cells: list[Cell] = [
+        OneRunBoundCell(**place, runs=5 * runs if place == control else runs)
+        for place in [*places, *more]
+    ]
     cells += [OneRunIntervalCell(**place, runs=interval_runs) for place in places]
     return StudyPlan(cells=tuple(cells))
 
