@@ -143,14 +143,14 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
     said = []
     for name, what in (
         (WHOLE_CURVE, "The whole curve"),
-        (AS_GAUSSIAN, "Told Gaussian, strength 1"),
+        (AS_GAUSSIAN, "Told Gaussian, strength 1, where it is"),
     ):
         own = [row for row in rows if row.method == name]
         # One chosen family has no probability of no leak at all: it never holds 0.
         apart = [row for row in own if row.holds and (row.true_epsilon or name == WHOLE_CURVE)]
         least = min(apart, key=lambda row: row.covers / row.runs)
         broken = sum(not row.kept(error) for row in apart)
-        together = [row for row in own if row.interferes]
+        together = [row for row in own if row.interferes and not row.misshapen]
         high, too_high = _worst(together, lambda row: row.above)
         low, too_low = _worst(together, lambda row: row.below)
         said.append(
@@ -159,6 +159,30 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
             f"truth in up to {high} ({place(too_high)}), wholly below in up to {low} ({place(too_low)})."
         )
     return paragraph(" ".join(said))
+
+
+def several_text(rows: list[OneRunIntervalRow]) -> str:
+    """The same number of canaries in one run and in several."""
+
+    def alike(row: OneRunIntervalRow) -> tuple[object, ...]:
+        # Clusters that are whole runs become smaller with them.
+        whole = f"group={row.canaries // row.training_runs}"
+        setting = " ".join("whole run" if part == whole else part for part in row.setting.split())
+        return row.mechanism, setting, row.delta, row.canaries, row.method
+
+    alone = {alike(row): row for row in rows if row.training_runs == 1}
+    parts = []
+    for row in rows:
+        before = alone.get(alike(row))
+        if row.training_runs == 1 or row.method != WHOLE_CURVE or before is None:
+            continue
+        setting = alike(row)[1]
+        parts.append(
+            f"{row.mechanism} ({setting}): covers {share(before.covers, before.runs)} in one run, "
+            f"{share(row.covers, row.runs)} in {row.training_runs} (wholly above "
+            f"{share(before.above, before.runs)} and {share(row.above, row.runs)})"
+        )
+    return paragraph(f"The whole curve, as many canaries in all: {'; '.join(parts)}.")
 
 
 def blocks() -> dict[str, str]:
@@ -171,4 +195,5 @@ def blocks() -> dict[str, str]:
         "one-run-bounds": bound_table(bounds, error),
         "one-run-interval-text": interval_text(intervals, error),
         "one-run-intervals": interval_table(intervals, error),
+        "one-run-several": several_text(intervals),
     }

@@ -24,10 +24,10 @@ YES, NO = "yes", "no"
 
 ASSUMED = {each.label: (not each.one_run, each.gaussian) for each in ESTIMATORS} | {
     PROOF: (False, False),
-    WHOLE_CURVE: (True, True),
+    WHOLE_CURVE: (True, False),
     AS_GAUSSIAN: (True, True),
 }
-"""Whether a method takes canaries as independent, and the curve as Gaussian (or of a known family)."""
+"""Whether a method takes canaries as independent, and whether it takes the curve as Gaussian."""
 
 
 @dataclass(frozen=True, kw_only=True)
