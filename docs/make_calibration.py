@@ -3,8 +3,8 @@
     python docs/make_calibration.py
 
 Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
-``--study profile``, ``proofs`` and ``verdicts`` to the folders of that name in it, and rewrites what
-stands between the marks of the page.  A test holds the page to these tables.
+``--study profile``, ``proofs``, ``verdicts`` and ``one-run`` to the folders of that name in it, and
+rewrites what stands between the marks of the page.  A test holds the page to these tables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from epsilometer.model.profile import ProfileModel
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import calibration_of_verdicts  # noqa: E402 - beside this script
+import calibration_of_one_run  # noqa: E402 - beside this script
+import calibration_of_verdicts  # noqa: E402
 
 PAGE = HERE / "calibration.md"
 FOLDER = HERE / "calibration"
@@ -404,6 +405,7 @@ def render(text: str) -> str:
         "peers": peers_table(bounds, significance),
         **profile_blocks(bounds),
         **calibration_of_verdicts.blocks(),
+        **calibration_of_one_run.blocks(),
     }
     for name, table in tables.items():
         start = text.index(f"<!-- {name} -->\n") + len(f"<!-- {name} -->\n")

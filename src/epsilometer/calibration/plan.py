@@ -11,6 +11,16 @@ from hashlib import sha256
 from typing import Any
 
 from epsilometer import _validate
+from epsilometer.calibration.interference import (
+    Interference,
+    Release,
+    Separate,
+    SharedCapacity,
+    SharedLuck,
+    SharedNoise,
+    SharedScale,
+    SpillOver,
+)
 from epsilometer.calibration.mechanisms import (
     Gaussian,
     Laplace,
@@ -19,6 +29,7 @@ from epsilometer.calibration.mechanisms import (
     RandomisedResponse,
     SubsampledGaussian,
 )
+from epsilometer.calibration.one_run import OneRunBoundCell, OneRunIntervalCell
 from epsilometer.calibration.proofs import PowerCell, RefutationCell
 from epsilometer.calibration.verdicts import COUNTS, SCORES, VerdictCell
 from epsilometer.model.families import AVERAGE
@@ -95,7 +106,10 @@ class ProfileCell:
     chunk = 10
 
 
-Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | VerdictCell | RefutationCell | PowerCell
+Judging = VerdictCell | RefutationCell | PowerCell | OneRunBoundCell | OneRunIntervalCell
+"""Cells that judge their runs themselves."""
+
+Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | Judging
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,4 +320,86 @@ def quick_verdict_plan() -> StudyPlan:
         for data in (SCORES, COUNTS)
         for mechanism in (RandomisedResponse(1.0), Gaussian(1.0))
     ]
+    return StudyPlan(cells=tuple(cells))
+
+
+# --- canaries of one training run, which interfere -------------------------------------------------
+
+CATASTROPHE = Release(probability=0.1, share=1.0)
+"""Everything or nothing: (0, 0.1)-private, and a run in ten shows no privacy at all."""
+
+INTERFERING: tuple[tuple[float, Interference], ...] = (
+    (DELTA, Separate(mu=0.0)),
+    (DELTA, Separate(mu=1.0)),
+    (DELTA, Separate(mu=2.0)),
+    *(
+        (DELTA, SharedNoise(mu=1.0, group=group, correlation=correlation))
+        for group in (10, 100)
+        for correlation in (0.5, 0.9)
+    ),
+    (DELTA, SpillOver(mu=1.0, group=10, spill=0.3)),
+    (DELTA, SharedCapacity(mu=2.0, group=10, room=2)),
+    (DELTA, SharedScale(strong=2.0, weak=0.5, share=0.5)),
+    (DELTA, SharedScale(strong=2.0, weak=0.5, share=0.1)),
+    (DELTA, SharedLuck(mu=1.0, group=100)),
+    (DELTA, SharedLuck(mu=1.0, group=1000)),
+    (DELTA, SharedLuck(mu=2.0, group=1000)),
+    (0.1, SharedLuck(mu=1.0, group=1000)),
+    (0.1, CATASTROPHE),
+)
+"""Each with the delta at which it is judged."""
+
+BOUNDS_ONLY: tuple[tuple[float, Interference], ...] = (
+    (DELTA, SpillOver(mu=1.0, group=100, spill=0.1)),
+    (DELTA, SharedCapacity(mu=2.0, group=1000, room=250)),
+    (0.1, Release(probability=0.5, share=0.2)),
+    (0.1, Release(probability=1.0, share=0.1)),
+)
+"""The last two are a burst, a fifth of the coins in every second run, and its independent twin."""
+
+SEVERAL_RUNS: tuple[tuple[float, Interference], ...] = (
+    (DELTA, Separate(mu=1.0)),
+    (DELTA, SharedScale(strong=2.0, weak=0.5, share=0.5)),
+    (DELTA, SharedLuck(mu=1.0, group=250)),
+    (0.1, CATASTROPHE),
+)
+"""Once more with the same number of canaries in four runs."""
+
+
+def one_run_plan(runs: int = 400, interval_runs: int = 200) -> StudyPlan:
+    """Proofs, bounds and intervals where canaries interfere: about half an hour on two quiet cores."""
+    noise = SharedNoise(mu=1.0, group=10, correlation=0.5)
+    places: list[dict[str, Any]] = [
+        {"delta": delta, "mechanism": mechanism} for delta, mechanism in INTERFERING
+    ]
+    places += [{"mechanism": noise, "canaries": canaries} for canaries in (200, 5000)]
+    places += [{"delta": 0.1, "mechanism": CATASTROPHE, "canaries": 200}]
+    places += [
+        {"delta": delta, "mechanism": mechanism, "training_runs": 4}
+        for delta, mechanism in SEVERAL_RUNS
+    ]
+    more: list[dict[str, Any]] = [
+        {"delta": delta, "mechanism": mechanism} for delta, mechanism in BOUNDS_ONLY
+    ]
+    more += [{"delta": 0.1, "mechanism": CATASTROPHE, "canaries": 5000}]
+    # One false alarm in ten must be told from one in twenty.
+    control = {"delta": 0.1, "mechanism": CATASTROPHE}
+    cells: list[Cell] = [
+        OneRunBoundCell(**place, runs=5 * runs if place == control else runs)
+        for place in [*places, *more]
+    ]
+    cells += [OneRunIntervalCell(**place, runs=interval_runs) for place in places]
+    return StudyPlan(cells=tuple(cells))
+
+
+def quick_one_run_plan() -> StudyPlan:
+    """A minute: independent canaries, shared luck and the catastrophe."""
+    cells: list[Cell] = []
+    for delta, mechanism in (
+        (DELTA, Separate(mu=1.0)),
+        (DELTA, SharedLuck(mu=1.0, group=400)),
+        (0.1, CATASTROPHE),
+    ):
+        place: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "canaries": 400}
+        cells += [OneRunBoundCell(**place, runs=200), OneRunIntervalCell(**place, runs=40)]
     return StudyPlan(cells=tuple(cells))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from epsilometer.calibration.plan import StudyPlan, describe
 from epsilometer.calibration.proofs import PowerCell, RefutationCell, RefutationTally
 from epsilometer.calibration.table import by_cell, chance_of, keeps
-from epsilometer.calibration.tally import Sums
+from epsilometer.calibration.tally import summed
 from epsilometer.calibration.verdicts import FACTORS, VerdictCell, VerdictTally
-
-AnyTally = TypeVar("AnyTally", bound=Sums)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +87,6 @@ class VerdictRow:
         return 1.0 if self.wrong is None else chance_of(self.wrong, self.runs, significance)
 
 
-def _summed(found: list[dict[str, Any]], kind: type[AnyTally]) -> dict[str, AnyTally]:
-    """Tallies of all jobs of a cell, by what they are of."""
-    sums: dict[str, AnyTally] = {}
-    for result in found:
-        for name, data in result.items():
-            sums[name] = sums.get(name, kind()) + kind.from_dict(data)
-    return sums
-
-
 def _place(cell: Any) -> dict[str, Any]:
     options = describe(cell)["options"]
     return {
@@ -120,7 +109,7 @@ def refutation_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[Refutat
         )
         for cell, found in by_cell(plan, results)
         if isinstance(cell, RefutationCell)
-        for name, tally in _summed(found, RefutationTally).items()
+        for name, tally in summed(found, RefutationTally).items()
     ]
 
 
@@ -133,7 +122,7 @@ def _power_rows(plan: StudyPlan, results: Mapping[str, Any]) -> Iterator[PowerRo
     for cell, found in by_cell(plan, results):
         if not isinstance(cell, PowerCell):
             continue
-        for name, tally in _summed(found, RefutationTally).items():
+        for name, tally in summed(found, RefutationTally).items():
             method, _, size = name.rpartition(" @ ")
             place = _place(cell)
             yield PowerRow(
@@ -153,7 +142,7 @@ def verdict_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[VerdictRow
     for cell, found in by_cell(plan, results):
         if not isinstance(cell, VerdictCell) or not found:
             continue
-        sums, claims = _summed(found, VerdictTally), cell.claims()
+        sums, claims = summed(found, VerdictTally), cell.claims()
         for factor in FACTORS:
             tally = sums[f"{factor:g}"]
             rows.append(

@@ -31,22 +31,18 @@ from epsilometer.calibration.controls import CONTROLS
 from epsilometer.calibration.own_model import ranks
 from epsilometer.calibration.plan import (
     CountsCell,
+    Judging,
     ModelCell,
     ProfileCell,
     ScoresCell,
     StudyPlan,
     describe,
 )
-from epsilometer.calibration.proofs import PowerCell, RefutationCell
 from epsilometer.calibration.tally import Sums
-from epsilometer.calibration.verdicts import VerdictCell
 from epsilometer.calibration.whole_curve import WHOLE_CURVE, judge_profile
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
-
-JUDGING = (VerdictCell, RefutationCell, PowerCell)
-"""Cells that judge their runs themselves."""
 
 POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = one_run_scan(Bonferroni())
@@ -118,7 +114,7 @@ def jobs_of(plan: StudyPlan) -> list[Job]:
 
     def weight(job: Job) -> int:
         cell = plan.cells[job.cell]
-        if isinstance(cell, JUDGING):
+        if isinstance(cell, Judging):
             return -cell.weight
         if isinstance(cell, ProfileCell):
             return -(10_000 + cell.bases * cell.models)
@@ -217,7 +213,7 @@ def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job,
         for job in jobs:
             yield job, run_job(plan, job)
         return
-    crowded = any(isinstance(cell, (ProfileCell, *JUDGING)) for cell in plan.cells)
+    crowded = any(isinstance(cell, ProfileCell | Judging) for cell in plan.cells)
     with _one_thread_each() if crowded else contextlib.nullcontext(), process_pool(workers) as pool:
         running = {pool.submit(run_job, plan, job): job for job in jobs}
         for future in as_completed(running):
@@ -248,7 +244,7 @@ def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
     name = json.dumps([describe(cell) | {"runs": 0, "posterior_runs": 0}, job.part], sort_keys=True)
     entropy = int.from_bytes(sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, entropy, job.first]))
-    if isinstance(cell, JUDGING):
+    if isinstance(cell, Judging):
         return cell.judge(plan.significance, job.size, rng)
     if isinstance(cell, ModelCell):
         return {"ranks": ranks(cell, job.size, rng)}

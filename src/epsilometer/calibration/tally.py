@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from epsilometer.errors import InputError
 
@@ -30,3 +30,15 @@ class Sums:
         if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
             raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
         return cls(**data)  # type: ignore[arg-type]
+
+
+AnyTally = TypeVar("AnyTally", bound=Sums)
+
+
+def summed(found: Iterable[Mapping[str, Any]], kind: type[AnyTally]) -> dict[str, AnyTally]:
+    """Tallies of all jobs of a cell, by what they are of."""
+    sums: dict[str, AnyTally] = {}
+    for result in found:
+        for name, data in result.items():
+            sums[name] = sums.get(name, kind()) + kind.from_dict(data)
+    return sums

@@ -15,20 +15,23 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import plain, wrapped
 
 if TYPE_CHECKING:
+    from epsilometer.calibration.one_run_table import OneRunBoundRow, OneRunIntervalRow
     from epsilometer.calibration.plan import StudyPlan
     from epsilometer.calibration.table import BoundRow, ModelRow, ProfileRow, Summary
 
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
 PUBLISHED, PROFILE, PROOFS, VERDICTS = "published", "profile", "proofs", "verdicts"
+ONE_RUN = "one-run"
 REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 
 
 def calibrate(
     study: str = option(
-        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}",
+        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}",
         "Which study: every bound and the published model, the whole-curve model, proofs under "
-        "continuous looking, or verdicts on true and false claims.",
+        "continuous looking, verdicts on true and false claims, or canaries of one training run "
+        "that interfere.",
         "--study",
         "--model",
         default=PUBLISHED,
@@ -70,6 +73,7 @@ def _plan(study: str, quick: bool) -> StudyPlan:
         PROFILE: (plan.profile_plan, plan.quick_profile_plan),
         PROOFS: (plan.proof_plan, plan.quick_proof_plan),
         VERDICTS: (plan.verdict_plan, plan.quick_verdict_plan),
+        ONE_RUN: (plan.one_run_plan, plan.quick_one_run_plan),
     }[study]
     return short() if quick else full()
 
@@ -335,5 +339,91 @@ def _verdicts(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any
     return data, "\n".join(lines) + "\n"
 
 
-STUDIES = {PUBLISHED: _published, PROFILE: _profile, PROOFS: _proofs, VERDICTS: _verdicts}
+# --- canaries of one training run -----------------------------------------------------------------
+
+
+def _one_run(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Proofs, bounds and intervals where canaries interfere."""
+    from epsilometer.calibration.one_run_table import (
+        OneRunBoundRow,
+        OneRunIntervalRow,
+        one_run_bound_rows,
+        one_run_interval_rows,
+    )
+    from epsilometer.calibration.table import to_csv
+
+    bounds, intervals = one_run_bound_rows(plan, found), one_run_interval_rows(plan, found)
+    texts = {
+        PLAN: _plan_text(plan),
+        BOUNDS: to_csv(bounds, OneRunBoundRow),
+        COVERAGE: to_csv(intervals, OneRunIntervalRow),
+    }
+    results.write_files(folder, texts, {})
+    data = {
+        "significance": plan.significance,
+        "plan": plan.digest(),
+        "bounds": [asdict(row) for row in bounds],
+        "coverage": [asdict(row) for row in intervals],
+    }
+    lines = _one_run_text(plan.significance, bounds, intervals)
+    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE}}}"]
+    return data, "\n".join(lines) + "\n"
+
+
+def _one_run_text(
+    significance: float, bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
+) -> list[str]:
+    from epsilometer.calibration.one_run import PROOF
+
+    def named(row: OneRunBoundRow | OneRunIntervalRow) -> str:
+        values = ",".join(part.partition("=")[2] for part in row.setting.split())
+        several = f", {row.training_runs} runs" if row.training_runs > 1 else ""
+        return f"{row.mechanism} {values}, {row.canaries:,}{several}"
+
+    lines = [
+        f"{100 * (1 - 2 * significance):g} % intervals of epsilon, canaries taken as independent:",
+        "",
+        f"{'':36}{'truth':>6}{'':22}{'covers':>8}{'above':>6}",
+    ]
+    for row in intervals:
+        shares = [f"{100 * number / row.runs:.0f}" for number in (row.covers, row.above)]
+        mark = "" if row.kept(significance) else " !"
+        lines.append(
+            f"{named(row):36.36}{row.true_epsilon:>6.2f}  {row.method:<20}{shares[0]:>8}{shares[1]:>6}"
+            f"{mark}"
+        )
+    lines += [
+        "",
+        "False refutations, per cent, worst setting where assumptions hold, and where not:",
+    ]
+    for method in dict.fromkeys(row.method for row in bounds):
+        worst = []
+        for own in (
+            [r for r in bounds if r.method == method and r.holds],
+            [r for r in bounds if r.method == method and not r.holds],
+        ):
+            shares_of = [100 * row.above / row.runs for row in own]
+            bad = any(not row.kept(significance) for row in own)
+            worst.append(f"{max(shares_of):.1f}{' !' if bad else '  '}" if shares_of else "-  ")
+        lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
+    blamed = [row for row in bounds if row.holds and not row.kept(significance)]
+    harmed = [row for row in bounds if not row.holds and not row.kept(significance)]
+    said = "! beyond chance. " + (
+        "No bound errs more often than it says where what it assumes is true"
+        if not blamed
+        else f"Bounds err too often in {len(blamed)} settings where what they assume is true"
+    )
+    said += f"; {PROOF} assumes fair coins only."
+    if not harmed:
+        said += " The control, methods that assume too much, was NOT SEEN to be wrong. Run longer."
+    return [*lines, "", *wrapped(said)]
+
+
+STUDIES = {
+    PUBLISHED: _published,
+    PROFILE: _profile,
+    PROOFS: _proofs,
+    VERDICTS: _verdicts,
+    ONE_RUN: _one_run,
+}
 """What is made of each study: data, and text; files are written."""

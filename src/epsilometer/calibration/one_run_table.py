@@ -1,0 +1,145 @@
+"""What the study of interfering canaries found, a row for each method in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from epsilometer.calibration.one_run import (
+    AS_GAUSSIAN,
+    ESTIMATORS,
+    PROOF,
+    WHOLE_CURVE,
+    BoundTally,
+    IntervalTally,
+    OneRunBoundCell,
+    OneRunIntervalCell,
+)
+from epsilometer.calibration.plan import StudyPlan, describe
+from epsilometer.calibration.table import by_cell, keeps
+from epsilometer.calibration.tally import summed
+
+YES, NO = "yes", "no"
+
+ASSUMED = {each.label: (not each.one_run, each.gaussian) for each in ESTIMATORS} | {
+    PROOF: (False, False),
+    WHOLE_CURVE: (True, False),
+    AS_GAUSSIAN: (True, True),
+}
+"""Whether a method takes canaries as independent, and whether it takes the curve as Gaussian."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A setting; ``independent`` and ``gaussian`` are as of the mechanism."""
+
+    mechanism: str
+    setting: str
+    independent: str
+    gaussian: str
+    delta: float
+    canaries: int
+    training_runs: int
+    true_epsilon: float
+    method: str
+    runs: int
+
+    @property
+    def interferes(self) -> bool:
+        """Whether the method takes canaries as independent, and they are not."""
+        return ASSUMED[self.method][0] and self.independent != YES
+
+    @property
+    def misshapen(self) -> bool:
+        """Whether the method takes the curve as Gaussian, and it is not."""
+        return ASSUMED[self.method][1] and self.gaussian != YES
+
+    @property
+    def holds(self) -> bool:
+        """Whether what the method assumes is true."""
+        return not (self.interferes or self.misshapen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunBoundRow(_Row):
+    """How often a bound was above the truth, and what it was on average."""
+
+    above: int
+    mean_at_least: float
+
+    def kept(self, significance: float) -> bool:
+        """Whether so many false refutations may be chance at an error of ``significance``."""
+        return keeps(self.above, self.runs, significance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunIntervalRow(_Row):
+    """How often intervals held the truth, and where they were on average."""
+
+    covers: int
+    above: int
+    below: int
+    mean_low: float
+    mean_median: float
+    mean_high: float
+
+    def kept(self, significance: float) -> bool:
+        """Whether chance explains how many lie wholly above, and how many miss at either end."""
+        missed = self.runs - self.covers
+        return keeps(self.above, self.runs, significance) and keeps(
+            missed, self.runs, 2 * significance
+        )
+
+
+def _place(cell: OneRunBoundCell | OneRunIntervalCell) -> dict[str, Any]:
+    options = describe(cell)["options"]
+    return {
+        "mechanism": cell.mechanism.name,
+        "setting": " ".join(f"{key}={value:g}" for key, value in options.items()),
+        "independent": YES if cell.mechanism.independent else NO,
+        "gaussian": YES if cell.mechanism.gaussian else NO,
+        "delta": cell.delta,
+        "canaries": cell.canaries,
+        "training_runs": cell.training_runs,
+        "true_epsilon": round(cell.mechanism.epsilon(cell.delta), 6),
+    }
+
+
+def one_run_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneRunBoundRow]:
+    """Rows of proofs and bounds, in the plan's order."""
+    return [
+        OneRunBoundRow(
+            **_place(cell),
+            method=method,
+            runs=tally.runs,
+            above=tally.above,
+            mean_at_least=round(tally.sum_at_least / tally.runs, 6),
+        )
+        for cell, found in by_cell(plan, results)
+        if isinstance(cell, OneRunBoundCell)
+        for method, tally in summed(found, BoundTally).items()
+    ]
+
+
+def one_run_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneRunIntervalRow]:
+    """Rows of intervals, in the plan's order."""
+    rows = []
+    for cell, found in by_cell(plan, results):
+        if not isinstance(cell, OneRunIntervalCell):
+            continue
+        for name, tally in summed(found, IntervalTally).items():
+            rows.append(
+                OneRunIntervalRow(
+                    **_place(cell),
+                    method=name,
+                    runs=tally.runs,
+                    covers=tally.runs - tally.above - tally.below,
+                    above=tally.above,
+                    below=tally.below,
+                    mean_low=round(tally.sum_low / tally.runs, 6),
+                    mean_median=round(tally.sum_median / tally.runs, 6),
+                    mean_high=round(tally.sum_high / tally.runs, 6),
+                )
+            )
+    return rows
