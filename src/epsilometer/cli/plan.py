@@ -116,6 +116,14 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Models that are trained for each challenge, and who simulates."""
+
+    shadows: int | None = options.SHADOWS
+    workers: int | None = options.PROCESSES
+
+
+@dataclass(frozen=True, kw_only=True)
 class CanaryOptions:
     """Canaries of one training run, or a few: ``--design one-run``."""
 
@@ -185,8 +193,7 @@ def plan(
     search: SearchOptions,
     canaries: CanaryOptions,
     level: float | None = options.LEVEL,
-    shadows: int | None = options.SHADOWS,
-    workers: int | None = options.PROCESSES,
+    training: TrainingOptions,
     sides: ThresholdOptions,
     as_json: bool = options.AS_JSON,
     output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
@@ -197,22 +204,21 @@ def plan(
     results.check_output(output)
     level = options.DEFAULT_LEVEL if level is None else level
     if chosen == ONE_RUN:
-        models_only = {"shadows": shadows, "workers": workers}
-        _refuse(scenario, search, {name: v for name, v in models_only.items() if v is not None})
+        _refuse(scenario, search, training)
         views = _one_run(scenario, wanted, search, canaries, level)
     else:
         for name in options.given(canaries):
             raise InputError(f"--{name.replace('_', '-')} is for --design {ONE_RUN}.")
-        views = _models(scenario, wanted, search, level, shadows, workers)
+        views = _models(scenario, wanted, search, training, level)
     written = [] if output is None else views.write(output)
     return results.answer(
         as_json, lambda: views.words.described(views.plan), lambda: views.text(written)
     )
 
 
-def _refuse(scenario: ScenarioOptions, search: SearchOptions, others: dict[str, Any]) -> None:
+def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: TrainingOptions) -> None:
     """Refuse options that say nothing of canaries."""
-    told = options.given(scenario, search) | others
+    told = options.given(scenario, search, training)
     wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
     for name in (*wrong, "most_bases", "most_challenges"):
         if name in told:
@@ -265,14 +271,14 @@ def _models(
     scenario: ScenarioOptions,
     goals: list[Goal],
     search: SearchOptions,
+    training: TrainingOptions,
     level: float,
-    shadows: int | None,
-    workers: int | None,
 ) -> Views:
     from epsilometer.planning import wording
     from epsilometer.report.figures.plan import draw_plan
 
     cost: Cost = em.CrossFedModels()
+    shadows, workers = training.shadows, training.workers
     if shadows is not None:
         cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
