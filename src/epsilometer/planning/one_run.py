@@ -257,8 +257,10 @@ def plan_one_run(
 
     Examples
     --------
+    >>> model = ProfileModel(delta=1e-5, strength=FixedStrength())
+    >>> few = OneRunCanaries(most=1000)
     >>> plan = plan_one_run(
-    ...     ProfileModel(delta=1e-5), AssumedCurve(epsilon=8.0), Settled(claim=1.0)
+    ...     model, AssumedCurve(epsilon=8.0), Settled(claim=1.0), design=few, simulations=4
     ... )
     >>> plan.recommended.fail_share >= 0.8, plan.recommended.canaries < 1000
     (True, True)
