@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "proofs": {"model", "baselines"},
     "inference": {"model", "proofs", "baselines"},
     "calibration": {"model", "proofs", "inference", "baselines", "attacks"},
-    "planning": {"model", "inference"},
+    "planning": {"model", "proofs", "inference", "baselines"},
     "report": {"model", "proofs", "inference", "baselines", "calibration", "attacks", "planning"},
     "attacks": {"model"},
     "measurement": {"model", "attacks"},

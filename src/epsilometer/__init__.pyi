@@ -129,10 +129,16 @@ from epsilometer.model.profile import ProfileModel as ProfileModel
 from epsilometer.model.scores import Scores as Scores
 from epsilometer.model.strengths import FixedStrength as FixedStrength
 from epsilometer.model.strengths import FreeStrengths as FreeStrengths
+from epsilometer.planning.canary_simulation import AssumedCurve as AssumedCurve
 from epsilometer.planning.goals import CrossFedModels as CrossFedModels
 from epsilometer.planning.goals import SeparateShadows as SeparateShadows
 from epsilometer.planning.goals import Settled as Settled
 from epsilometer.planning.goals import Width as Width
+from epsilometer.planning.one_run import OneRunCanaries as OneRunCanaries
+from epsilometer.planning.one_run import OneRunPlan as OneRunPlan
+from epsilometer.planning.one_run import PlannedCanaries as PlannedCanaries
+from epsilometer.planning.one_run import ProofSize as ProofSize
+from epsilometer.planning.one_run import plan_one_run as plan_one_run
 from epsilometer.planning.plan import AuditPlan as AuditPlan
 from epsilometer.planning.plan import PlannedDesign as PlannedDesign
 from epsilometer.planning.plan import plan_audit as plan_audit

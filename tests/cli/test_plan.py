@@ -126,6 +126,64 @@ def test_bad_options_are_refused_in_one_line(
     assert err.count("\n") == 1
 
 
+# --- canaries of one run ----------------------------------------------------------------------
+
+CANARIES = ["plan", "--design", "one-run", "--epsilon", "8", "--delta", "1e-5"]
+
+
+def test_canaries_are_planned_told_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
+    told = ["--family", "gaussian", "--mixing", "none", "--strength-told", "--simulations", "4"]
+    size = ["--runs", "2", "--dataset-size", "5000", "--most-canaries", "2000"]
+    wish = ["--claim", "2", "--output", str(tmp_path)]
+    assert run([*CANARIES, *told, *size, *wish]) == 0
+    out, err = capsys.readouterr()
+    assert "first answer: about" in err
+    body = out.split("\nWritten to")[0]
+    assert max(map(len, body.splitlines())) <= 80
+    assert body.startswith("Take ")
+    assert "Canaries of one run interfere" in body
+    assert "of 5,000 records" in " ".join(body.split())
+    written = json.loads((tmp_path / "plan.json").read_text())
+    assert written["model"]["families"] == ["gaussian"]
+    assert written["model"]["strength"] == 1.0
+    assert (written["runs"], written["most"]) == (2, 2000)
+    assert written["recommended"]["fail_share"] >= 0.8
+    assert len((tmp_path / "plan.csv").read_text().splitlines()) == len(written["designs"]) + 1
+    assert not (tmp_path / "plan.png").exists()
+    # The same object as JSON.
+    assert run([*CANARIES, *told, *size, "--claim", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*CANARIES], "expected --width W, --claim C or both"),
+        ([*CANARIES, "--width", "1", "--pilot", "x"], "--pilot is for --design models"),
+        ([*CANARIES, "--width", "1", "--shadows", "3"], "--shadows is for --design models"),
+        ([*CANARIES, "--width", "1", "--likelihood", "binomial"], "--likelihood is for --design"),
+        ([*CANARIES, "--width", "1", "--most-bases", "9"], "--most-bases is for --design models"),
+        ([*CANARIES, "--width", "1", "--extend"], "--extend is for --design models"),
+        ([*CANARIES, "--width", "1", "--runs", "0"], "expected runs >= 1"),
+        ([*CANARIES, "--width", "1", "--curve", "x"], "expected curve to be one of gaussian"),
+        ([*CANARIES, "--width", "1", "--mixing", "x"], "expected mixing to be free"),
+        ([*CANARIES[:5], "--width", "1"], "expected --epsilon E and --delta D"),
+        ([*SMALL, *ASSUMED, "--width", "1", "--runs", "2"], "--runs is for --design one-run"),
+        ([*SMALL, *ASSUMED, "--width", "1", "--design", "x"], "expected design to be one of"),
+    ],
+)
+def test_options_of_another_design_are_refused_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
 # --- an audit that stops by itself ------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Tables on the pages about groups and planning are those of the committed studies."""
+"""Tables on the pages about groups, planning and auditors are those of the committed studies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -61,3 +62,66 @@ def test_groups_cover_and_independent_rows_do_not(study: ModuleType) -> None:
     for name in ("pooled, exact", "a crowd on two points, MCMC"):
         crowd = found[name]
         assert crowd["if_independent"]["coverage"] < crowd["coverage"]["epsilon"] - 0.2, name
+
+
+# --- auditors ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def auditors() -> ModuleType:
+    return load(DOCS / "auditors" / "make_table.py")
+
+
+@pytest.fixture(scope="module")
+def audited(auditors: ModuleType) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(auditors.RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_page_of_auditors_holds_the_committed_numbers(auditors: ModuleType) -> None:
+    page = auditors.PAGE.read_text(encoding="utf-8")
+    assert auditors.with_tables(page) == page
+    changed = page.replace("holds ε in", "misses ε in")
+    assert changed != page
+    assert auditors.with_tables(changed) == page
+
+
+def test_every_setting_was_drawn_as_often_as_it_says(
+    auditors: ModuleType, audited: dict[str, Any]
+) -> None:
+    wanted = [(each.key, k) for each in auditors.SETTINGS for k in range(each.draws)]
+    assert [(row["setting"], row["draw"]) for row in audited["draws"]] == wanted
+
+
+def test_the_truths_of_the_table_are_those_of_accountants(
+    auditors: ModuleType, audited: dict[str, Any]
+) -> None:
+    assert audited["truth"] == pytest.approx(auditors.truths(), abs=1e-3)
+    # Opacus states the upper end of an error of 0.01.
+    from opacus.accountants import PRVAccountant
+
+    accountant = PRVAccountant()
+    accountant.history = [(auditors.SIGMA, auditors.RATE, auditors.STEPS)]
+    stated = accountant.get_epsilon(auditors.DELTA)
+    own = audited["truth"]["DP-SGD, likelihood ratio, 5,000"]
+    assert own <= stated <= own + 0.02
+    assert audited["truth"]["DP-SGD, sum, 5,000"] < own
+
+
+def test_one_draw_comes_out_again(auditors: ModuleType, audited: dict[str, Any]) -> None:
+    # Sums in another order move the last digits; another draw moves the first.
+    again = auditors.one(0, 0)
+    first, other = audited["draws"][:2]
+    for name in ("default", "strength 1", "Gaussian"):
+        assert again[name] == pytest.approx(first[name], abs=2e-3), name
+        assert again[name] != pytest.approx(other[name], abs=2e-3), name
+    for name in (*auditors.POINTS, *auditors.BOUNDS):
+        assert again[name] == pytest.approx(first[name], abs=2e-3), name
+
+
+def test_bounds_of_the_table_hold_where_they_must(audited: dict[str, Any]) -> None:
+    """Each errs with 5 %: at most 4 of 20, with a probability below 3 in 1,000 of more."""
+    for name in ("proof", "f-DP", "Steinke"):
+        for setting, truth in audited["truth"].items():
+            rows = [row for row in audited["draws"] if row["setting"] == setting]
+            assert sum(row[name] > truth for row in rows) <= 4, (name, setting)

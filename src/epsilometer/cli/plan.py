@@ -1,17 +1,19 @@
-"""``epsilometer plan``: how many bases and challenges an audit needs, found by simulating audits."""
+"""``epsilometer plan``: how large an audit must be, found by simulating audits."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
+from epsilometer import _validate
 from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
 from epsilometer.cli import options, results
-from epsilometer.cli.delivery import ThresholdOptions
+from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from epsilometer.planning.scenarios import Scenario
 
 PLAN, DESIGNS, FIGURE = "plan.json", "plan.csv", "plan.png"
+MODELS, ONE_RUN = "models", "one-run"
+CURVES = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,9 @@ class ScenarioOptions:
     """What is assumed of the audit that is planned, or the pilot that tells it."""
 
     epsilon: float | None = option("E", "The epsilon that is assumed to be true.")
-    strength: float | None = option("S", "The strength of the attacks, assumed.")
+    strength: float | None = option(
+        "S", "The strength of the attacks, assumed; of canaries 1 unless given."
+    )
     delta: float | None = options.DELTA
     likelihood: str | None = option(
         "correlated|binomial|correlated-binomial", "Cross-fed models, or with --shadows."
@@ -101,70 +107,191 @@ class SearchOptions:
 
     probability: float = option("P", "With what probability.", default=0.8)
     models_per_second: float | None = option("R", "Speed of training, to tell the hours.")
-    most_bases: int = option("N", "Challenge bases at most.", default=150)
-    most_challenges: int = option("N", "Challenges a base at most.", default=2000)
-    simulations: int = option("N", "Simulated audits of a recommended design.", default=100)
+    most_bases: int | None = option("N", "Challenge bases at most; default 150.")
+    most_challenges: int | None = option("N", "Challenges a base at most; default 2,000.")
+    simulations: int | None = option(
+        "N", "Simulated audits of a recommended design; default 100, of canaries 16 or fewer."
+    )
     seed: int = options.SEED
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Models that are trained for each challenge, and who simulates."""
+
+    shadows: int | None = options.SHADOWS
+    workers: int | None = options.PROCESSES
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryOptions:
+    """Canaries of one training run, or a few: ``--design one-run``."""
+
+    runs: int | None = option("R", "one-run: training runs that share the canaries; default 1.")
+    dataset_size: int | None = option(
+        "N", "one-run: records of a run, to tell what share of them canaries are."
+    )
+    most_canaries: int | None = option("N", "one-run: canaries at most, in all; default 1,000,000.")
+    curve: str | None = option(
+        "|".join(CURVES), "one-run: the trade-off curve assumed to be true; default gaussian."
+    )
+    family: str | None = option(
+        "average|gaussian|laplace|response",
+        "one-run: what the audit will assume of the curve, as in `estimate`; default average.",
+    )
+    mixing: str | None = option(
+        "free|none|Q", "one-run: what it will assume of mixtures, as in `estimate`; default free."
+    )
+    strength_told: bool | None = option(
+        None, "one-run: the audit will be told the strength.", "--strength-told"
+    )
+    error: float | None = option("P", "one-run: probability that the proof errs; default 0.05.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Views:
+    """What is told of a plan, whatever its design."""
+
+    plan: Any
+    words: Any
+    figure: Callable[[Any], Any] | None = None
+
+    def text(self, written: list[Path]) -> str:
+        """For a terminal."""
+        from epsilometer.report.text import paragraphs
+
+        words, plan = self.words, self.plan
+        text = paragraphs([words.recommendation(plan), *words.help_sentences(plan)])
+        if plan.designs:
+            text += "\n" + words.table(plan)
+        return text + results.written_to(written)
+
+    def write(self, folder: Path) -> list[Path]:
+        """The files of a folder."""
+        words, plan = self.words, self.plan
+        texts = {
+            PLAN: json.dumps(words.described(plan), indent=1, allow_nan=False) + "\n",
+            DESIGNS: words.designs_csv(plan.designs),
+        }
+        figures = {FIGURE: self.figure(plan)} if plan.designs and self.figure else {}
+        results.write_files(folder, texts, figures)
+        if not figures:  # a figure of an earlier plan would contradict this one
+            (folder / FIGURE).unlink(missing_ok=True)
+        return [folder / name for name in (*texts, *figures)]
 
 
 @options.flat
 def plan(
     *,
+    design: str = option(
+        f"{MODELS}|{ONE_RUN}",
+        "Models trained with and without each challenge point, or canaries of one training run.",
+        default=MODELS,
+    ),
     scenario: ScenarioOptions,
     goals: GoalOptions,
     search: SearchOptions,
+    canaries: CanaryOptions,
     level: float | None = options.LEVEL,
-    shadows: int | None = options.SHADOWS,
-    workers: int | None = options.PROCESSES,
+    training: TrainingOptions,
     sides: ThresholdOptions,
     as_json: bool = options.AS_JSON,
     output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
-    from epsilometer.planning.wording import described
-
+    chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
     wanted = goals.made(sides)
+    results.check_output(output)
+    level = options.DEFAULT_LEVEL if level is None else level
+    if chosen == ONE_RUN:
+        _refuse(scenario, search, training)
+        views = _one_run(scenario, wanted, search, canaries, level)
+    else:
+        for name in options.given(canaries):
+            raise InputError(f"--{name.replace('_', '-')} is for --design {ONE_RUN}.")
+        views = _models(scenario, wanted, search, training, level)
+    written = [] if output is None else views.write(output)
+    return results.answer(
+        as_json, lambda: views.words.described(views.plan), lambda: views.text(written)
+    )
+
+
+def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: TrainingOptions) -> None:
+    """Refuse options that say nothing of canaries."""
+    told = options.given(scenario, search, training)
+    wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
+    for name in (*wrong, "most_bases", "most_challenges"):
+        if name in told:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for --design {MODELS}; canaries of one run do not "
+                "have it."
+            )
+    if scenario.extend:
+        raise InputError(f"--extend is for --design {MODELS} with --pilot RESULT.")
+
+
+def _one_run(
+    scenario: ScenarioOptions,
+    goals: list[Goal],
+    search: SearchOptions,
+    canaries: CanaryOptions,
+    level: float,
+) -> Views:
+    from epsilometer.audit.assumptions import profile_of
+    from epsilometer.model.families import FAMILIES
+    from epsilometer.planning import one_run_wording
+
+    if scenario.epsilon is None or scenario.delta is None:
+        raise InputError("expected --epsilon E and --delta D: what is assumed of the canaries.")
+    strength = 1.0 if scenario.strength is None else scenario.strength
+    curve = _validate.one_of("curve", canaries.curve or CURVES[0], CURVES)
+    truth = em.AssumedCurve(epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength)
+    model = profile_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
+    if canaries.strength_told:
+        model = replace(model, strength=em.FixedStrength(value=strength))
+    sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
+    told = options.given(canaries)
+    how = em.OneRunCanaries(**{sizes[name]: told[name] for name in sizes if name in told})
+    with results.progress("simulated audits") as (report, _):
+        found = em.plan_one_run(
+            model,
+            truth,
+            *goals,
+            design=how,
+            level=level,
+            error=DEFAULT_ERROR if canaries.error is None else canaries.error,
+            progress=None if report is None else lambda done: report(f"{done:,} done"),
+            report=results.warn,
+            **options.given(search),
+        )
+    return Views(plan=found, words=one_run_wording)
+
+
+def _models(
+    scenario: ScenarioOptions,
+    goals: list[Goal],
+    search: SearchOptions,
+    training: TrainingOptions,
+    level: float,
+) -> Views:
+    from epsilometer.planning import wording
+    from epsilometer.report.figures.plan import draw_plan
+
     cost: Cost = em.CrossFedModels()
+    shadows, workers = training.shadows, training.workers
     if shadows is not None:
         cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
-    results.check_output(output)
     with results.progress("simulated audits") as (report, _):
         found = em.plan_audit(
             model,
             truth,
-            *wanted,
-            level=options.DEFAULT_LEVEL if level is None else level,
+            *goals,
+            level=level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
             progress=None if report is None else lambda done: report(f"{done:,} done"),
             report=results.warn,
-            **vars(search),
+            **options.given(search),
         )
-    written = [] if output is None else _write(found, output)
-    return results.answer(as_json, lambda: described(found), lambda: _text(found, written))
-
-
-def _write(found: em.AuditPlan, folder: Path) -> list[Path]:
-    from epsilometer.planning.wording import described, designs_csv
-    from epsilometer.report.figures.plan import draw_plan
-
-    texts = {
-        PLAN: json.dumps(described(found), indent=1, allow_nan=False) + "\n",
-        DESIGNS: designs_csv(found.designs),
-    }
-    figures = {FIGURE: draw_plan(found)} if found.designs else {}
-    results.write_files(folder, texts, figures)
-    if not figures:  # a figure of an earlier plan would contradict this one
-        (folder / FIGURE).unlink(missing_ok=True)
-    return [folder / name for name in (*texts, *figures)]
-
-
-def _text(found: em.AuditPlan, written: list[Path]) -> str:
-    from epsilometer.planning.wording import help_sentences, recommendation, table
-    from epsilometer.report.text import paragraphs
-
-    text = paragraphs([recommendation(found), *help_sentences(found)])
-    if found.designs:
-        text += "\n" + table(found)
-    return text + results.written_to(written)
+    return Views(plan=found, words=wording, figure=draw_plan)

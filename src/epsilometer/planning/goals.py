@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from epsilometer import _validate
+from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome, Thresholds
 
 LEAST_PROBABILITY = 1e-12
@@ -73,6 +74,13 @@ def width_of(goals: Sequence[Goal]) -> Width | None:
 def claim_of(goals: Sequence[Goal]) -> Settled | None:
     """The claim to be settled, if there is one."""
     return next((goal for goal in goals if isinstance(goal, Settled)), None)
+
+
+def check_goals(goals: Sequence[Goal]) -> None:
+    """Refuse no goal, one of another kind, and two of one kind."""
+    kinds = [type(goal) for goal in goals]
+    if not goals or not set(kinds) <= {Width, Settled} or len(set(kinds)) < len(kinds):
+        raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
 
 
 def worst_margin(goals: Sequence[Goal], answer: Answer) -> float:

@@ -22,6 +22,7 @@ from epsilometer.planning.goals import (
     Goal,
     Settled,
     Width,
+    check_goals,
     claim_of,
     width_of,
     worst_margin,
@@ -264,9 +265,7 @@ def _check(model: AuditModel, scenario: Scenario, goals: Sequence[Goal]) -> None
     check_free(model)
     if not isinstance(scenario, Assumed | FromPilot):
         raise InputError(f"expected Assumed(...) or FromPilot(...), got scenario={scenario!r}.")
-    kinds = [type(goal) for goal in goals]
-    if not goals or not set(kinds) <= {Width, Settled} or len(set(kinds)) < len(kinds):
-        raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
+    check_goals(goals)
     if isinstance(scenario, FromPilot) and scenario.posterior.model != model:
         raise InputError("expected the model of the pilot, got another one.")
 

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, fields
-from typing import Any
+from typing import Any, Protocol
 
 from epsilometer._files import csv_text
+from epsilometer.planning.goals import Settled, Width
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
+
+
+class HasGoals(Protocol):
+    """A plan of any design."""
+
+    @property
+    def width_goal(self) -> Width | None:
+        """The width asked for, if one was."""
+
+    @property
+    def claim_goal(self) -> Settled | None:
+        """The claim to be settled, if there is one."""
+
+    @property
+    def level(self) -> float:
+        """Of the credible interval."""
+
 
 NEAR_FLOOR = 1.15
 """Widths up to this multiple of the floor: more challenges cannot narrow them further to speak of."""
@@ -17,8 +35,8 @@ def recommendation(plan: AuditPlan) -> str:
     """What to do, in one sentence."""
     if plan.nothing_needed:
         return (
-            f"Nothing needs to be measured: {_goal(plan)} is what the prior says before any data (its "
-            f"{100 * plan.level:g} % interval is {_number(plan.prior_width)} wide)."
+            f"Nothing needs to be measured: {goal_words(plan)} is what the prior says before any data "
+            f"(its {100 * plan.level:g} % interval is {number_words(plan.prior_width)} wide)."
         )
     found = plan.recommended
     if found is None:
@@ -26,20 +44,20 @@ def recommendation(plan: AuditPlan) -> str:
         if plan.curves:
             tried = f"audits of up to {tried} with {plan.most.challenges:,} challenges each"
         return (
-            f"No audit within the limits reaches {_goal(plan)} with probability "
+            f"No audit within the limits reaches {goal_words(plan)} with probability "
             f"{plan.wanted_probability:g}: {tried} do not."
         )
-    time = "" if found.hours is None else f" ({_number(found.hours)} h)"
+    time = "" if found.hours is None else f" ({number_words(found.hours)} h)"
     added = ""
     if plan.scenario.pilot is not None:
         new = found.bases - len(plan.scenario.pilot)
         added = f" ({new:,} new ones beside those of the pilot)"
     return (
         f"Take {found.bases:,} challenge bases{added} with {found.challenges:,} challenges each under "
-        f"either hypothesis: {found.models:,} models{time} reach {_goal(plan)} with "
+        f"either hypothesis: {found.models:,} models{time} reach {goal_words(plan)} with "
         f"probability {found.probability:.2f}, and the interval is likely to be "
-        f"{_number(found.median_width)} wide ({_number(found.low_width)} to "
-        f"{_number(found.high_width)} in 8 of 10 such audits)."
+        f"{number_words(found.median_width)} wide ({number_words(found.low_width)} to "
+        f"{number_words(found.high_width)} in 8 of 10 such audits)."
     )
 
 
@@ -49,7 +67,7 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         return []
     said = []
     design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
-    floor = f"{_number(design.floor_width)} with {design.bases:,} bases"
+    floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
     if design.median_width <= NEAR_FLOOR * design.floor_width:
         said.append(
             f"More challenges no longer help: were every error rate known, the width would still be "
@@ -68,7 +86,8 @@ def help_sentences(plan: AuditPlan) -> list[str]:
         said.append(
             f"Attacks of strength {plan.stronger.strength:g} would make the interval of "
             f"{design.bases:,} x {design.challenges:,} about "
-            f"{_number(plan.stronger.median_width)} wide instead of {_number(design.median_width)}."
+            f"{number_words(plan.stronger.median_width)} wide instead of "
+            f"{number_words(design.median_width)}."
         )
     if plan.model.likelihood.parameters:
         said.append("Widths with estimated correlations are worked out to 5 %.")
@@ -85,17 +104,17 @@ def table(plan: AuditPlan) -> str:
     lines = [head]
     for design in plan.designs:
         mark = "*" if design == plan.recommended else " "
-        spread = f"{_number(design.low_width)}-{_number(design.high_width)}"
+        spread = f"{number_words(design.low_width)}-{number_words(design.high_width)}"
         line = (
             f"{mark} {design.bases:>6,} {design.challenges:>10,}  "
-            f"{_number(design.median_width):<5} ({spread + ')':<12} "
-            f"{_number(design.floor_width):>6} "
+            f"{number_words(design.median_width):<5} ({spread + ')':<12} "
+            f"{number_words(design.floor_width):>6} "
             f"{design.probability:.2f}\u00b1{design.standard_error:.2f}"
         )
         if verdicts:
             line += f" {design.pass_share:5.2f} {design.fail_share:5.2f} {design.models:>10,}"
         else:
-            hours = "" if design.hours is None else _number(design.hours)
+            hours = "" if design.hours is None else number_words(design.hours)
             line += f" {design.models:>11,} {hours:>7}"
         lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
@@ -136,7 +155,8 @@ def designs_csv(designs: Sequence[PlannedDesign]) -> str:
     return csv_text([field.name for field in fields(PlannedDesign)], rows)
 
 
-def _goal(plan: AuditPlan) -> str:
+def goal_words(plan: HasGoals) -> str:
+    """What is wanted."""
     parts = []
     if plan.width_goal is not None:
         parts.append(
@@ -147,6 +167,6 @@ def _goal(plan: AuditPlan) -> str:
     return " and ".join(parts)
 
 
-def _number(value: float) -> str:
+def number_words(value: float) -> str:
     """Three significant digits, without an exponent where one is not needed."""
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

@@ -1,0 +1,203 @@
+"""Simulated audits with canaries: scores of a known curve, the whole-curve posterior, the proof.
+
+Simulations have random numbers of their own, derived from the seed and their number, and the first
+canaries of a run do not depend on how many there are: sizes are compared on the same worlds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, FloatPair
+from epsilometer.baselines.scores import CanaryScoreAuditor
+from epsilometer.errors import InputError
+from epsilometer.inference.profile.engine import ProfileSettings
+from epsilometer.model.families import Family, GaussianCurves
+from epsilometer.model.mixtures import Curves
+from epsilometer.model.profile import ProfileModel
+from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.planning.goals import Answer
+from epsilometer.planning.simulation import stream
+
+WHOLE, MANY = 5_000, 50_000
+"""Canaries up to which every score and every curve of the model is looked at.  Beyond, scores are
+counts between fixed ranks, and curves that so many canaries have refuted are left out."""
+
+BLOCKS = 64
+"""Of ranks that become counts; the width of an interval then changes by less than one in a hundred,
+which a test holds it to."""
+
+RARE = 1e-6
+"""Probability of curves that are left out of larger audits, which refute them all the more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumedCurve:
+    """Ideal canaries of a known trade-off curve, as if the truth had been told.
+
+    Parameters
+    ----------
+    epsilon
+        The true epsilon at the delta of the audit, above 0.
+    family
+        Family of the true curve, of continuous scores; ``GaussianCurves()`` unless given.
+    strength
+        How much of the algorithm's leak the canaries show, in (0, 1]; 1 for the best possible.
+
+    Examples
+    --------
+    >>> round(AssumedCurve(epsilon=4.377178).leak(1e-5), 4)
+    1.0
+    """
+
+    epsilon: float
+    family: Family = field(default_factory=GaussianCurves)
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.positive("epsilon", self.epsilon)
+        if not _validate.unit_interval("strength", self.strength) > 0:
+            raise InputError(
+                f"expected 0 < strength <= 1 of canaries, got strength={self.strength}."
+            )
+        if not hasattr(self.family, "scores_at") or self.family.pieces:
+            raise InputError(
+                "expected a family of continuous scores, such as GaussianCurves() or "
+                f"LaplaceCurves(), got family={self.family!r}."
+            )
+
+    def leak(self, delta: float) -> float:
+        """The leak that the scores of canaries have."""
+        if delta == 0 and not np.isfinite(self.family.epsilon(1.0, 0.0)):
+            raise InputError(f"expected delta > 0: a {self.family.name} curve has no epsilon at 0.")
+        return self.strength * float(self.family.leak_of(self.epsilon, delta))
+
+    def described(self) -> dict[str, object]:
+        """What is assumed, as plain values."""
+        return {
+            "epsilon": self.epsilon,
+            "family": self.family.name,
+            "strength": self.strength,
+        }
+
+
+class CanaryAnswer(NamedTuple):
+    """What the posterior of a simulated audit says, and what its proof does."""
+
+    answer: Answer
+    proven: float
+
+
+@dataclass(kw_only=True, eq=False)
+class Canaries:
+    """What all simulations of a plan share."""
+
+    model: ProfileModel
+    truth: AssumedCurve
+    runs: int
+    level: float
+    claim: float | None
+    error: float
+    seed: int
+    _left: dict[int, ProfileModel] = field(default_factory=dict)
+
+    def draw(self, canaries: int, number: int) -> list[FloatPair]:
+        """For each run of a simulated audit the scores of canaries that are out, and of those in."""
+        half = canaries // (2 * self.runs)
+        leak, family = self.truth.leak(self.model.delta), self.truth.family
+
+        def side(run: int, inside: bool) -> FloatArray:
+            rng = stream(self.seed, number, 2 * run + inside)
+            return family.sample(leak, np.full(half, inside), rng=rng)
+
+        return [(side(run, False), side(run, True)) for run in range(self.runs)]
+
+    def proven(self, canaries: int, number: int) -> float:
+        """What the proof of a simulated audit shows."""
+        return self._proven(self.draw(canaries, number))
+
+    def _proven(self, drawn: list[FloatPair]) -> float:
+        # As `prove` has it for canaries: the best of the runs, which share the error.
+        error, delta = self.error / self.runs, self.model.delta
+        return max(
+            CanaryScoreAuditor(inside, outside).epsilon_one_run_fdp(error, delta)
+            for outside, inside in drawn
+        )
+
+    def simulate(self, canaries: int, number: int) -> CanaryAnswer:
+        """One simulated audit."""
+        drawn = self.draw(canaries, number)
+        # One level of resolution: what it leaves is far less than audits differ from one to the next.
+        posterior = ProfileSettings().first_look(*self._seen(drawn, canaries))
+        low, high = posterior.credible_interval("epsilon", self.level)
+        above = np.nan
+        if self.claim is not None:
+            above = posterior.probability_above("epsilon", self.claim)
+        return CanaryAnswer(Answer(low, high, above), self._proven(drawn))
+
+    def _seen(self, drawn: list[FloatPair], canaries: int) -> tuple[Scores, ProfileModel]:
+        """What the engine looks at: many scores as counts, and the curves that matter for so many."""
+        model = self._model(canaries)
+        scores = Scores(
+            without=[each[0] for each in drawn],
+            with_point=[each[1] for each in drawn],
+            one_run=True,
+        )
+        if canaries > WHOLE and not any(family.pieces for family in model.families):
+            # Curves of pieces are quicker score by score.
+            scores = scores.with_bases(counted(base) for base in scores.bases)
+        return scores, model
+
+    def _model(self, canaries: int) -> ProfileModel:
+        """The curves that smaller audits leave."""
+        size = next((each for each in (MANY, WHOLE) if canaries > each), None)
+        if size is None:
+            return self.model
+        if size not in self._left:
+            fitting = 2 * self.runs * -(-size // (2 * self.runs))
+            self._left[size] = left_of(*self._seen(self.draw(min(fitting, size), 0), size))
+        return self._left[size]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptCurves:
+    """Of what a model assumes of mixtures, the curves that data have left, with their prior weights."""
+
+    mixing: Any
+    kept: frozenset[tuple[str, float]]
+    name = "kept"
+    words = ""
+
+    def curves(self, family: Family) -> list[tuple[Curves, float]]:
+        """The curves around a family that are left."""
+        return [
+            (curves, weight)
+            for curves, weight in self.mixing.curves(family)
+            if (family.name, curves.rate) in self.kept
+        ]
+
+
+def left_of(scores: Scores, model: ProfileModel) -> ProfileModel:
+    """The model without curves that such scores refute."""
+    found = ProfileSettings().first_look(scores, model)
+    kept = frozenset(
+        (share.family, share.mixing) for share in found.families if share.probability >= RARE
+    )
+    left: Any = KeptCurves(mixing=model.mixing, kept=kept)
+    families = tuple(family for family in model.families if left.curves(family))
+    return replace(model, families=families, mixing=left) if families else model
+
+
+def counted(base: BaseScores, blocks: int = BLOCKS) -> BaseScores:
+    """Scores as counts between ranks fixed beforehand, which are closer where scores are extreme."""
+    size = np.cumsum(base.zeros + base.ones)
+    places = np.sin(np.linspace(0, np.pi / 2, blocks + 1)[1:]) ** 2 * size[-1]
+    ends = np.unique(np.append(np.searchsorted(size, places[:-1]), len(size) - 1))
+    zeros, ones = (np.diff(np.cumsum(each)[ends], prepend=0) for each in (base.zeros, base.ones))
+    return BaseScores(
+        value=-np.arange(len(ends), dtype=float), zeros=zeros, ones=ones, grouped=True
+    )
