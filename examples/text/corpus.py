@@ -1,0 +1,10 @@
+"""Write corpus.npz beside this file: the records that the audit of one-run.toml draws from."""
+
+from pathlib import Path
+
+import fine_tuning
+import numpy as np
+
+if __name__ == "__main__":
+    text = fine_tuning.toy_text(10_000, np.random.default_rng(2))
+    np.savez_compressed(Path(__file__).with_name("corpus.npz"), features=text)
