@@ -95,6 +95,7 @@ def _largest(gain: FloatArray, limits: FloatArray, most: FloatArray, sums: Float
         method="highs",
     )
     assert found.status == 0, found.message
+    assert found.fun is not None
     return -float(found.fun)
 
 
