@@ -174,7 +174,7 @@ WHITE_BOX = (
     Quoted(value=5.79, what="normal fit", paper=AGRAWAL),
     Quoted(value=1.86, what="Steinke", paper=AGRAWAL),
 )
-DRAWS, FEW = 20, 1
+DRAWS, FEW = 20, 3
 SAMPLED = SubsampledGaussian(2.0, 0.2)
 SETTINGS = (
     *(
