@@ -20,7 +20,7 @@ from epsilometer.cli.main import run
 from epsilometer.measurement.plan import Task, training_stream
 from tests.docs.scripts import ROOT
 
-SMALL = {"count": 80, "records": 80, "pretraining": 400, "epochs": 12}
+SMALL = {"count": 80, "records": 40, "pretraining": 200, "epochs": 10}
 """Many passes over few records, so that a small model learns canaries by heart."""
 
 
@@ -62,8 +62,8 @@ def test_canaries_that_were_not_trained_on_are_not_told_apart(folder: Path) -> N
     loop, training = imported("own_loop"), imported("fine_tuning")
     loop.train(folder, **(SMALL | {"epochs": 0}))
     before = training.pretrained(SMALL["pretraining"])
-    after = training.FineTuning(epochs=12, pretraining=SMALL["pretraining"]).train(
-        em.Dataset(features=training.toy_text(80, np.random.default_rng(3))),
+    after = training.FineTuning(epochs=10, pretraining=SMALL["pretraining"]).train(
+        em.Dataset(features=training.toy_text(40, np.random.default_rng(3))),
         np.random.default_rng(4),
     )
     for scores in loop.audit(folder, before, after).values():
@@ -77,8 +77,8 @@ def test_the_audit_file_is_the_same_audit(folder: Path, capsys: pytest.CaptureFi
     text = config.read_text()
     for old, new in (
         ("canaries = 1000", "canaries = 80"),
-        ("dataset_size = 4000", "dataset_size = 80"),
-        ("{ epochs = 2 }", "{ epochs = 12, pretraining = 400 }"),
+        ("dataset_size = 4000", "dataset_size = 40"),
+        ("{ epochs = 2 }", "{ epochs = 10, pretraining = 200 }"),
     ):
         assert old in text
         text = text.replace(old, new)
@@ -102,7 +102,7 @@ def test_the_audit_file_is_the_same_audit(folder: Path, capsys: pytest.CaptureFi
 
 def test_losses_at_once_are_those_one_by_one(folder: Path) -> None:
     training = imported("fine_tuning")
-    algorithm = training.FineTuning(epochs=1, pretraining=400)
+    algorithm = training.FineTuning(epochs=1, pretraining=200)
     tokens = training.token_sequences(5, np.random.default_rng(1))
     model = algorithm.initial_model(None, None)
     together = algorithm.losses(model, em.Dataset(features=tokens))
@@ -113,7 +113,7 @@ def test_losses_at_once_are_those_one_by_one(folder: Path) -> None:
 
 def test_training_leaves_the_pretrained_model_as_it_was(folder: Path) -> None:
     training = imported("fine_tuning")
-    algorithm = training.FineTuning(epochs=1, pretraining=400)
+    algorithm = training.FineTuning(epochs=1, pretraining=200)
     text = em.Dataset(features=training.toy_text(50, np.random.default_rng(1)))
     before = algorithm.losses(algorithm.initial_model(text, None), text)
     after = algorithm.losses(algorithm.train(text, np.random.default_rng(1)), text)

@@ -179,6 +179,7 @@ class Canaries:
     def added_to(self, dataset: Dataset) -> Dataset:
         """A data set with the included canaries behind its own records."""
         included = self.included
+        _check_alike(dataset, included)
         features = np.concatenate([dataset.features, included.features])
         if dataset.labels is None or included.labels is None:
             return Dataset(features=features)
@@ -307,6 +308,21 @@ class Canaries:
                 "or was the file changed?"
             )
         return found
+
+
+def _check_alike(dataset: Dataset, canaries: Dataset) -> None:
+    """Raise :class:`InputError` unless canaries can stand among the records of a data set."""
+    own, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
+    if own != theirs:
+        raise InputError(f"expected canaries of the records' shape {own}, got shape {theirs}.")
+    if (dataset.labels is None) != (canaries.labels is None):
+        with_labels, without = "records", "canaries"
+        if dataset.labels is None:
+            with_labels, without = without, with_labels
+        raise InputError(
+            f"expected labels of records and canaries alike, got {with_labels} with labels and "
+            f"{without} without."
+        )
 
 
 def check_losses(losses: FloatArray) -> None:
