@@ -75,7 +75,7 @@ def test_there_is_one_nan(tmp_path: Path, bits: int) -> None:
     losses.write(tmp_path / "x.parquet")
     assert Losses.read(tmp_path / "x.parquet") == losses
     assert Losses.read(parquet(tmp_path / "y.parquet", loss=np.repeat(other, 3))) == Losses(
-        **{**GOOD, "loss": [NAN] * 3}
+        **{**GOOD, "loss": [NAN] * 3}  # type: ignore[arg-type]
     )
 
 
@@ -210,7 +210,7 @@ def test_parquet_of_others(tmp_path: Path) -> None:
         hypothesis=arrow.array([0, 1, 0], arrow.uint8()),
         loss=arrow.array([0.5, 1.5, 2.5], arrow.float32()),
     )
-    assert Losses.read(path) == Losses(**GOOD)
+    assert Losses.read(path) == Losses(**GOOD)  # type: ignore[arg-type]
     assert Losses.read(parquet(path, loss=[1, 2, 3])).loss.tolist() == [1.0, 2.0, 3.0]
 
 

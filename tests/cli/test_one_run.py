@@ -220,7 +220,7 @@ def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("losses", "export", "{store}", "-"), "holds canaries of training runs"),
+        (("losses", "import", "{store}.csv", "{store}"), "takes canaries of training runs from"),
         (("attack", "{store}"), "no shadow models to attack with"),
         (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven is for many models"),
         (("audit", "{config}", "--likelihood", "binomial"), "[estimate] likelihood is for many models"),
@@ -232,6 +232,8 @@ def test_what_canaries_are_not_for(
     assert run(["audit", str(config)]) == 0
     capsys.readouterr()
     store = config.with_name("audit.db")
+    assert run(["losses", "export", str(store), f"{store}.csv"]) == 0
+    capsys.readouterr()
     assert run([each.format(store=store, config=config) for each in arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -24,7 +24,7 @@ def labelled(records: int = 60, seed: int = 1) -> Population:
 
 def drawn(seed: int = 2, **options: Any) -> em.Canaries:
     settings: dict[str, Any] = {"count": 20, "kind": "mislabelled"} | options
-    return em.Canaries.draw(labelled(), rng=np.random.default_rng(seed), **settings)
+    return em.Canaries.draw(labelled(), **{"rng": np.random.default_rng(seed)} | settings)
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
@@ -92,7 +92,10 @@ def test_canaries_of_ones_own() -> None:
     ("answer", "words"),
     [
         (None, "expected a Dataset, or features and labels, got NoneType"),
-        (([[1.0]], None), "expected 20 points, got shape"),
+        (([[1.0]] * 3, None), "expected 20 points, got shape"),
+        (np.zeros(()), "expected two points or more"),
+        (([[1.0], [1.0, 2.0]], None), "expected points of one shape"),
+        ((np.array([{}] * 20), None), "expected numbers in points, got object"),
         ((np.zeros((20, 3)), np.zeros(3)), "expected 20 labels, one for each canary, got 3"),
     ],
 )
@@ -132,6 +135,7 @@ def test_one_sided_coins_are_refused() -> None:
         ({"count": 31, "outside": range(30)}, "at most 30 canaries"),
         ({"count": 1}, "count >= 2"),
         ({"kind": "strange"}, "one of population, mislabelled, noise, blank"),
+        ({"rng": 1}, r"expected rng=numpy.random.default_rng\(seed\), got rng=1"),
         ({"kind": 3}, "a kind of canaries or a function"),
     ],
 )
@@ -219,6 +223,12 @@ def test_losses_that_are_none() -> None:
     losses[[4, 7]] = np.nan
     with pytest.raises(InputError, match=r"canary 4: expected a number as loss, got nan \(2 of 20"):
         canaries.scores(losses)
+    with pytest.raises(InputError, match="to answer a number for one point, got"):
+        canaries.scores(lambda point: point.features)  # type: ignore[arg-type, return-value]
+    with pytest.raises(InputError, match="expected numbers as losses"):
+        canaries.scores(["a"] * 20)
+    with pytest.raises(InputError, match="canary 0: expected a number as loss, got nan"):
+        canaries.scores(np.full(20, np.inf), compared_with=np.full(20, np.inf))
     with pytest.raises(InputError, match=r"expected 20 losses.*are the canaries those of another"):
         canaries.scores(np.zeros(19))
 

@@ -15,7 +15,7 @@ import epsilometer as em
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.statistics import CustomStatistic, Logit
 from epsilometer.errors import EpsilometerError, InputError, StoreError
-from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun, canary_scores
+from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
 from epsilometer.measurement.plan import Plan, reference_stream, training_stream
 from epsilometer.measurement.population import Dataset, Point
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -263,10 +263,12 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     """One that goes by the place alone tells members and others apart no better than chance."""
     losses = em.measure(one_run_plan(runs=4)).only
     places = CustomStatistic(function=lambda x: np.broadcast_to(np.arange(x.shape[1]), x.shape))
-    for number, base in enumerate(canary_scores(losses, places).bases):
+    scores = em.scores_of(losses, places)
+    for number, base in enumerate(scores.bases):
         coins = kept(losses, number)[1]
         assert base.as_they_came[1].tolist() == np.flatnonzero(coins).tolist()
-    assert canary_scores(losses, places).one_run
+    assert scores.one_run
+    assert not scores.dependent  # a score may look at all canaries
 
 
 def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
@@ -279,6 +281,25 @@ def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
     assert design.scores(losses, Logit()) == plan.design.scores(found.only)  # differences: no logit
     with pytest.raises(InputError, match="no shadow models to attack with"):
         design.attack(losses)
+
+
+@pytest.mark.parametrize("name", ["l.csv", "l.parquet"])
+def test_losses_of_canaries_stay_canaries(name: str, tmp_path: Path) -> None:
+    """In memory and in files: as models they would prove what is not so."""
+    plan = one_run_plan(runs=2)
+    losses = em.measure(plan, tmp_path / "s.db").only
+    losses.write(tmp_path / name)
+    again = em.Losses.read(tmp_path / name)
+    assert again == losses
+    assert again.one_run
+    assert em.scores_of(again) == plan.design.scores(losses) == em.scores_of(em.measure(plan).only)
+    assert em.scores_of(again).one_run
+    as_models = em.Losses(
+        challenge_base=again.challenge_base, hypothesis=again.hypothesis,
+        replicate=again.replicate, loss=again.loss,
+    )  # fmt: skip
+    assert as_models != again
+    assert not em.scores_of(as_models, em.Loss()).one_run
 
 
 def test_runs_are_proven_together() -> None:

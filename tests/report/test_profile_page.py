@@ -165,7 +165,7 @@ def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
         "Below delta = ",
         *result.model.sentences,
         "FreeStrengths",
-        "120 of models without the point, 120 with it",
+        "120 of models without the point, 120 of models with the point",
         "threshold, statistic loss",
         "abc123",
         "240 trained, 0 reused, 2 failed",

@@ -1,8 +1,9 @@
 """Losses of the challenge point, one for each trained model, in memory and in files.
 
 The whole contract between training models and attacking them.  Files are CSV or Parquet with columns
-challenge_base, hypothesis (0 or 1), replicate, loss.  They are untrusted: every row is checked and a
-wrong one is named.  Numbers are written so that reading gives the same bits back.
+challenge_base, hypothesis (0 or 1), replicate, loss.  Canaries of training runs have the column member
+in place of hypothesis, so that nobody takes them for models.  Files are untrusted: every row is
+checked and a wrong one is named.  Numbers are written so that reading gives the same bits back.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
+from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, header_of
 
 LARGEST_REPLICATE = 10**15
 """Exact in double precision, which files of others may use."""
 
-BASE = "challenge_base"
-COLUMNS = (BASE, "hypothesis", "replicate", "loss")
+COLUMNS = (BASE, HYPOTHESIS, "replicate", "loss")
 PARQUET = ".parquet"
 
 
@@ -43,6 +44,8 @@ class Losses:
     loss
         Loss of the challenge point under the model.  May be infinite or NaN: attacks leave such
         losses out and say so.
+    one_run
+        Whether a base is one training run and replicates are its canaries, put in by coin flips.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class Losses:
     hypothesis: IntArray
     replicate: IntArray
     loss: FloatArray
+    one_run: bool = False
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class Losses:
         hypothesis: ArrayLike,
         replicate: ArrayLike,
         loss: ArrayLike,
+        one_run: bool = False,
     ) -> None:
         plain = (each.item() if isinstance(each, np.generic) else each for each in challenge_base)
         # Names are kept as files hold them: without blanks around.
@@ -103,6 +108,7 @@ class Losses:
                 raise InputError(f"expected {expected}, got {name}={wrong[0]}.")
         order = np.lexsort((columns["replicate"], columns["hypothesis"], base))
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "one_run", bool(one_run))
         for name, column in columns.items():
             ordered = column[order]
             ordered.flags.writeable = False
@@ -134,7 +140,7 @@ class Losses:
 
     def to_csv(self) -> str:
         """CSV text; each loss in the shortest form that reads back to the same number."""
-        return _files.csv_text(COLUMNS, self.rows())
+        return _files.csv_text(_columns(self.one_run), self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
@@ -151,7 +157,7 @@ class Losses:
         """Equal bit for bit, NaN included."""
         if not isinstance(other, Losses):
             return NotImplemented
-        return self.names == other.names and all(
+        return (self.names, self.one_run) == (other.names, other.one_run) and all(
             getattr(self, name).tobytes() == getattr(other, name).tobytes()
             for name in ("base", "hypothesis", "replicate", "loss")
         )
@@ -181,6 +187,11 @@ class Losses:
         table = np.full((len(self.names), int(sizes.max(initial=0))), np.nan)
         table[base, within] = self.loss[chosen]
         return table
+
+
+def _columns(one_run: bool) -> tuple[str, ...]:
+    """The columns of a file."""
+    return tuple(MEMBER if one_run and each == HYPOTHESIS else each for each in COLUMNS)
 
 
 def _whole(name: str, values: ArrayLike) -> IntArray:
@@ -213,10 +224,15 @@ def _of_columns(columns: dict[str, Any], *, name: str) -> Losses:
 
 def _csv_columns(text: str, name: str) -> dict[str, Any]:
     columns: dict[str, Any] = {column: [] for column in COLUMNS}
-    for row, where in _files.records(text, COLUMNS, name=name):
+    columns["one_run"] = MEMBER in header_of(text)
+    truth = MEMBER if columns["one_run"] else HYPOTHESIS
+    for row, where in _files.records(text, _columns(columns["one_run"]), name=name):
         columns[BASE].append(_files.label(row[BASE], BASE, where))
-        for column, most in (("hypothesis", 1), ("replicate", LARGEST_REPLICATE)):
-            number = _files.whole_number(row[column].strip(), column, where, most=most)
+        for column, said, most in (
+            (HYPOTHESIS, truth, 1),
+            ("replicate", "replicate", LARGEST_REPLICATE),
+        ):
+            number = _files.whole_number(row[said].strip(), said, where, most=most)
             columns[column].append(number)
         loss = _files.number(row["loss"])
         if loss is None:
@@ -236,10 +252,11 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
 
 
 def _arrow_columns(arrow: Any, table: Any, name: str) -> dict[str, Any]:
-    _files.check_columns(list(table.column_names), COLUMNS, where=name)
-    columns: dict[str, Any] = {}
-    for column in COLUMNS:
-        values = table.column(column)
+    one_run = MEMBER in table.column_names
+    _files.check_columns(list(table.column_names), _columns(one_run), where=name)
+    columns: dict[str, Any] = {"one_run": one_run}
+    for column, said in zip(COLUMNS, _columns(one_run), strict=True):
+        values = table.column(said)
         if values.null_count:
             raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
         whole, floating = arrow.types.is_integer(values.type), arrow.types.is_floating(values.type)
@@ -262,7 +279,7 @@ def _write_parquet(losses: Losses, path: Path) -> None:
     table = arrow.table(
         {
             BASE: arrow.DictionaryArray.from_arrays(losses.base.astype("int32"), names),
-            "hypothesis": arrow.array(losses.hypothesis, arrow.int8()),
+            _columns(losses.one_run)[1]: arrow.array(losses.hypothesis, arrow.int8()),
             "replicate": arrow.array(losses.replicate, arrow.int64()),
             "loss": arrow.array(losses.loss, arrow.float64()),
         }

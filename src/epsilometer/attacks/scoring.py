@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
-from epsilometer.attacks.statistics import Logit, Statistic
+from epsilometer.attacks.statistics import Logit, Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 
@@ -18,7 +18,8 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     Parameters
     ----------
     statistic
-        From losses to scores; the logit unless given, which needs cross-entropy losses.
+        From losses to scores; the logit unless given, which needs cross-entropy losses.  Canaries of
+        a run are ordered by the loss unless given, and any statistic may look at all of them.
     skip
         Leave out losses that are not a number, and with them bases that then lack a hypothesis; else
         they are refused.
@@ -32,6 +33,8 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     >>> scores_of(losses).bases[0].auc()
     1.0
     """
+    if losses.one_run:
+        return _canary_scores(losses, statistic or Loss())
     chosen = statistic or Logit()
     missing = np.isnan(losses.loss)
     if missing.any() and not skip:
@@ -65,6 +68,19 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     if not names:
         raise InputError("expected losses of both hypotheses in one base or more, got none.")
     return Scores(without=without, with_point=with_point, names=names, dependent=together)
+
+
+def _canary_scores(losses: Losses, statistic: Statistic) -> Scores:
+    """Scores of canaries; the statistic sees those of a run in their order, never with their coins."""
+    without, with_point = [], []
+    for number in range(len(losses.names)):
+        rows = np.flatnonzero(losses.base == number)
+        rows = rows[np.argsort(losses.replicate[rows], kind="stable")]
+        values = statistic(losses.loss[rows][None, :])[0]
+        member = losses.hypothesis[rows] == 1
+        without.append(values[~member])
+        with_point.append(values[member])
+    return Scores(without=without, with_point=with_point, names=losses.names, one_run=True)
 
 
 def _one_by_one(statistic: Statistic, losses: FloatArray, scores: FloatArray) -> bool:

@@ -329,8 +329,11 @@ def read_losses(
 def design_for(losses: Losses, shadows: int | None = None) -> Design:
     """Cross-feeding, or ``shadows`` models of its own for every challenge."""
     from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
+    from epsilometer.measurement.one_run import MeasureOneRun
 
     most = int(losses.replicate.max()) + 1
+    if losses.one_run:
+        return MeasureOneRun(canaries=max(most, 2))
     if shadows is None:
         return MeasureMIAFast(replicates=max(most, 3))
     _validate.whole_number("shadows", shadows, least=2)

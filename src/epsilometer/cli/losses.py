@@ -28,11 +28,6 @@ def export_losses(
 
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
-        if sizes.canaries:
-            raise InputError(
-                f"{store}: holds canaries of training runs, not losses of models; `epsilometer estimate "
-                f"{store} --output FOLDER` and the other commands read it as it is."
-            )
         losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
     if str(file) == "-":
         results.say(losses.to_csv())

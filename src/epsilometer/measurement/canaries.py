@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
+from epsilometer.measurement.canary_kinds import CanaryKind, as_points, kind_of
 from epsilometer.measurement.population import (
     Array,
     Dataset,
@@ -95,6 +95,7 @@ class Canaries:
             Indices of records that no canary may be: those that are trained on anyway.
         """
         count = _validate.whole_number("count", count, least=2)
+        check_stream(rng)
         chosen = kind_of(kind)
         records = np.empty(0, dtype=np.int64)
         if chosen.uses_records:
@@ -120,9 +121,7 @@ class Canaries:
         cls, *, features: ArrayLike, labels: ArrayLike | None = None, rng: np.random.Generator
     ) -> Canaries:
         """Points of one's own, an entry of the first axis each, with coins from ``rng``."""
-        points = np.array(features)
-        if points.ndim == 0 or len(points) < 2:
-            raise InputError(f"expected two canaries or more, got shape {points.shape}.")
+        points = as_points(features)
         return cls(
             kind="custom",
             coins=flip(len(points), rng),
@@ -217,7 +216,9 @@ class Canaries:
         """
         losses = self.losses(loss_of)
         if compared_with is not None:
-            losses = losses - self.losses(compared_with)
+            with np.errstate(invalid="ignore"):
+                losses = losses - self.losses(compared_with)
+            check_losses(losses)
         return Scores(
             without=[-losses[~self.coins]],
             with_point=[-losses[self.coins]],
@@ -228,9 +229,9 @@ class Canaries:
     def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
         """The loss of every canary, in their order; refuses what is no number."""
         if callable(loss_of):
-            found = np.array([float(loss_of(point)) for point in points_of(self.points)])
+            found = np.array([_number(loss_of(point)) for point in points_of(self.points)])
         else:
-            found = np.asarray(loss_of, dtype=float)
+            found = _numbers(loss_of)
         if found.shape != self.coins.shape:
             raise InputError(
                 f"expected {len(self)} losses, one for each canary in their order, got shape "
@@ -325,6 +326,23 @@ def _check_alike(dataset: Dataset, canaries: Dataset) -> None:
         )
 
 
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(
+            "expected loss_of to answer a number for one point, got "
+            f"{_files.shown(value)}; losses of all canaries at once are given themselves."
+        ) from None
+
+
+def _numbers(values: Any) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"expected numbers as losses, one for each canary ({error}).") from None
+
+
 def check_losses(losses: FloatArray) -> None:
     """Raise :class:`InputError` for losses that are no number, naming the first canary."""
     missing = np.flatnonzero(np.isnan(losses))
@@ -337,10 +355,17 @@ def check_losses(losses: FloatArray) -> None:
 
 def flip(count: int, rng: np.random.Generator) -> BoolArray:
     """Fair coins; some on either side, or nothing could be told apart."""
+    check_stream(rng)
     coins = rng.random(count) < 0.5
     check_coins(coins)
     coins.flags.writeable = False
     return coins
+
+
+def check_stream(rng: object) -> None:
+    """Raise :class:`InputError` unless it is a random generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"expected rng=numpy.random.default_rng(seed), got rng={rng!r}.")
 
 
 def check_coins(coins: BoolArray) -> None:

@@ -126,8 +126,8 @@ class OwnCanaries:
     Parameters
     ----------
     function
-        ``function(population, count, rng)`` answers a `Dataset`, or features and labels (or None), of
-        ``count`` points that differ from each other.
+        ``function(population, count, rng)`` answers a `Dataset`, features and labels, or features
+        alone, of ``count`` points that differ from each other.
     name
         For people.
     """
@@ -141,6 +141,8 @@ class OwnCanaries:
     ) -> Crafted:
         del records
         made = self.function(population, count, rng)
+        if isinstance(made, np.ndarray):
+            made = made, None
         if isinstance(made, Dataset):
             made = made.features, made.labels
         if not isinstance(made, tuple) or len(made) != 2:
@@ -148,13 +150,29 @@ class OwnCanaries:
                 f"canaries {self.name}: expected a Dataset, or features and labels, got "
                 f"{type(made).__name__}."
             )
-        features = np.asarray(made[0])
         labels = None if made[1] is None else np.asarray(made[1])
-        if features.ndim == 0 or len(features) != count:
+        try:
+            features = as_points(made[0])
+        except InputError as error:
+            raise InputError(f"canaries {self.name}: {error}") from None
+        if len(features) != count:
             raise InputError(
                 f"canaries {self.name}: expected {count} points, got shape {features.shape}."
             )
         return Crafted(features, labels)
+
+
+def as_points(values: object) -> Array:
+    """Points that somebody made: numbers, two entries of the first axis or more."""
+    try:
+        points = np.array(values)
+    except ValueError:
+        raise InputError("expected points of one shape, got several shapes.") from None
+    if points.dtype.kind not in "biuf":
+        raise InputError(f"expected numbers in points, got {points.dtype} values.")
+    if points.ndim == 0 or len(points) < 2:
+        raise InputError(f"expected two points or more, got shape {points.shape}.")
+    return points
 
 
 KINDS: dict[str, CanaryKind] = {

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._arrays import BoolArray, IntArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import Attack
+from epsilometer.attacks.scoring import scores_of
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
@@ -239,17 +240,4 @@ class MeasureOneRun:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
         del skip  # a run is there whole or not at all
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()
-        return canary_scores(losses, chosen)
-
-
-def canary_scores(losses: Losses, statistic: Statistic) -> Scores:
-    """Scores out of losses whose bases are runs and whose replicates are canaries."""
-    without, with_point = [], []
-    for number in range(len(losses.names)):
-        rows = np.flatnonzero(losses.base == number)
-        rows = rows[np.argsort(losses.replicate[rows], kind="stable")]
-        values: FloatArray = statistic(losses.loss[rows][None, :])[0]
-        member = losses.hypothesis[rows] == 1
-        without.append(values[~member])
-        with_point.append(values[member])
-    return Scores(without=without, with_point=with_point, names=losses.names, one_run=True)
+        return scores_of(losses, chosen)

@@ -107,6 +107,7 @@ class Store(abc.ABC):
             hypothesis=[row.hypothesis for row in rows],
             replicate=[row.replicate for row in rows],
             loss=[row.loss for row in rows],
+            one_run=sizes.canaries > 0,
         )
 
     def add_losses(self, losses: Losses, *, variant: str) -> int:

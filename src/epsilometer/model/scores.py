@@ -275,6 +275,8 @@ class Scores:
 
     def __repr__(self) -> str:
         models = int(self.trials_h0.sum() + self.trials_h1.sum())
+        if self.one_run:
+            return f"Scores({len(self)} training runs, {models:,} canaries)"
         return f"Scores({len(self)} bases, {models:,} models)"
 
     def __len__(self) -> int:

@@ -74,8 +74,8 @@ class Proof:
         if self.most_provable > 0:
             return None
         return (
-            "not even canaries that are all told apart would prove anything at this delta: one-run "
-            "proofs need a delta far below one over the number of canaries"
+            "not even canaries that are all told apart would prove anything at this delta; one-run "
+            "proofs need a smaller one"
         )
 
     def refutes(self, epsilon: float) -> bool:
