@@ -241,6 +241,26 @@ def test_what_canaries_are_not_for(
     assert err.count("\n") == 1
 
 
+def test_gradient_canaries_by_an_audit_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The algorithm says how many canaries, what is claimed and what their scores look like."""
+    folder = EXAMPLE.with_name("gradient-canaries")
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop("training", None)
+    found = em.read_audit(folder / "audit.toml")
+    sys.modules.pop("training", None)
+    assert found.plan.design.in_gradients
+    assert found.plan.design.canaries == 3000
+    assert found.claim is not None
+    assert found.claim.epsilon == pytest.approx(1.00, abs=0.01)
+    assert found.model is None
+    assert found.profile is not None
+    assert [family.name for family in found.profile.families] == ["gaussian"]
+    other = em.read_audit(folder / "audit.toml", estimate={"family": "average"})
+    sys.modules.pop("training", None)
+    assert other.profile is not None
+    assert len(other.profile.families) == 3
+
+
 def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The table of the example, with fewer canaries."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
