@@ -33,21 +33,27 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """The arrays of the first group of names that is there whole, with those optional ones that are.
 
-    ``largest`` is how many bytes an array may unpack to.
+    ``largest`` is how many bytes all of them together may unpack to.
     """
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
                 raise ValueError("a single array")
-            if any(member.file_size > largest for member in archive.zip.infolist()):
-                raise ValueError(f"an array of more than {largest} bytes")
+            if sum(member.file_size for member in archive.zip.infolist()) > largest:
+                raise ValueError(f"arrays of more than {largest} bytes")
             for group in groups:
                 if set(group) <= set(archive.files):
                     wanted = (*group, *(name for name in optional if name in archive.files))
                     return {name: np.asarray(archive[name]) for name in wanted}
             found = ", ".join(archive.files) or "none"
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected a file, got no such file.") from None
     except DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"{path}: cannot be read as npz without pickle: it is none, or holds objects."
+            ) from None
         raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
     expected = ", or ".join(" and ".join(group) for group in groups)
     also = f" (and optionally {', '.join(optional)})" if optional else ""

@@ -127,8 +127,6 @@ def test_more_runs_later(leaking: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert three["num_challenge_bases"] == 3
     assert three["proof"]["at_least"] > one["proof"]["at_least"]
     assert {row["challenge_base"] for row in three["bases"]} == {"run 0", "run 1", "run 2"}
-    stopped = answered(capsys, "audit", str(leaking), "--until-width", "50")
-    assert "training runs" in stopped["stopping"]["sentence"]
 
 
 ALL_IN = "canaries = 2\ndataset_size = 50\nseed = 2"
@@ -222,7 +220,8 @@ def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFi
     [
         (("losses", "import", "{store}.csv", "{store}"), "takes canaries of training runs from"),
         (("attack", "{store}"), "no shadow models to attack with"),
-        (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven is for many models"),
+        (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven are for many models"),
+        (("audit", "{config}", "--until-width", "9"), "--until-proven are for many models"),
         (("audit", "{config}", "--likelihood", "binomial"), "[estimate] likelihood is for many models"),
     ],
 )  # fmt: skip
@@ -270,7 +269,7 @@ def test_the_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr(sys, "argv", ["table.py", "--canaries", "60", "--quick"])
     table.main()
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 4
     assert all(line.count("|") == lines[0].count("|") for line in lines)
     for name in ("table", "training"):
         sys.modules.pop(name, None)

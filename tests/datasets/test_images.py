@@ -373,7 +373,7 @@ def test_what_grows_past_the_limit_is_refused(
     check(load_images(TINY, path=npz))
     write_npz(tmp_path, features=np.zeros(100 * LIMIT, dtype=np.uint8), labels=LABELS)
     assert npz.stat().st_size < LIMIT
-    assert f"an array of more than {LIMIT} bytes" in refused(TINY, npz)
+    assert f"arrays of more than {LIMIT} bytes" in refused(TINY, npz)
 
 
 def test_large_files_are_not_read_to_their_end(

@@ -26,7 +26,14 @@ def test_pages_with_code_are_found_in_folders() -> None:
     assert {"tutorial", "peers", "how-to/ci", "explanation/mcmc"} <= {_name(page) for page in PAGES}
 
 
-LONG = {"how-to/planning", "how-to/many-machines", "how-to/losses", "explanation/mcmc"}
+LONG = {
+    "how-to/planning",
+    "how-to/many-machines",
+    "how-to/losses",
+    "how-to/one-run",
+    "how-to/gradient-canaries",
+    "explanation/mcmc",
+}
 """Pages whose code takes long."""
 
 

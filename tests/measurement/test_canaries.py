@@ -44,6 +44,11 @@ def test_records_are_different_and_outside_what_is_trained_on() -> None:
     assert np.array_equal(np.asarray(canaries.points.labels), population.labels[canaries.records])
 
 
+def test_a_mask_says_what_is_trained_on() -> None:
+    mask = np.arange(60) < 30
+    assert drawn(outside=mask).fingerprint == drawn(outside=np.flatnonzero(mask)).fingerprint
+
+
 def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
     population = labelled(records=900)
     canaries = em.Canaries.draw(
@@ -113,9 +118,16 @@ def test_coins_are_fair_and_their_own() -> None:
 
 
 def test_coins_do_not_follow_what_is_drawn() -> None:
-    """A kind that took more random numbers would leave the law of the coins as it is."""
-    means = [drawn(seed=seed, count=50).coins.mean() for seed in range(200)]
-    assert abs(np.mean(means) - 0.5) < 5 * 0.5 / np.sqrt(50 * 200)
+    """The coin of a record that is drawn many times falls either way, as often as chance has it."""
+    found = [drawn(seed=seed, count=40, kind="population") for seed in range(300)]
+    inside, drawn_at_all = np.zeros(60), np.zeros(60)
+    for each in found:
+        assert each.records is not None
+        drawn_at_all[each.records] += 1
+        inside[each.records] += each.coins
+    deviations = (inside - drawn_at_all / 2) / np.sqrt(drawn_at_all / 4)
+    assert np.abs(deviations).max() < 4.5  # of 60 records
+    assert 30 < float(deviations @ deviations) < 100  # a chi-square of 60
 
 
 def test_one_sided_coins_are_refused() -> None:
@@ -134,6 +146,9 @@ def test_one_sided_coins_are_refused() -> None:
         ({"count": 61}, "at most 60 canaries, the records that are not trained on"),
         ({"count": 31, "outside": range(30)}, "at most 30 canaries"),
         ({"count": 1}, "count >= 2"),
+        ({"outside": [60]}, "indices from 0 to 59 or a mask of 60 records"),
+        ({"outside": [-1]}, "indices from 0 to 59"),
+        ({"outside": [True, False]}, "indices from 0 to 59"),
         ({"kind": "strange"}, "one of population, mislabelled, noise, blank"),
         ({"rng": 1}, r"expected rng=numpy.random.default_rng\(seed\), got rng=1"),
         ({"kind": 3}, "a kind of canaries or a function"),
@@ -175,6 +190,15 @@ def test_the_rest_of_the_population() -> None:
     assert np.array_equal(canaries.rest.features, population.features[expected])
     with pytest.raises(InputError, match="got crafted ones"):
         _ = drawn(kind="noise").rest
+
+
+def test_canaries_that_are_out_must_not_be_in_the_data() -> None:
+    canaries = drawn(kind="population")
+    with pytest.raises(
+        InputError, match=r"canaries that are out among them; train on `canaries\.rest`"
+    ):
+        canaries.added_to(labelled().take(np.arange(60)))
+    assert len(canaries.added_to(canaries.rest)) == 40 + int(canaries.coins.sum())
 
 
 def test_points_are_the_receivers_own() -> None:
@@ -223,7 +247,7 @@ def test_losses_that_are_none() -> None:
     losses[[4, 7]] = np.nan
     with pytest.raises(InputError, match=r"canary 4: expected a number as loss, got nan \(2 of 20"):
         canaries.scores(losses)
-    with pytest.raises(InputError, match="to answer a number for one point, got"):
+    with pytest.raises(InputError, match="to answer a number for one point, which has"):
         canaries.scores(lambda point: point.features)  # type: ignore[arg-type, return-value]
     with pytest.raises(InputError, match="expected numbers as losses"):
         canaries.scores(["a"] * 20)
@@ -246,6 +270,16 @@ def test_files_keep_everything(kind: str, tmp_path: Path) -> None:
     assert again.fingerprint == canaries.fingerprint
     assert again.coins.tolist() == canaries.coins.tolist()
     assert again.kind == canaries.kind
+
+
+def test_other_coins_are_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    drawn().save(path)
+    drawn().save(path)  # the same
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="perhaps coins of a training"):
+        drawn(seed=3).save(path)
+    assert path.read_bytes() == before
 
 
 def test_records_are_not_written(tmp_path: Path) -> None:
@@ -290,6 +324,12 @@ def test_a_changed_file_is_refused(changed: str, tmp_path: Path) -> None:
         {"coins": np.zeros((2, 10))},
         {"records": np.full(20, -1)},
         {"features": np.zeros((20, 3))},
+        {"format": np.array([1, 2])},
+        {"format": np.array("x")},
+        {"format": np.array(np.nan)},
+        {"labels": np.array(3)},
+        {"kind": np.array([1.0])},
+        {"coins": np.zeros(0, dtype=np.uint8)},
     ],
 )
 def test_impossible_files(kept: dict[str, Any], tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class TooFew(NoisyMean):
 
 class Starts(NoisyMean):
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
+        assert len(dataset) == 10  # without canaries
         return np.full(dataset.features.shape[1], float(rng.standard_normal()))
 
 
@@ -183,7 +184,7 @@ def test_scores_are_compared_with_the_model_before_training() -> None:
     found, _ = kept(em.measure(plan).only, 0)
     (task,) = plan.tasks()
     start = Starts().initial_model(
-        run_of(plan, 0).train_on(plan.population, 0), training_stream(1, task)
+        run_of(plan, 0).without_canaries(plan.population), training_stream(1, task)
     )
     run = run_of(plan, 0)
     assert run.canaries is not None
@@ -334,6 +335,78 @@ def test_runs_together_prove_nothing_of_nothing() -> None:
             refuted += em.prove(runs, delta=1e-6, claim=0.0).refuted
     # More than 29 of 300 would be met once in a thousand at a rate of 5 %.
     assert refuted <= 29
+
+
+def canaries_of(*runs: tuple[FloatArray, BoolArray]) -> em.Scores:
+    return em.Scores(
+        without=[values[~coins] for values, coins in runs],
+        with_point=[values[coins] for values, coins in runs],
+        one_run=True,
+    )
+
+
+def test_every_run_needs_fair_coins() -> None:
+    """A run with nine in ten in and one with one in ten are fair together, and tell their runs apart."""
+    rng = np.random.default_rng(1)
+    coins = [np.arange(1000) < 900, np.arange(1000) < 100]
+    scores = canaries_of(*((rng.normal(5 * (n == 0), size=1000), c) for n, c in enumerate(coins)))
+    with pytest.raises(InputError, match="put in by a fair coin each"):
+        em.prove(scores, delta=1e-6)
+    result = em.judge(em.estimate(scores, em.ProfileModel(delta=1e-6)), claim=0.1)
+    assert "proven" not in result.label
+
+
+def test_runs_of_few_canaries_prove_nothing_together() -> None:
+    """Those whose coins all came up alike are missing: of two canaries exactly one is in."""
+    rng = np.random.default_rng(2)
+    runs = [(rng.normal(size=2), np.array([True, False])) for _ in range(50)]
+    with pytest.raises(InputError, match="expected more canaries in each run, got runs of 2 to 2"):
+        em.prove(canaries_of(*runs), delta=0.0)
+
+
+def test_the_same_coins_twice() -> None:
+    """Runs that share their coins are refused where that shows, and share the error where it is said."""
+    rng, values = np.random.default_rng(3), np.random.default_rng(4).normal(size=500)
+    coins = rng.random(500) < 0.5
+    one = em.Scores.of_canaries(values[coins], values[~coins])
+    again = em.Scores(
+        without=[values[~coins]], with_point=[values[coins]], names=["again"], one_run=True
+    )
+    with pytest.raises(InputError, match="coins of their own, got the same scores twice"):
+        one.joined(again)
+    shared = canaries_of(*((values + 3 * coins, coins) for _ in range(4)))
+    apart = em.prove(shared, delta=1e-6, independent=False)
+    assert apart.at_least == pytest.approx(
+        em.prove(shared.take([0]), delta=1e-6, error=0.05 / 4).at_least, abs=2e-4
+    )
+    assert "perhaps the same" in apart.assumes
+    assert apart.at_least < em.prove(shared, delta=1e-6).at_least
+
+
+def test_a_canary_is_in_or_out() -> None:
+    with pytest.raises(InputError, match="expected each canary once, got canary 0 of 'r' twice"):
+        em.Losses(
+            challenge_base=["r"] * 3, hypothesis=[0, 1, 1], replicate=[0, 0, 1],
+            loss=[1.0, 2.0, 3.0], one_run=True,
+        )  # fmt: skip
+
+
+def test_scores_of_a_gradient_store_are_those_of_the_audit(tmp_path: Path) -> None:
+    """They are not losses: no logit of them."""
+    from epsilometer.audit.inputs import read
+
+    plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
+    found = plan.design.scores(em.measure(plan, tmp_path / "s.db").only)
+    assert read(tmp_path / "s.db").scores == found
+    with pytest.raises(InputError, match="expected losses of at least 0 for statistic logit"):
+        em.scores_of(em.measure(plan).only, Logit())
+
+
+def test_scores_that_depend_on_each_other_have_no_file() -> None:
+    mixed = em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]], dependent=True)
+    with pytest.raises(InputError, match="do not depend on each other, to write"):
+        mixed.to_csv()
+    assert mixed != em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]])
 
 
 def test_canaries_go_through_files_as_such(tmp_path: Path) -> None:

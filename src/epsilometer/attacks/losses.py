@@ -117,6 +117,17 @@ class Losses:
 
     def _refuse_repeats(self) -> None:
         keys = np.stack([self.base, self.hypothesis, self.replicate])
+        if self.one_run:
+            # A canary is in or out, never both.
+            places = np.stack([self.base, self.replicate])[
+                :, np.lexsort((self.replicate, self.base))
+            ]
+            twice = (places[:, 1:] == places[:, :-1]).all(axis=0)
+            if twice.any():
+                base, replicate = places[:, 1:][:, twice][:, 0]
+                raise InputError(
+                    f"expected each canary once, got canary {replicate} of {self.names[base]!r} twice."
+                )
         same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
         if same.any():
             base, hypothesis, replicate = keys[:, 1:][:, same][:, 0]

@@ -33,11 +33,9 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     >>> scores_of(losses).bases[0].auc()
     1.0
     """
-    if losses.one_run:
-        return _canary_scores(losses, statistic or Loss())
-    chosen = statistic or Logit()
+    chosen = statistic or (Loss() if losses.one_run else Logit())
     missing = np.isnan(losses.loss)
-    if missing.any() and not skip:
+    if missing.any() and not (skip and not losses.one_run):
         name = losses.names[int(losses.base[missing][0])]
         raise InputError(
             f"challenge base {name!r}: expected numbers as losses, got nan ({int(missing.sum())} in "
@@ -49,6 +47,8 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
             f"expected losses of at least 0 for statistic {chosen.name}, got "
             f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, takes any."
         )
+    if losses.one_run:
+        return _canary_scores(losses, chosen)
     without, with_point, names = [], [], []
     together = False
     parts = [losses.padded(hypothesis) for hypothesis in (0, 1)]

@@ -282,6 +282,12 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         plan = _plan(file.audit, design, population, algorithm)
     except InputError as error:
         raise InputError(f"[audit] {error}") from None
+    except loading.RAISED as error:
+        # Canaries are made while a plan is: by somebody's own function.
+        said = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"[audit] canary_kind: {file.audit.canary_kind} failed ({said})."
+        ) from None
     return AuditConfig(
         file=file,
         plan=plan,

@@ -246,7 +246,11 @@ def _made(
 
     ``unfinished`` losses are of a store that may still be filled: bases that lack a side wait.
     """
-    attacked = _attacked(options, known or {}, label)
+    from epsilometer.attacks.statistics import Loss
+
+    # Of one run only the order of losses matters.
+    default = Loss().name if losses.one_run else DEFAULT_STATISTIC
+    attacked = _attacked(options, {"statistic": default} | (known or {}), label)
     try:
         # An audit left out what is no number; losses that somebody brings must be numbers.
         skip = unfinished or known is not None
@@ -263,7 +267,7 @@ def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> Attack
     from epsilometer.attacks.statistics import STATISTICS
     from epsilometer.audit.loading import statistic_of
 
-    own = known.get("statistic", DEFAULT_STATISTIC)
+    own = known["statistic"]
     if options.statistic is None and own not in STATISTICS:
         # A name in a file is never run: who trusts it says so.
         raise InputError(

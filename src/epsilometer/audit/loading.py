@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 # What a user's module may raise while it is imported; listed, so that a stop or an interrupt is not.
-_RAISED = (
+RAISED = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -80,7 +80,7 @@ def run_user_code(
     """What a user's code returns; what it raises becomes one line that begins with ``failure``."""
     try:
         return function(*arguments, **options)
-    except _RAISED as error:
+    except RAISED as error:
         raise InputError(f"{failure} ({_reason(error)}).") from None
 
 

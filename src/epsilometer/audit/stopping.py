@@ -161,17 +161,16 @@ class Stopping:
     goal: Goal
     looks: tuple[Look, ...]
     most_bases: int
-    unit: str = "challenge bases"
 
     @property
     def sentence(self) -> str:
         """How it ended, how often it was looked, and why that does no harm."""
         last, goal = self.looks[-1], self.goal
         times = "once" if len(self.looks) == 1 else f"{len(self.looks)} times"
-        end = f"All {last.bases:,} {self.unit} were used and {goal.seen(last)}"
+        end = f"All {last.bases:,} challenge bases were used and {goal.seen(last)}"
         if last.reached:
             end = (
-                f"Stopped after {last.bases:,} of {self.most_bases:,} {self.unit}: "
+                f"Stopped after {last.bases:,} of {self.most_bases:,} challenge bases: "
                 f"{goal.seen(last)}"
             )
         return f"{end}. It was looked at {times}. {goal.why_valid}"

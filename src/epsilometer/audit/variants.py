@@ -91,7 +91,6 @@ def measure_until(
         return settings, measurement, estimate_variants(settings, measurement, estimate), None
     bases = settings.plan.challenge_bases
     most = len(settings.plan.bases)
-    unit = "runs" if settings.plan.design.canaries else "bases"
     looks: list[Look] = []
     trained = 0
     for size in look_sizes(most, goal.first_look):
@@ -109,11 +108,10 @@ def measure_until(
                 lambda found=found: [each.answer for each in found()],  # type: ignore[misc]
             )
         )
-        say(f"{size:,} of {most:,} {unit}: {goal.progress(looks[-1])}")
+        say(f"{size:,} of {most:,} bases: {goal.progress(looks[-1])}")
         if looks[-1].reached:
             break
-    words = "training runs" if settings.plan.design.canaries else "challenge bases"
-    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most, unit=words)
+    stopping = Stopping(goal=goal, looks=tuple(looks), most_bases=most)
     return now, measurement, found(), stopping
 
 

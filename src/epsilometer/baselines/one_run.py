@@ -48,13 +48,14 @@ def check_levels(significance: ArrayLike) -> FloatArray:
     return levels
 
 
-def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> None:
+def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike, *, runs: int = 1) -> None:
     """Raise :class:`InputError` where so many in and out cannot be the work of a fair coin.
 
     The one-run bounds rest on it: with twice as many members as others, guessing "member" is right two
-    times in three, and looks like a leak.  A fair coin is turned away once in two hundred times.
+    times in three, and looks like a leak.  A fair coin is turned away once in two hundred times; so is
+    one of ``runs`` runs.
     """
-    unfair = ~fair_coin(num_in, num_out)
+    unfair = ~fair_coin(num_in, num_out, runs=runs)
     if unfair.any():
         members, others = np.broadcast_arrays(num_in, num_out)
         raise InputError(
@@ -63,12 +64,12 @@ def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> None:
         )
 
 
-def fair_coin(num_in: ArrayLike, num_out: ArrayLike) -> BoolArray:
-    """Whether so many in and out may be the work of a fair coin."""
+def fair_coin(num_in: ArrayLike, num_out: ArrayLike, *, runs: int = 1) -> BoolArray:
+    """Whether so many in and out may be the work of a fair coin, one of so many."""
     members, others = np.asarray(num_in, dtype=float), np.asarray(num_out, dtype=float)
     fewer = np.minimum(members, others)
     chance = 2 * betainc(members + others - fewer, fewer + 1, 0.5)
-    return np.asarray(chance >= _TOO_UNEVEN)
+    return np.asarray(chance >= _TOO_UNEVEN / runs)
 
 
 def _at_least(correct: FloatArray, guesses: FloatArray, chance: FloatArray) -> FloatArray:

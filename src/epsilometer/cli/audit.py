@@ -80,16 +80,17 @@ class ExecutionOptions:
         """What the audit waits for, if it stops by itself."""
         from epsilometer.audit.stopping import UntilProven, UntilWidth
 
+        if settings.plan.design.canaries and (self.until_width is not None or self.until_proven):
+            raise InputError(
+                "--until-width and --until-proven are for many models: what canaries prove holds for "
+                "one look, so say beforehand how many runs there are."
+            )
         if self.until_width is not None:
             return UntilWidth(wanted=self.until_width, level=settings.file.estimate.level)
         if not self.until_proven:
             return None
         if settings.claim is None:
             raise InputError("--until-proven needs a claimed epsilon: --claim.")
-        if settings.plan.design.canaries:
-            raise InputError(
-                "--until-proven is for many models: what canaries prove holds for one look, at the end."
-            )
         delta = settings.file.estimate.delta
         return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 

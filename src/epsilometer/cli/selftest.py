@@ -174,6 +174,8 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
     from epsilometer.calibration.selftest import null_losses
 
     losses, _ = results.losses_of(file, attacked.variant)
+    if losses.one_run:
+        raise InputError(f"{file}: holds canaries of training runs, which no attack deals with.")
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:

@@ -6,6 +6,7 @@ Each function gives reasons for people, without the full stop; `verdict.decide` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -14,13 +15,13 @@ import numpy as np
 from epsilometer._arrays import FloatArray
 from epsilometer.baselines.bases import best_base
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.one_run import fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inference.checks.predictive import PredictiveCheck
 from epsilometer.inference.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import BaseScores, Scores
+from epsilometer.proofs.evidence import check_coins
 
 CONTRADICTED = 0.05
 """Posterior probability below a valid bound from which the two contradict each other."""
@@ -49,11 +50,12 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
     if data.dependent or any(base.grouped for base in data.bases):
         return ()
     if data.one_run:
-        base = data.all_runs
-        if not bool(fair_coin(base.trials_h1, base.trials_h0)):
-            return ()
-        found = _auditor(base).epsilon_one_run(error, delta)
-        return (Bound("the one-run bound of Steinke et al.", found),)
+        # Coins that cannot be fair, or not independent, have no bound.
+        with suppress(InputError):
+            check_coins(data)
+            found = _auditor(data.all_runs).epsilon_one_run(error, delta)
+            return (Bound("the one-run bound of Steinke et al.", found),)
+        return ()
     rule, share = ClopperPearson(), error / len(data)
     scans = [_auditor(base).epsilon_lower(rule, share, delta) for base in data.bases]
     return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(scans)),)

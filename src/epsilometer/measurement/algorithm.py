@@ -81,7 +81,10 @@ class ScoresMany(Protocol):
 
 @runtime_checkable
 class HasInitialModel(Protocol):
-    """Tells the model from which ``train`` starts with the same data and stream."""
+    """Tells the model from which ``train`` starts with the same stream.
+
+    ``dataset`` is for its shape: it has no canaries, as nothing may depend on these but the model.
+    """
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Any: ...
 

@@ -7,6 +7,7 @@ it is scored without a look at its coin.  The better scores tell the coins apart
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -19,7 +20,12 @@ from numpy.typing import ArrayLike
 from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.errors import InputError
-from epsilometer.measurement.canary_kinds import CanaryKind, as_points, kind_of
+from epsilometer.measurement.canary_kinds import (
+    CanaryKind,
+    RandomRecords,
+    as_points,
+    kind_of,
+)
 from epsilometer.measurement.population import (
     Array,
     Dataset,
@@ -34,8 +40,8 @@ from epsilometer.model.scores import Scores
 FORMAT = 1
 """Of the file of canaries."""
 
-LARGEST_FILE = 2**31
-"""Bytes that an array of a file of canaries may unpack to."""
+LARGEST_FILE = 2**30
+"""Bytes that a file of canaries may unpack to."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -99,7 +105,7 @@ class Canaries:
         chosen = kind_of(kind)
         records = np.empty(0, dtype=np.int64)
         if chosen.uses_records:
-            free = np.setdiff1d(np.arange(len(population)), np.asarray(outside, dtype=np.int64))
+            free = np.setdiff1d(np.arange(len(population)), _indices(outside, len(population)))
             if count > len(free):
                 raise InputError(
                     f"expected at most {len(free)} canaries, the records that are not trained on "
@@ -177,12 +183,27 @@ class Canaries:
 
     def added_to(self, dataset: Dataset) -> Dataset:
         """A data set with the included canaries behind its own records."""
+        self._check_apart(dataset)
         included = self.included
         _check_alike(dataset, included)
         features = np.concatenate([dataset.features, included.features])
         if dataset.labels is None or included.labels is None:
             return Dataset(features=features)
         return Dataset(features=features, labels=np.concatenate([dataset.labels, included.labels]))
+
+    def _check_apart(self, dataset: Dataset) -> None:
+        """Refuse data that has the canaries in it already: those that are out would be trained on."""
+        if self.kind != RandomRecords.name:
+            return
+        points = self.points
+        there = {each.tobytes() for each in np.asarray(dataset.features, points.features.dtype)}
+        out = [each.tobytes() in there for each in points.features[~self.coins]]
+        # Some records may be there twice by nature.
+        if sum(out) > len(out) / 2:
+            raise InputError(
+                f"expected records without the canaries, got {sum(out)} of {len(out)} canaries that are "
+                "out among them; train on `canaries.rest`, or draw with outside=."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -229,13 +250,16 @@ class Canaries:
     def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
         """The loss of every canary, in their order; refuses what is no number."""
         if callable(loss_of):
-            found = np.array([_number(loss_of(point)) for point in points_of(self.points)])
+            found = np.array([_loss(loss_of, point) for point in points_of(self.points)])
         else:
             found = _numbers(loss_of)
         if found.shape != self.coins.shape:
+            hint = "are the canaries those of another file?"
+            if found.ndim != 1:
+                hint = "a loss of each canary is wanted, not their mean or one for each class."
             raise InputError(
                 f"expected {len(self)} losses, one for each canary in their order, got shape "
-                f"{found.shape}: are the canaries those of another file?"
+                f"{found.shape}: {hint}"
             )
         check_losses(found)
         return found
@@ -243,7 +267,10 @@ class Canaries:
     # --- files --------------------------------------------------------------------------------
 
     def save(self, target: str | PathLike[str]) -> None:
-        """Write coins and identities, NPZ; records are named by index and are not written."""
+        """Write coins and identities, NPZ; records are named by index and are not written.
+
+        A file with other coins is not overwritten: a model may have been trained by them.
+        """
         kept: dict[str, Array] = {
             "format": np.array(FORMAT),
             "kind": np.array(self.kind),
@@ -258,11 +285,14 @@ class Canaries:
             if array is not None:
                 kept[name] = array
 
-        def write(place: Path) -> None:
-            with place.open("wb") as file:
-                np.savez(file, **kept)  # type: ignore[arg-type]
-
-        _files.replace(Path(target), write)
+        held = io.BytesIO()
+        np.savez(held, **kept)  # type: ignore[arg-type]
+        path = Path(target)
+        if path.exists() and path.read_bytes() != held.getvalue():
+            raise InputError(
+                f"{path}: holds something else, perhaps coins of a training; choose another name."
+            )
+        _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
 
     @classmethod
     def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
@@ -281,8 +311,7 @@ class Canaries:
             largest=LARGEST_FILE,
         )
         coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
-        plain = coins.ndim == 1 and coins.dtype.kind in "biu" and bool(np.isin(coins, (0, 1)).all())
-        if not plain or int(kept["format"]) != FORMAT or (records is None) is (features is None):
+        if not _as_saved(kept):
             raise InputError(f"{path}: expected canaries as `Canaries.save` writes them.")
         if records is not None:
             if population is None:
@@ -326,14 +355,44 @@ def _check_alike(dataset: Dataset, canaries: Dataset) -> None:
         )
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
+def _indices(given: object, size: int) -> IntArray:
+    """Indices into a population; a mask of all its records will do."""
+    array = np.asarray(given)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype == np.bool_ and array.shape == (size,):
+        return np.flatnonzero(array)
+    whole = array.ndim == 1 and array.dtype.kind in "iu"
+    if not whole or array.min() < 0 or array.max() >= size:
         raise InputError(
-            "expected loss_of to answer a number for one point, got "
-            f"{_files.shown(value)}; losses of all canaries at once are given themselves."
-        ) from None
+            f"expected outside to be indices from 0 to {size - 1} or a mask of {size} records, got "
+            f"{_files.shown(given)}."
+        )
+    return array.astype(np.int64)
+
+
+def _as_saved(kept: dict[str, Array]) -> bool:
+    """Whether arrays of a file have the types and shapes that :meth:`Canaries.save` gives them."""
+    coins = kept["coins"]
+    words = all(
+        kept[name].shape == () and kept[name].dtype.kind == "U" for name in ("kind", "sha256")
+    )
+    form = kept["format"]
+    known = form.shape == () and form.dtype.kind in "iu" and form == FORMAT
+    flips = coins.ndim == 1 and coins.dtype == np.uint8 and len(coins) > 0 and coins.max() <= 1
+    points = [kept[name] for name in ("records", "features", "labels") if name in kept]
+    sized = all(each.ndim > 0 and len(each) == len(coins) for each in points) if flips else False
+    return bool(words and known and sized and ("records" in kept) != ("features" in kept))
+
+
+def _loss(loss_of: Callable[[Point], float], point: Point) -> float:
+    try:
+        return float(loss_of(point))
+    except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            "expected loss_of to answer a number for one point, which has features and a label; got "
+            f"{type(error).__name__}: {error}. To score all canaries at once, give their losses."
+        ) from error
 
 
 def _numbers(values: Any) -> FloatArray:
@@ -375,5 +434,5 @@ def check_coins(coins: BoolArray) -> None:
         side = "none" if inside == 0 else "all"
         raise InputError(
             f"expected canaries in the training data and canaries that are not, got {side} of "
-            f"{len(coins)} in it; draw more of them, or flip again with another seed."
+            f"{len(coins)} in it; draw more of them, or draw again before training."
         )

@@ -25,7 +25,7 @@ from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, draw_base
-from epsilometer.measurement.one_run import MeasureOneRun
+from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
 from epsilometer.measurement.population import Population
 from epsilometer.model.measured import CROSS_FED, INDEPENDENT
 from epsilometer.model.scores import Scores
@@ -332,5 +332,6 @@ def design_of(identity: object, models_h0: int) -> Design:
     if described.get("name") == "MeasureOneRun":
         # A kind or a statistic of somebody's own is not run here; what it led to is in the store.
         compare = str(described.get("compare_with", "nothing"))
-        return MeasureOneRun(canaries=models_h0, compare_with=compare)
+        kind = GRADIENT if described.get("kind") == GRADIENT else "population"
+        return MeasureOneRun(canaries=models_h0, kind=kind, compare_with=compare)
     raise InputError(f"expected a design that is known here, got {described!r}.")

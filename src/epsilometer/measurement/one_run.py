@@ -183,6 +183,8 @@ class MeasureOneRun:
                 "expected an algorithm that plants gradient canaries, such as DpSgd, got "
                 f"{type(algorithm).__name__}."
             )
+        if self.in_gradients and own == 0:
+            raise InputError("gradient canaries: give the algorithm a number, gradient_canaries=N.")
         if self.in_gradients and own != self.canaries:
             raise InputError(
                 f"expected as many canaries as the algorithm plants, gradient_canaries={own}, got "

@@ -162,11 +162,11 @@ def _compared(plan: Plan, base: Base, task: Task) -> Any:
     """The model that the scores of a run are compared with."""
     assert isinstance(plan.design, MeasureOneRun)
     assert isinstance(base, CanaryRun)
+    # Not even the start may see canaries: what is compared with is no part of the release.
+    dataset = base.without_canaries(plan.population)
     if plan.design.compare_with == "initial":
         assert isinstance(plan.algorithm, HasInitialModel)
-        dataset = base.train_on(plan.population, task.hypothesis)
         return plan.algorithm.initial_model(dataset, training_stream(plan.seed, task))
-    dataset = base.without_canaries(plan.population)
     return plan.algorithm.train(dataset, reference_stream(plan.seed, task))
 
 

@@ -49,6 +49,8 @@ class ProfileModel:
     no_leak
         Prior probability that the algorithm leaks nothing at all, in [0, 1); then epsilon is 0.  Unless
         given it is 0.1 where several families are averaged over, and 0 for one that was chosen.
+    reads_low
+        Whether the families are known to read below the truth: then nothing passes by judgement.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class ProfileModel:
     mixing: Mixing = field(default_factory=FreeMixing)
     strength: Strengths = field(default_factory=FreeStrengths)
     no_leak: float | None = None
+    reads_low: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _validate.delta(self.delta))

@@ -276,7 +276,8 @@ class Scores:
     def __repr__(self) -> str:
         models = int(self.trials_h0.sum() + self.trials_h1.sum())
         if self.one_run:
-            return f"Scores({len(self)} training runs, {models:,} canaries)"
+            runs = "1 training run" if len(self) == 1 else f"{len(self)} training runs"
+            return f"Scores({runs}, {models:,} canaries)"
         return f"Scores({len(self)} bases, {models:,} models)"
 
     def __len__(self) -> int:
@@ -286,7 +287,8 @@ class Scores:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scores):
             return NotImplemented
-        return self.names == other.names and all(
+        flags = (self.names, self.one_run, self.dependent)
+        return flags == (other.names, other.one_run, other.dependent) and all(
             np.array_equal(getattr(mine, column), getattr(theirs, column))
             for mine, theirs in zip(self.bases, other.bases, strict=True)
             for column in ("value", "zeros", "ones", "grouped")
@@ -309,7 +311,8 @@ class Scores:
         """The canaries of all runs as if of one.
 
         Whatever holds for the canaries of one run holds for these too: a coin decides about its own run
-        only, so that the runs together are one mechanism with more canaries.
+        only, so that the runs together are one mechanism with more canaries.  Coins must have been
+        flipped anew for every run.
         """
         sides = zip(*(base.as_they_came for base in self.bases), strict=True)
         return BaseScores.of(*(np.concatenate(side) for side in sides))
@@ -349,6 +352,12 @@ class Scores:
                     f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
                     "scores twice."
                 )
+        if self.one_run:
+            flat = [base for each in parts.values() for base in each]
+            if any(_same(one, other) for one, other in combinations(flat, 2)):
+                raise InputError(
+                    "expected runs with coins of their own, got the same scores twice."
+                )
         merged = [
             each[0]
             if len(each) == 1
@@ -370,7 +379,12 @@ class Scores:
                     yield name, hypothesis, number, value
 
     def to_csv(self) -> str:
-        """CSV text that :meth:`parse_csv` reads back; that of canaries says so by its column member."""
+        """CSV text that :meth:`parse_csv` reads back; that of canaries says so by its column member.
+
+        Scores that depend on each other have none: nobody who reads it would know.
+        """
+        if self.dependent:
+            raise InputError("expected scores that do not depend on each other, to write them.")
         columns = tuple(MEMBER if self.one_run and c == HYPOTHESIS else c for c in COLUMNS)
         return _files.csv_text(columns, self.rows())
 

@@ -245,7 +245,7 @@ def plan_one_run(
     level
         Of the credible interval.
     error
-        Probability that the one-run proof errs, shared among runs.
+        Probability that the one-run proof errs.
     simulations
         Simulated audits of a recommended size, at least 4; unless given 16, or fewer where it is large.
     seed

@@ -72,9 +72,9 @@ def _share(plan: OneRunPlan, shown: PlannedCanaries) -> str:
     if shown.share_of_data is None:
         return ""
     return (
-        f" Here {shown.canaries_per_run:,} a run, about half of them in, are "
-        f"{100 * shown.share_of_data:.3g} % of {plan.design.dataset_size:,} records"
-        f"{': more than there are' if shown.share_of_data > 1 else ''}."
+        f" Here about {shown.canaries_per_run // 2:,} of {shown.canaries_per_run:,} are in a run, "
+        f"{50 * shown.share_of_data:.3g} % on top of {plan.design.dataset_size:,} records"
+        f"{': more than there are' if shown.share_of_data > 2 else ''}."
     )
 
 

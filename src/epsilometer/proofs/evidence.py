@@ -19,6 +19,7 @@ from scipy.stats import chi2, rankdata
 from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.baselines.bases import best_base
 from epsilometer.baselines.intervals import ClopperPearson
+from epsilometer.baselines.one_run import check_fair_coin, fair_coin
 from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
@@ -199,17 +200,56 @@ class FixedCounts:
         return math.inf
 
 
+ONE_SIDED = 0.01
+"""Probability, over all runs, that some coins come up on one side; such runs have no scores here."""
+
+
+def check_coins(scores: Scores) -> None:
+    """Raise :class:`InputError` unless the coins of every run may be fair.
+
+    Runs whose coins all came up alike are not there.  Where that is likely, those that are there have
+    coins that depend on each other, and one-run bounds do not hold.
+    """
+    sizes = scores.trials_h0 + scores.trials_h1
+    if float(np.sum(2.0 ** (1.0 - sizes))) > ONE_SIDED:
+        raise InputError(
+            f"expected more canaries in each run, got runs of {int(sizes.min())} to {int(sizes.max())}: "
+            "coins that all come up alike are left out, and too many would be."
+        )
+    check_fair_coin(scores.trials_h1, scores.trials_h0, runs=len(scores))
+
+
+def _auditor(base: BaseScores) -> CanaryScoreAuditor:
+    # Ranks in place of scores, which may be infinite.
+    ranks = -np.arange(len(base.value), dtype=float)
+    return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRun:
     """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), looked at once.
 
-    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are taken together.
+    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are taken together
+    if coins were flipped anew for each; else the best run counts, and runs share the error.
+
+    Attributes
+    ----------
+    independent
+        Whether every run has coins of its own.
     """
 
     scores: Scores
+    independent: bool = True
 
     any_time = False
-    assumes = "each canary in by a fair coin of its own, one look"
+
+    @property
+    def assumes(self) -> str:
+        found = "each canary in by a fair coin of its own, one look"
+        if len(self.scores) == 1:
+            return found
+        anew = "flipped anew for every run" if self.independent else "perhaps the same in every run"
+        return f"each canary in by a fair coin of its own, {anew}; one look"
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:
@@ -218,11 +258,11 @@ class OneRun:
     def bound(self, delta: float, error: float) -> float:
         """Epsilon is at least this, except with probability ``error``."""
         if (delta, error) not in self._found:
-            base = self.scores.all_runs
-            # Ranks in place of scores, which may be infinite.
-            ranks = -np.arange(len(base.value), dtype=float)
-            auditor = CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
-            self._found[delta, error] = auditor.epsilon_one_run_fdp(error, delta)
+            check_coins(self.scores)
+            parts = [self.scores.all_runs] if self.independent else self.scores.bases
+            share = error / len(parts)
+            found = [_auditor(base).epsilon_one_run_fdp(share, delta) for base in parts]
+            self._found[delta, error] = max(found)
         return self._found[delta, error]
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
@@ -230,6 +270,8 @@ class OneRun:
 
     def most_provable(self, delta: float, error: float) -> float:
         base = self.scores.all_runs
+        if not bool(fair_coin(base.trials_h1, base.trials_h0)):
+            return math.inf
         perfect = CanaryScoreAuditor(
             np.arange(base.trials_h1) + 1.0, -np.arange(base.trials_h0, dtype=float)
         )
@@ -266,7 +308,7 @@ def of_scores(scores: Scores, *, independent: bool = True) -> Evidence:
     if scores.dependent:
         raise InputError(DEPENDENT)
     if scores.one_run:
-        return OneRun(scores=scores)
+        return OneRun(scores=scores, independent=independent)
     parts: list[Evidence] = []
     ranked = [base for base in scores.bases if not base.grouped]
     if ranked:

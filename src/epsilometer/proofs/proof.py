@@ -171,6 +171,8 @@ def prove(
     if claim is not None:
         logarithm = min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
         e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - ROUNDING
+        # Not refuted by rounding alone: who compares the two finds the same.
+        e_value = max(e_value, 1 / error) if refuted else e_value
     return Proof(
         at_least=largest_refuted(found, delta, error),
         delta=delta,

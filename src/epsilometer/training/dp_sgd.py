@@ -12,6 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError
+from epsilometer.measurement.canaries import flip
 from epsilometer.measurement.population import Array, Dataset, Point
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
@@ -242,7 +243,9 @@ class DpSgd(ModuleParameters):
 
     def audit_gradients(self, dataset: Dataset, rng: np.random.Generator) -> Scores:
         """Flip the coins, train once with canaries, and return their scores as of one training run."""
-        included = rng.random(self.gradient_canaries) < 0.5
+        if not self.gradient_canaries:
+            raise InputError("expected canaries to audit with, got gradient_canaries=0.")
+        included = flip(self.gradient_canaries, rng)
         found = self.gradient_scores(dataset, included, rng)
         return Scores.of_canaries(found[included], found[~included])
 

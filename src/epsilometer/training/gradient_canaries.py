@@ -12,6 +12,7 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.errors import InputError
+from epsilometer.measurement.canaries import flip
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
 from epsilometer.training import torch_modules
@@ -26,6 +27,9 @@ LARGEST_BATCH = 64 * 2**20
 
 TOO_FAR = 6.0
 """Standard deviations between rates from which they are not one: a false alarm in 500 million."""
+
+CERTAIN = -20.0
+"""Log probability of equal batches below which they are no chance."""
 
 REFUSED = (
     "DPOptimizerFastGradientClipping",
@@ -140,7 +144,13 @@ class GradientCanaries:
             ("ghost") or on several machines.
         """
         count = _validate.whole_number("count", count, least=2)
-        included = rng.random(count) < 0.5
+        _check_optimizer(optimizer)
+        if getattr(accountant, "history", None):
+            raise InputError(
+                "expected canaries to be attached before the first step, got an accountant that has "
+                "steps already: its claim is about these too."
+            )
+        included = flip(count, rng)
         sampler = None
         if sampling_rate is None:
             sampler = _poisson_sampler(data_loader)
@@ -159,6 +169,12 @@ class GradientCanaries:
             known_records=known_records,
             records=_records_of(data_loader, sampler),
             accountant=accountant,
+        )
+
+    def __repr__(self) -> str:
+        inside = int(self.included.sum())
+        return (
+            f"GradientCanaries({len(self.included):,}, {inside:,} included, {self.steps:,} steps)"
         )
 
     def detach(self) -> None:
@@ -202,6 +218,8 @@ class GradientCanaries:
         Without ``accountant`` it is what Opacus promises for the optimizer's noise multiplier and the
         loader's rate: then somebody who tells the accountant something else is not found out.
         """
+        if any(noise == 0 for noise, _, _ in self._done):
+            return math.inf
         if self._accountant is not None:
             return float(self._accountant.get_epsilon(delta))
         return accounted_epsilon(self._done, delta)
@@ -224,12 +242,23 @@ class GradientCanaries:
                 f"and {rates[1]:.4g} of canaries in a step; give attach the loop's own sampling_rate."
             )
         variance = self._records * both * (1 - both)
+        # No size is likelier than the middle one.
+        alike = (len(sizes) - 1) * math.log(
+            min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
+        )
+        if len(set(sizes.tolist())) == 1 and alike < CERTAIN:
+            raise InputError(
+                "expected every record to be sampled by a coin of its own in every step (Poisson), got "
+                f"{len(sizes)} batches of {sizes[0]:g} records each; use make_private with "
+                "poisson_sampling=True, and set no seed in the loop."
+            )
         # Standard deviation of the variance of binomial counts.
         spread = math.sqrt((2 + 1 / max(variance, 1e-9)) / self.steps)
         if variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread:
             raise InputError(
                 "expected every record to be sampled by a coin of its own in every step (Poisson), got "
-                f"batches of {sizes.min():g} to {sizes.max():g} records; use opacus's DPDataLoader."
+                f"batches of {sizes.min():g} to {sizes.max():g} records; use make_private with "
+                "poisson_sampling=True, and set no seed in the loop."
             )
 
     # --- in the loop ------------------------------------------------------------------------------
@@ -415,8 +444,9 @@ def _poisson_sampler(data_loader: Any) -> Any:
         sampler = sampler.sampler
     if not isinstance(sampler, samplers.UniformWithReplacementSampler):
         raise InputError(
-            "expected a loader that samples by Poisson, as make_private returns it, got "
-            f"{type(sampler).__name__}; give sampling_rate if it is a Poisson sampler of your own."
+            "expected a loader that samples by Poisson, as make_private with poisson_sampling=True "
+            f"returns it, got {type(sampler).__name__}; for a Poisson sampler of your own give "
+            "sampling_rate."
         )
     return sampler
 

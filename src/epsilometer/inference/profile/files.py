@@ -48,6 +48,8 @@ def model_of_values(data: dict[str, Any]) -> ProfileModel:
     """The inverse of ``tree.model_values``; what is not known is refused."""
     given: dict[str, Any] = {}
     for part in fields(ProfileModel):
+        if part.name == "reads_low" and part.name not in data:
+            continue
         value = data[part.name]
         if part.name == "families":
             given[part.name] = tuple(_made(part.name, each) for each in value)

@@ -93,6 +93,8 @@ class ProfileResult(Judged):
         odd = self.predictive.surprising
         if odd:
             yield f"the model would hardly make such scores ({'; '.join(odd[:MOST_NAMED])})"
+        if self.model.reads_low and leaning is Outcome.PASS:
+            yield "the family of curves is known to read below the true epsilon here"
         if self._left_out and leaning is Outcome.PASS:
             yield (
                 f"{', '.join(self._left_out)} is left out, for it has no epsilon at delta = "

@@ -33,6 +33,8 @@ def model_values(model: ProfileModel) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in fields(model):
         value = getattr(model, part.name)
+        if part.name == "reads_low" and not value:
+            continue  # files of models that do not are as they always were
         if part.name == "families":
             found[part.name] = [_described(each) for each in value]
         else:
