@@ -58,7 +58,7 @@ class DpSgd(ModuleParameters):
         The public size of the data set.  Of two neighbours take either.
     gradient_canaries
         Canaries of :meth:`gradient_scores`, at most the number of trained parameters; models that are
-        trained by :meth:`train` have none, and do not depend on it.
+        trained by ``train`` have none, and do not depend on it.
     known_records
         Whether their scores may know the records; see :meth:`GradientCanaries.attach`.
 
