@@ -28,6 +28,10 @@ def test_pages_with_code_are_found_in_folders() -> None:
 
 LONG = {
     "how-to/planning",
+    "how-to/updating",
+    "how-to/delta-curve",
+    "how-to/model-checking",
+    "how-to/check-the-tool",
     "how-to/many-machines",
     "how-to/losses",
     "how-to/one-run",
