@@ -96,7 +96,8 @@ class MeasureOneRun:
     compare_with
         ``nothing``, or the model whose score of a canary is taken off: ``initial`` is the model before
         training (the algorithm has ``initial_model(dataset, rng)``), ``reference`` one more model,
-        trained without canaries.
+        trained without canaries.  A claim must then hold against who knows the initial weights, as
+        that of DP-SGD does.
     statistic
         Scale on which scores are compared; `Loss()` or `Logit()`.  Without a comparison scores follow
         the order of losses on either scale.
