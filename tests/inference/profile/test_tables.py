@@ -45,6 +45,7 @@ def test_tables_are_right_between_their_leaks(sizes: tuple[int, ...]) -> None:
     assert max(worst_between(scores, table) for table in found) < 6 * ACCURACY.spline
 
 
+@pytest.mark.slow
 def test_a_sample_only_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Posteriors with and without it are the same, to the engine's tolerance."""
     wanted = [0.05, 0.5, 0.95]
