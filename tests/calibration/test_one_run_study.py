@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -34,23 +32,16 @@ from epsilometer.calibration.plan import CATASTROPHE, StudyPlan, one_run_plan
 from epsilometer.calibration.study import run_study
 from epsilometer.calibration.table import keeps, to_csv
 from epsilometer.cli.main import run
+from tests.calibration import scripts
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-FOLDER = DOCS / "calibration" / "one-run"
+FOLDER = scripts.DOCS / "calibration" / "one-run"
 ROC, GAUSSIAN_ROC = "ROC scan, Clopper-Pearson", "ROC scan, Gaussian DP"
 GAUSSIAN_RUN = "one-run scan, f-DP, Gaussian"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = DOCS / "calibration_of_one_run.py"
-    spec = importlib.util.spec_from_file_location("calibration_of_one_run", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return scripts.script("calibration_of_one_run")
 
 
 def small_plan() -> StudyPlan:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -40,21 +38,14 @@ from epsilometer.calibration.table import SUSPECT, to_csv
 from epsilometer.calibration.verdicts import COUNTS, SCORES, VerdictCell
 from epsilometer.cli.main import run
 from epsilometer.model.scores import Scores
+from tests.calibration import scripts
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-FOLDER = DOCS / "calibration"
+FOLDER = scripts.DOCS / "calibration"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    path = DOCS / "calibration_of_verdicts.py"
-    spec = importlib.util.spec_from_file_location("calibration_of_verdicts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return scripts.script("calibration_of_verdicts")
 
 
 def small_plan() -> StudyPlan:

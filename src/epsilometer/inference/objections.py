@@ -10,18 +10,14 @@ from contextlib import suppress
 from functools import singledispatch
 from typing import NamedTuple
 
-import numpy as np
-
-from epsilometer._arrays import FloatArray
 from epsilometer.baselines.bases import best_base
 from epsilometer.baselines.intervals import ClopperPearson
-from epsilometer.baselines.scores import CanaryScoreAuditor
 from epsilometer.errors import InputError
 from epsilometer.inference.checks.predictive import PredictiveCheck
 from epsilometer.inference.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.scores import BaseScores, Scores
-from epsilometer.proofs.evidence import check_coins
+from epsilometer.model.scores import Scores
+from epsilometer.proofs.evidence import auditor_of, check_coins
 
 CONTRADICTED = 0.05
 """Posterior probability below a valid bound from which the two contradict each other."""
@@ -53,11 +49,11 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
         # Coins that cannot be fair, or not independent, have no bound.
         with suppress(InputError):
             check_coins(data)
-            found = _auditor(data.all_runs).epsilon_one_run(error, delta)
+            found = auditor_of(data.all_runs).epsilon_one_run(error, delta)
             return (Bound("the one-run bound of Steinke et al.", found),)
         return ()
     rule, share = ClopperPearson(), error / len(data)
-    scans = [_auditor(base).epsilon_lower(rule, share, delta) for base in data.bases]
+    scans = [auditor_of(base).epsilon_lower(rule, share, delta) for base in data.bases]
     return (Bound("a scan of the ROC curves with Clopper-Pearson limits", max(scans)),)
 
 
@@ -65,12 +61,6 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
 def _(data: AttackCounts, delta: float, error: float) -> tuple[Bound, ...]:
     value = best_base(ClopperPearson(), data, delta, error)
     return (Bound("the Clopper-Pearson bound of the best base", value),)
-
-
-def _auditor(base: BaseScores) -> CanaryScoreAuditor:
-    # Ranks in place of scores: these may be infinite.
-    ranks: FloatArray = -np.arange(len(base.value), dtype=float)
-    return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
 
 
 def misfit(check: PredictiveCheck) -> Iterator[str]:

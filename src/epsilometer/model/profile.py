@@ -24,6 +24,10 @@ class Component(NamedTuple):
     probability: float
 
 
+INDEPENDENT_MODELS = "Models of a base are independent, and only the order of their scores is used."
+"""What is assumed of scores of models; of canaries reports say something else."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileModel:
     """The whole trade-off curve from all scores.
@@ -104,7 +108,7 @@ class ProfileModel:
         named, several = ", ".join(used), len(used) > 1
         which = "one of the families" if several else "the family"
         return [
-            "Models of a base are independent, and only the order of their scores is used.",
+            INDEPENDENT_MODELS,
             f"The trade-off curve belongs to {which} {named}, "
             f"{'which the data weigh' if several else 'as told'}.",
             self.mixing.words,

@@ -219,8 +219,8 @@ def check_coins(scores: Scores) -> None:
     check_fair_coin(scores.trials_h1, scores.trials_h0, runs=len(scores))
 
 
-def _auditor(base: BaseScores) -> CanaryScoreAuditor:
-    # Ranks in place of scores, which may be infinite.
+def auditor_of(base: BaseScores) -> CanaryScoreAuditor:
+    """Other people's bounds on a base: of ranks in place of scores, which may be infinite."""
     ranks = -np.arange(len(base.value), dtype=float)
     return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
 
@@ -261,7 +261,7 @@ class OneRun:
             check_coins(self.scores)
             parts = [self.scores.all_runs] if self.independent else self.scores.bases
             share = error / len(parts)
-            found = [_auditor(base).epsilon_one_run_fdp(share, delta) for base in parts]
+            found = [auditor_of(base).epsilon_one_run_fdp(share, delta) for base in parts]
             self._found[delta, error] = max(found)
         return self._found[delta, error]
 

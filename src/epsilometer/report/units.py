@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.model.profile import INDEPENDENT_MODELS
 from epsilometer.model.scores import Scores
 from epsilometer.report.text import counted
 
@@ -85,8 +86,6 @@ def units_of(scores: Scores) -> Units:
     return CANARIES if scores.one_run else MODELS
 
 
-INDEPENDENT = "Models of a base are independent, and only the order of their scores is used."
-
 ONE_RUN = (
     "Each canary was put in by a fair coin of its own, and only the order of scores is used.",
     "Scores of canaries are taken as independent. Canaries of a run share one model and may disturb "
@@ -109,4 +108,4 @@ def assumptions(result: ProfileResult) -> list[str]:
     found = result.model.sentences
     if not result.scores.one_run:
         return found
-    return [*ONE_RUN, *(sentence for sentence in found if sentence != INDEPENDENT)]
+    return [*ONE_RUN, *(sentence for sentence in found if sentence != INDEPENDENT_MODELS)]
