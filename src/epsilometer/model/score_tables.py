@@ -2,7 +2,8 @@
 
 Files are untrusted: every row is checked and a wrong one named.  Either ``challenge_base, hypothesis,
 score`` with a row for each model, or ``score, member`` with a row for each canary of one training run.
-Models came in the order of the column ``replicate``, if there is one, else in that of the rows.
+Models came in the order of the column ``replicate``, if there is one, else in that of the rows.  A
+column ``model`` with the number of each row's model says that bases share models.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 
-BASE, HYPOTHESIS, REPLICATE, SCORE, MEMBER = (
+BASE, HYPOTHESIS, REPLICATE, SCORE, MEMBER, MODEL = (
     "challenge_base",
     "hypothesis",
     "replicate",
     "score",
     "member",
+    "model",
 )
 COLUMNS = (BASE, HYPOTHESIS, REPLICATE, SCORE)
 CANARIES = "canaries"
@@ -31,8 +33,12 @@ CANARIES = "canaries"
 LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
 """Words for whether the point was trained on."""
 
-Rows = tuple[list[str], IntArray, FloatArray, bool]
-"""Base, hypothesis and score of each row in the order of models, and whether these are canaries."""
+MOST_MODELS = 10**9
+"""Largest number of a model in a file."""
+
+Rows = tuple[list[str], IntArray, FloatArray, bool, IntArray | None]
+"""Base, hypothesis and score of each row in the order of models, whether coins decided who was in, and
+the model of each row if bases share models."""
 
 
 def header_of(text: str) -> list[str]:
@@ -52,8 +58,8 @@ def parse_csv(text: str, *, name: str) -> Rows:
     canaries = MEMBER in header_of(text)
     required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
     truth = MEMBER if canaries else HYPOTHESIS
-    labels, hypotheses, scores, numbers = [], [], [], []
-    optional = (REPLICATE, BASE) if canaries else (REPLICATE,)
+    labels, hypotheses, scores, numbers, models = [], [], [], [], []
+    optional = (REPLICATE, MODEL, BASE) if canaries else (REPLICATE, MODEL)
     for row, place in _files.records(text, required, optional, name=name):
         given = row[truth].strip()
         member, score = LABELS.get(given.lower()), _files.number(row[SCORE])
@@ -67,10 +73,18 @@ def parse_csv(text: str, *, name: str) -> Rows:
         hypotheses.append(member)
         scores.append(score)
         numbers.append(_files.number(row.get(REPLICATE) or ""))
+        if MODEL in row:
+            model = _files.whole_number(row[MODEL].strip(), MODEL, place, most=MOST_MODELS)
+            models.append(model)
     if not scores:
         raise InputError(f"{name}: expected at least one row, got none.")
     return _in_order(
-        labels, np.array(hypotheses, dtype=np.int64), np.array(scores), numbers, canaries
+        labels,
+        np.array(hypotheses, dtype=np.int64),
+        np.array(scores),
+        numbers,
+        canaries,
+        np.array(models, dtype=np.int64) if models else None,
     )
 
 
@@ -80,23 +94,27 @@ def _in_order(
     scores: FloatArray,
     replicates: Sequence[float | None],
     canaries: bool,
+    models: IntArray | None,
 ) -> Rows:
-    """Rows in the order of their replicates; as they are where any is no number."""
+    """Rows in the order of their replicates, or of shared models; else as they are."""
+    if models is not None:
+        replicates = models.tolist()
     if any(each is None for each in replicates):
-        return labels, hypotheses, scores, canaries
+        return labels, hypotheses, scores, canaries, models
     order = np.argsort(np.array(replicates, dtype=float), kind="stable")
     # Bases keep the order of their first rows.
     names = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     base = np.array([names[label] for label in labels])[order]
     order = order[np.argsort(base, kind="stable")]
-    return [labels[row] for row in order], hypotheses[order], scores[order], canaries
+    shared = None if models is None else models[order]
+    return [labels[row] for row in order], hypotheses[order], scores[order], canaries, shared
 
 
 def _of_arrow(table: Any, name: str) -> Rows:
     columns = list(table.column_names)
     canaries = MEMBER in columns
     required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
-    _files.check_columns(columns, required, (REPLICATE, BASE), where=name)
+    _files.check_columns(columns, required, (REPLICATE, MODEL, BASE), where=name)
     truth = MEMBER if canaries else HYPOTHESIS
     for column in required:
         if table.column(column).null_count:
@@ -123,4 +141,15 @@ def _of_arrow(table: Any, name: str) -> Rows:
     numbers: list[float | None] = [None]
     if REPLICATE in columns:
         numbers = [_files.number(str(each)) for each in table.column(REPLICATE).to_pylist()]
-    return _in_order(labels, hypotheses.astype(np.int64), scores, numbers, canaries)
+    models = None
+    if MODEL in columns:
+        given = (str(each) for each in table.column(MODEL).to_pylist())
+        where = (f"{name} row {row + 1}" for row in range(len(scores)))
+        models = np.array(
+            [
+                _files.whole_number(text, MODEL, place, most=MOST_MODELS)
+                for text, place in zip(given, where, strict=True)
+            ],
+            dtype=np.int64,
+        )
+    return _in_order(labels, hypotheses.astype(np.int64), scores, numbers, canaries, models)

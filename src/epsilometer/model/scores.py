@@ -22,7 +22,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
-from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER
+from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER, MODEL
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,6 +143,11 @@ class Scores:
     dependent
         Whether scores of one base depend on each other: counts of cross-fed models, or a statistic that
         looks at several models at once.  Nothing is proven from such.
+    models
+        Where bases share models: for each base the numbers of its models without the point and with
+        it, in the order of their scores.  None if every base has models of its own.
+    fair_coins
+        Of shared models: whether each point was in each model by a fair coin of its own.
 
     Examples
     --------
@@ -155,6 +160,8 @@ class Scores:
     names: tuple[str, ...]
     one_run: bool = False
     dependent: bool = False
+    models: tuple[tuple[IntArray, IntArray], ...] | None = None
+    fair_coins: bool = False
 
     def __init__(
         self,
@@ -164,6 +171,8 @@ class Scores:
         names: Sequence[object] | None = None,
         one_run: bool = False,
         dependent: bool = False,
+        models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
+        fair_coins: bool = False,
     ) -> None:
         if len(without) != len(with_point):
             raise InputError(
@@ -182,6 +191,8 @@ class Scores:
                 for zeros, ones, label in zip(without, with_point, labels, strict=True)
             ),
         )
+        object.__setattr__(self, "models", _models(models, self.bases, labels))
+        object.__setattr__(self, "fair_coins", bool(fair_coins))
 
     @classmethod
     def of_bases(
@@ -191,14 +202,19 @@ class Scores:
         *,
         one_run: bool = False,
         dependent: bool = False,
+        models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
+        fair_coins: bool = False,
     ) -> Scores:
         """Out of bases that are sound, with their names."""
         found = object.__new__(cls)
         kept = tuple(bases)
+        labels = _labels(names, len(kept))
         object.__setattr__(found, "one_run", one_run)
         object.__setattr__(found, "dependent", dependent)
         object.__setattr__(found, "bases", kept)
-        object.__setattr__(found, "names", _labels(names, len(kept)))
+        object.__setattr__(found, "names", labels)
+        object.__setattr__(found, "models", _models(models, kept, labels))
+        object.__setattr__(found, "fair_coins", fair_coins)
         return found
 
     @classmethod
@@ -240,10 +256,12 @@ class Scores:
         hypothesis: ArrayLike,
         score: ArrayLike,
         one_run: bool = False,
+        model: ArrayLike | None = None,
     ) -> Scores:
-        """From a row for each model: its base, 0 or 1 (trained with the point), its score.
+        """From a row for each score: its base, 0 or 1 (trained with the point), its score.
 
-        Rows are in the order in which the models came.
+        Rows are in the order in which the models came.  With ``model``, the number of each row's model,
+        bases share models; ``one_run`` then says that points were put in by fair coins.
         """
         labels = [_files.label(each, BASE, "scores") for each in challenge_base]
         names = tuple(dict.fromkeys(labels))
@@ -258,7 +276,12 @@ class Scores:
         order = np.argsort(2 * base + with_point, kind="stable")
         sizes = np.bincount(2 * base + with_point.astype(np.int64), minlength=2 * len(names))
         parts = np.split(values[order], np.cumsum(sizes)[:-1])
-        return cls(without=parts[0::2], with_point=parts[1::2], names=names, one_run=one_run)
+        sides = {"without": parts[0::2], "with_point": parts[1::2], "names": names}
+        if model is None:
+            return cls(**sides, one_run=one_run)
+        numbers = np.split(np.asarray(model)[order], np.cumsum(sizes)[:-1])
+        shared = list(zip(numbers[0::2], numbers[1::2], strict=True))
+        return cls(**sides, models=shared, fair_coins=one_run)
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> Scores:
@@ -278,6 +301,8 @@ class Scores:
         if self.one_run:
             runs = "1 training run" if len(self) == 1 else f"{len(self)} training runs"
             return f"Scores({runs}, {models:,} canaries)"
+        if self.models is not None:
+            return f"Scores({len(self)} points, {self.shared_models:,} models that they share)"
         return f"Scores({len(self)} bases, {models:,} models)"
 
     def __len__(self) -> int:
@@ -287,8 +312,10 @@ class Scores:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scores):
             return NotImplemented
-        flags = (self.names, self.one_run, self.dependent)
-        return flags == (other.names, other.one_run, other.dependent) and all(
+        mine, theirs = (
+            (s.names, s.one_run, s.dependent, s.fair_coins, s.models is None) for s in (self, other)
+        )
+        return mine == theirs and all(
             np.array_equal(getattr(mine, column), getattr(theirs, column))
             for mine, theirs in zip(self.bases, other.bases, strict=True)
             for column in ("value", "zeros", "ones", "grouped")
@@ -305,6 +332,13 @@ class Scores:
     def trials_h1(self) -> IntArray:
         """N1 of each base."""
         return np.array([base.trials_h1 for base in self.bases], dtype=np.int64)
+
+    @property
+    def shared_models(self) -> int:
+        """How many models the bases share; 0 if every base has models of its own."""
+        if self.models is None:
+            return 0
+        return len(np.unique(np.concatenate([side for pair in self.models for side in pair])))
 
     @property
     def all_runs(self) -> BaseScores:
@@ -325,7 +359,7 @@ class Scores:
             )
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
-        """Other scores under the same names."""
+        """Other scores under the same names; whose models they are is not known of these."""
         return Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
 
     def take(self, rows: Iterable[int]) -> Scores:
@@ -336,10 +370,17 @@ class Scores:
             [self.names[i] for i in index],
             one_run=self.one_run,
             dependent=self.dependent,
+            models=None if self.models is None else [self.models[i] for i in index],
+            fair_coins=self.fair_coins,
         )
 
     def joined(self, *others: Scores) -> Scores:
         """These scores and others; bases of one name are one base with more models."""
+        if others and any(scores.models is not None for scores in (self, *others)):
+            raise InputError(
+                "expected scores of bases with models of their own to join, got points that share "
+                "models; add the models to the pool's store instead."
+            )
         parts: dict[str, list[BaseScores]] = {}
         for scores in (self, *others):
             for name, base in zip(scores.names, scores.bases, strict=True):
@@ -385,8 +426,13 @@ class Scores:
         """
         if self.dependent:
             raise InputError("expected scores that do not depend on each other, to write them.")
-        columns = tuple(MEMBER if self.one_run and c == HYPOTHESIS else c for c in COLUMNS)
-        return _files.csv_text(columns, self.rows())
+        coins = self.one_run or self.fair_coins
+        columns = tuple(MEMBER if coins and c == HYPOTHESIS else c for c in COLUMNS)
+        if self.models is None:
+            return _files.csv_text(columns, self.rows())
+        numbers = (n for pair in self.models for side in pair for n in side.tolist())
+        rows = ((*row, number) for row, number in zip(self.rows(), numbers, strict=True))
+        return _files.csv_text((*columns, MODEL), rows)
 
     def write(self, target: str | PathLike[str]) -> None:
         """Write CSV; replaces a file of that name."""
@@ -415,6 +461,31 @@ def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
         twice = next(label for label in labels if labels.count(label) > 1)
         raise InputError(f"expected each challenge base once, got {_files.shown(twice)} twice.")
     return labels
+
+
+def _models(
+    models: Sequence[tuple[ArrayLike, ArrayLike]] | None,
+    bases: Sequence[BaseScores],
+    labels: Sequence[str],
+) -> tuple[tuple[IntArray, IntArray], ...] | None:
+    """Numbers of models, one for each score, each once in a base."""
+    if models is None:
+        return None
+    found = []
+    for pair, base, label in zip(models, bases, labels, strict=True):
+        without, with_point = (np.asarray(side, dtype=np.int64) for side in pair)
+        sizes = (len(without), len(with_point))
+        if sizes != (base.trials_h0, base.trials_h1):
+            raise InputError(
+                f"challenge base {_files.shown(label)}: expected a model for each score, got {sizes}."
+            )
+        whole = np.concatenate([without, with_point])
+        if len(np.unique(whole)) != len(whole) or whole.min() < 0:
+            raise InputError(
+                f"challenge base {_files.shown(label)}: expected each model once, numbered from 0."
+            )
+        found.append((without, with_point))
+    return tuple(found)
 
 
 def _checked(scores: ArrayLike, hypothesis: int, label: str) -> FloatArray:

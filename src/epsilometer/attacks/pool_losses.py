@@ -1,0 +1,201 @@
+"""Losses of many points under models that share them: what a pool of models leaves behind.
+
+Every model was trained on some of the points of a pool, and asked about all of them.  Reference points
+are asked about too, but no model was trained on them.  Files are in `pool_files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilometer import _files
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.errors import InputError
+
+SMALLEST_LOSS = 1e-7
+"""Losses below this are rounding in single precision; log odds are taken of at least this much."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PoolLosses:
+    """Losses by model, point and query, and which points each model was trained on.
+
+    Parameters
+    ----------
+    loss
+        (models, points) or (models, points, queries); finite.  Query 0 is the point itself, others are
+        augmentations of it.  Models are in the order in which they were trained.
+    member
+        (models, points): whether the model was trained on the point.
+    names
+        A label for each point; its number, from 0, unless given.
+    references
+        The last so many points are reference points: no model was trained on them.
+    fair_coins
+        Whether each point was in each model by a fair coin of its own.  Only then is a model an audit
+        in one run, which proves more.
+    features, labels
+        Of the points, in their order, for attacks that look at them; None if unknown.
+
+    Examples
+    --------
+    >>> losses = PoolLosses(loss=[[0.1, 2.0], [1.5, 0.3]], member=[[True, False], [False, True]])
+    >>> losses.models, losses.points, losses.queries
+    (2, 2, 1)
+    """
+
+    loss: FloatArray
+    member: BoolArray
+    names: tuple[str, ...]
+    references: int
+    fair_coins: bool
+    features: NDArray[Any] | None
+    labels: NDArray[Any] | None
+
+    def __init__(
+        self,
+        *,
+        loss: ArrayLike,
+        member: ArrayLike,
+        names: Sequence[object] | None = None,
+        references: int = 0,
+        fair_coins: bool = False,
+        features: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+    ) -> None:
+        values = np.asarray(loss, dtype=np.float64)
+        values = values[:, :, None] if values.ndim == 2 else values
+        if values.ndim != 3 or 0 in values.shape:
+            raise InputError(
+                "expected losses of shape (models, points) or (models, points, queries), got shape "
+                f"{np.shape(loss)}."
+            )
+        inside = np.asarray(member)
+        if inside.dtype != np.bool_ or inside.shape != values.shape[:2]:
+            raise InputError(
+                f"expected member to be true or false for {values.shape[0]} models and "
+                f"{values.shape[1]} points, got shape {inside.shape} of {inside.dtype}."
+            )
+        if not np.isfinite(values).all():
+            model, point, _ = (int(axis[0]) for axis in np.nonzero(~np.isfinite(values)))
+            raise InputError(
+                f"expected finite losses, got loss={values[model, point].tolist()} for model {model}, "
+                f"point {point}."
+            )
+        if not 0 <= references < values.shape[1]:
+            raise InputError(
+                f"expected 0 <= references < {values.shape[1]}, the number of points, got "
+                f"references={references}."
+            )
+        if references and inside[:, -references:].any():
+            raise InputError(
+                "expected no model to be trained on reference points, got some that were."
+            )
+        object.__setattr__(self, "loss", values)
+        object.__setattr__(self, "member", inside)
+        object.__setattr__(self, "names", _labels(names, values.shape[1]))
+        object.__setattr__(self, "references", int(references))
+        object.__setattr__(self, "fair_coins", bool(fair_coins))
+        for name, given in (("features", features), ("labels", labels)):
+            array = None if given is None else np.asarray(given)
+            if array is not None and (array.ndim == 0 or len(array) != values.shape[1]):
+                raise InputError(f"expected {name} of {values.shape[1]} points, got {array.shape}.")
+            object.__setattr__(self, name, array)
+
+    def __repr__(self) -> str:
+        extra = f", {self.references:,} of them references" if self.references else ""
+        return f"PoolLosses({self.models:,} models, {self.points:,} points{extra})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal bit for bit; features and labels of points are not part of it."""
+        if not isinstance(other, PoolLosses):
+            return NotImplemented
+        mine, theirs = ((each.names, each.references, each.fair_coins) for each in (self, other))
+        return (
+            mine == theirs
+            and np.array_equal(self.loss, other.loss)
+            and np.array_equal(self.member, other.member)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def models(self) -> int:
+        """How many models were trained."""
+        return len(self.loss)
+
+    @property
+    def points(self) -> int:
+        """How many points there are, references included."""
+        return int(self.loss.shape[1])
+
+    @property
+    def queries(self) -> int:
+        """How many losses a point has under a model."""
+        return int(self.loss.shape[2])
+
+    @property
+    def challenges(self) -> int:
+        """How many points may be members: all but the references."""
+        return self.points - self.references
+
+    def take(
+        self, *, models: ArrayLike | None = None, points: ArrayLike | None = None
+    ) -> PoolLosses:
+        """Some models, or some points; references stay, at the end, whatever points are taken.
+
+        Points are numbers below `challenges`, models numbers below `models`.
+        """
+        rows: Any = slice(None) if models is None else np.asarray(models, dtype=np.int64)
+        chosen = np.arange(self.challenges) if points is None else np.asarray(points)
+        if not np.isin(chosen, np.arange(self.challenges)).all():
+            raise InputError(f"expected points from 0 to {self.challenges - 1}, got others.")
+        kept: IntArray = np.concatenate(
+            [chosen.astype(np.int64), np.arange(self.challenges, self.points)]
+        )
+        loss, member = self.loss[rows], self.member[rows]
+        if points is not None:
+            loss, member = loss[:, kept], member[:, kept]
+        return PoolLosses(
+            loss=loss,
+            member=member,
+            names=[self.names[number] for number in kept],
+            references=self.references,
+            fair_coins=self.fair_coins,
+            features=None if self.features is None else self.features[kept],
+            labels=None if self.labels is None else self.labels[kept],
+        )
+
+    def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
+        """The same with the features and labels of its points."""
+        return PoolLosses(
+            loss=self.loss,
+            member=self.member,
+            names=self.names,
+            references=self.references,
+            fair_coins=self.fair_coins,
+            features=features,
+            labels=labels,
+        )
+
+    def log_odds(self) -> FloatArray:
+        """log(p / (1 - p)) of cross-entropy losses -log p: (models, points, queries)."""
+        low = self.loss.min()
+        if low < -1e-6:
+            raise InputError(f"expected losses of at least 0 for log odds, got loss={low:g}.")
+        shown = np.maximum(self.loss, SMALLEST_LOSS)
+        return np.asarray(-(shown + np.log(-np.expm1(-shown))))
+
+
+def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(map(str, range(size)))
+    labels = tuple(_files.label(each, "point", "pool") for each in names)
+    if len(labels) != size or len(set(labels)) != size:
+        raise InputError(f"expected {size} names of points, each once, got {len(set(labels))}.")
+    return labels

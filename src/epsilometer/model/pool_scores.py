@@ -1,0 +1,165 @@
+"""Scores of many points under models that share them, as a matrix.
+
+Read by point, a point is a challenge base and the models without and with it have its scores; points
+then share models.  Read by model, a model is one training run and the points are its canaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.errors import InputError
+from epsilometer.model.scores import Scores
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PoolScores:
+    """Scores by model and point; higher looks more like a member.
+
+    Parameters
+    ----------
+    value
+        (models, points); not NaN.  Models are in the order in which they were trained.
+    member
+        (models, points): whether the model was trained on the point.
+    names
+        A label for each point; its number, from 0, unless given.
+    fair_coins
+        Whether each point was in each model by a fair coin of its own, and no score depends on a coin
+        of any model here (but for what the model itself tells).  Then a model is an audit in one run.
+    dependent
+        Whether the score under a model depends on other models here, or on their coins: such scores
+        have curves, but prove nothing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> member = rng.random((8, 3)) < 0.5
+    >>> scores = PoolScores(value=rng.normal(size=(8, 3)) + member, member=member)
+    >>> len(scores.by_point()), len(scores.by_model())
+    (3, 8)
+    """
+
+    value: FloatArray
+    member: BoolArray
+    names: tuple[str, ...]
+    fair_coins: bool
+    dependent: bool
+
+    def __init__(
+        self,
+        *,
+        value: ArrayLike,
+        member: ArrayLike,
+        names: Sequence[object] | None = None,
+        fair_coins: bool = False,
+        dependent: bool = False,
+    ) -> None:
+        values, inside = np.asarray(value, dtype=np.float64), np.asarray(member)
+        if values.ndim != 2 or 0 in values.shape or np.isnan(values).any():
+            raise InputError(
+                f"expected scores of shape (models, points) without nan, got shape {values.shape}."
+            )
+        if inside.dtype != np.bool_ or inside.shape != values.shape:
+            raise InputError(
+                f"expected member of shape {values.shape}, true or false, got shape {inside.shape} of "
+                f"{inside.dtype}."
+            )
+        labels = tuple(map(str, range(values.shape[1]) if names is None else names))
+        if len(labels) != values.shape[1] or len(set(labels)) != len(labels):
+            raise InputError(f"expected {values.shape[1]} names of points, each once.")
+        object.__setattr__(self, "value", values)
+        object.__setattr__(self, "member", inside)
+        object.__setattr__(self, "names", labels)
+        object.__setattr__(self, "fair_coins", bool(fair_coins))
+        object.__setattr__(self, "dependent", bool(dependent))
+
+    def __repr__(self) -> str:
+        return f"PoolScores({self.models:,} models, {self.points:,} points)"
+
+    @property
+    def models(self) -> int:
+        """How many models are judged."""
+        return len(self.value)
+
+    @property
+    def points(self) -> int:
+        """How many points are judged."""
+        return int(self.value.shape[1])
+
+    def take(self, points: ArrayLike) -> PoolScores:
+        """Some of the points."""
+        kept = np.asarray(points, dtype=np.int64)
+        return PoolScores(
+            value=self.value[:, kept],
+            member=self.member[:, kept],
+            names=[self.names[number] for number in kept],
+            fair_coins=self.fair_coins,
+            dependent=self.dependent,
+        )
+
+    def by_point(self) -> Scores:
+        """A base for each point that has models on both sides; the bases share models."""
+        both = self.member.any(axis=0) & ~self.member.all(axis=0)
+        if not both.any():
+            raise InputError("expected a point with models without and with it, got none.")
+        kept = np.flatnonzero(both)
+        sides = [~self.member, self.member]
+        parts = [[self.value[side[:, n], n] for n in kept] for side in sides]
+        models = [
+            (np.flatnonzero(~inside), np.flatnonzero(inside)) for inside in self.member[:, kept].T
+        ]
+        return Scores(
+            without=parts[0],
+            with_point=parts[1],
+            names=[self.names[n] for n in kept],
+            dependent=self.dependent,
+            models=models,
+            fair_coins=self.fair_coins,
+        )
+
+    def by_model(self) -> Scores:
+        """A run for each model that has points on both sides; the points are its canaries."""
+        both = self.member.any(axis=1) & ~self.member.all(axis=1)
+        if not both.any():
+            raise InputError("expected a model with points in and out, got none.")
+        kept = np.flatnonzero(both)
+        return Scores(
+            without=[self.value[n, ~self.member[n]] for n in kept],
+            with_point=[self.value[n, self.member[n]] for n in kept],
+            names=[f"model {n}" for n in kept],
+            one_run=True,
+            dependent=self.dependent or not self.fair_coins,
+        )
+
+    def pooled(self) -> tuple[FloatArray, FloatArray]:
+        """Scores of all pairs of a model and a point, without the point and with it."""
+        return self.value[~self.member], self.value[self.member]
+
+
+def pool_of(scores: Scores) -> PoolScores | None:
+    """The matrix behind scores of points that share models; None unless every point has every model."""
+    if scores.models is None:
+        return None
+    first = np.sort(np.concatenate(scores.models[0]))
+    value = np.empty((len(first), len(scores)))
+    member = np.zeros(value.shape, dtype=bool)
+    for number, (base, pair) in enumerate(zip(scores.bases, scores.models, strict=True)):
+        whole = np.concatenate(pair)
+        if len(whole) != len(first) or not np.array_equal(np.sort(whole), first):
+            return None
+        rows = np.searchsorted(first, whole)
+        value[rows, number] = np.concatenate(base.as_they_came)
+        member[rows[len(pair[0]) :], number] = True
+    return PoolScores(
+        value=value,
+        member=member,
+        names=scores.names,
+        fair_coins=scores.fair_coins,
+        dependent=scores.dependent,
+    )

@@ -1,0 +1,75 @@
+"""Scores of points that share models: both readings, and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilometer.errors import InputError
+from epsilometer.model.pool_scores import PoolScores, pool_of
+from epsilometer.model.scores import Scores
+
+
+def drawn(models: int = 7, points: int = 4, *, fair: bool = True) -> PoolScores:
+    rng = np.random.default_rng(5)
+    member = rng.random((models, points)) < 0.5
+    member[0], member[1] = True, False
+    value = rng.normal(size=member.shape) + member
+    return PoolScores(value=value, member=member, names=list("abcd")[:points], fair_coins=fair)
+
+
+def test_by_point_and_by_model_hold_the_same_scores() -> None:
+    pool = drawn()
+    points, models = pool.by_point(), pool.by_model()
+    assert points.shared_models == 7
+    assert not points.one_run
+    assert models.one_run
+    for n, base in enumerate(points.bases):
+        without, with_point = base.as_they_came
+        assert without.tolist() == pool.value[~pool.member[:, n], n].tolist()
+        assert with_point.tolist() == pool.value[pool.member[:, n], n].tolist()
+    # Models 0 and 1 have all or no points, so they are no runs with both sides.
+    assert models.names == tuple(f"model {n}" for n in range(2, 7))
+
+
+def test_the_matrix_comes_back_from_points_and_from_files(tmp_path: Path) -> None:
+    pool = drawn()
+    pool.by_point().write(tmp_path / "scores.csv")
+    read = Scores.read(tmp_path / "scores.csv")
+    assert read.fair_coins
+    assert read == pool.by_point()
+    for found in (pool_of(pool.by_point()), pool_of(read)):
+        assert found is not None
+        assert np.array_equal(found.value, pool.value)
+        assert np.array_equal(found.member, pool.member)
+
+
+def test_unfair_coins_stay_unfair_and_prove_nothing_by_model(tmp_path: Path) -> None:
+    pool = drawn(fair=False)
+    assert pool.by_model().dependent
+    pool.by_point().write(tmp_path / "scores.csv")
+    assert not Scores.read(tmp_path / "scores.csv").fair_coins
+
+
+def test_no_matrix_where_a_point_lacks_a_model() -> None:
+    models = [([0, 1], [2]), ([0], [1])]
+    scores = Scores(without=[[0.0, 1.0], [0.0]], with_point=[[2.0], [3.0]], models=models)
+    assert pool_of(scores) is None
+    assert pool_of(Scores(without=[[0.0]], with_point=[[1.0]])) is None
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [([([0, 1], [1])], "each model once"), ([([0], [1])], "a model for each score")],
+)
+def test_wrong_models_are_refused(models: list[tuple[list[int], list[int]]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Scores(without=[[0.0, 1.0]], with_point=[[2.0]], models=models)
+
+
+def test_pools_are_not_joined() -> None:
+    points = drawn().by_point()
+    with pytest.raises(InputError, match="share"):
+        points.joined(points)
