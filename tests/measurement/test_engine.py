@@ -20,7 +20,8 @@ from epsilometer.measurement.engine import Progress, measure
 from epsilometer.measurement.plan import Sizes, Task
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import MemoryStore
-from epsilometer.measurement.tasks import Answer, Chunk, LossRow, Trained, train_chunk
+from epsilometer.measurement.rows import LossRow
+from epsilometer.measurement.tasks import Answer, Chunk, Trained, train_chunk
 from tests.measurement.algorithms import Faulty, ManyAtOnce, NoisyMean, Nothing, noted, plan
 from tests.measurement.clusters import ROOT
 

@@ -147,7 +147,7 @@ def test_an_empty_database_with_the_mark_of_another_program(tmp_path: Path) -> N
         SqliteStore(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, 1_000_000])
+@pytest.mark.parametrize("version", [0, 3, 1_000_000])
 def test_another_format(intact: bytes, tmp_path: Path, version: int) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(intact)

@@ -33,3 +33,48 @@ class PoolAttack(Protocol):
         Looks at the coins (`member`) of ``teachers`` only, and at all losses of one judged model at a
         time.
         """
+
+
+import numpy as np
+
+POOL_ATTACKS = {}
+
+
+class _L:
+    name = "logit"
+    least_teachers = 0
+
+    def score(self, losses, *, teachers, judged):
+        return losses.log_odds()[judged][:, : losses.challenges].mean(-1)
+
+
+class _M(_L):
+    name = "lira"
+    least_teachers = 4
+
+
+POOL_ATTACKS = {"logit": _L(), "lira": _M()}
+
+
+def fresh_scores(losses, attack, *, teachers, points=None):
+    from epsilometer.model.pool_scores import PoolScores
+
+    t = np.arange(teachers)
+    j = np.arange(teachers, losses.models)
+    v = attack.score(losses, teachers=t, judged=j)
+    s = PoolScores(
+        value=v,
+        member=losses.member[j][:, : losses.challenges],
+        names=losses.names[: losses.challenges],
+        fair_coins=losses.fair_coins,
+    )
+    return s if points is None else s.take(points)
+
+
+def most_leaking(losses, *, models, count):
+    o = losses.log_odds().mean(-1)[models]
+    m = losses.member[models]
+    d = np.where(m, o, 0).sum(0) / np.maximum(m.sum(0), 1) - np.where(~m, o, 0).sum(0) / np.maximum(
+        (~m).sum(0), 1
+    )
+    return np.argsort(-d[: losses.challenges])[:count]

@@ -80,6 +80,17 @@ class ScoresMany(Protocol):
 
 
 @runtime_checkable
+class HasQueries(Protocol):
+    """Augments a point: a pool's models are asked about the point and about each of these.
+
+    Answers features (queries, ...), equally many for every point; the label stays.  It must not be
+    random: the same point has the same queries under every model.
+    """
+
+    def queries(self, point: Point) -> Array: ...
+
+
+@runtime_checkable
 class HasInitialModel(Protocol):
     """Tells the model from which ``train`` starts with the same stream.
 

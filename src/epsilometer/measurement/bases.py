@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
-from epsilometer._arrays import IntArray
+from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import InputError
 from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.rows import LossRow, Row
 
 BASES = 1
 """Leads the spawn key of the streams that draw bases; 0 leads those of tasks."""
@@ -52,13 +53,17 @@ class Base(Protocol):
     def fingerprint(self) -> str:
         """Of everything that makes it: equal ones train equal models."""
 
-    def train_on(self, population: Population, hypothesis: int) -> Dataset: ...
+    def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
+        """What a model is trained on."""
 
-    def points(self, population: Population) -> Dataset:
-        """The records whose losses are taken."""
+    def points(self, population: Population) -> Iterator[Dataset]:
+        """The records whose losses are taken, in parts."""
 
-    def places(self, hypothesis: int, replicate: int) -> Sequence[tuple[int, int]]:
-        """For each of these records, under which hypothesis and number its loss is kept."""
+    def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> Sequence[Row]:
+        """How the losses of these records under the model of a place are kept."""
+
+    def shared_points(self) -> dict[str, Any]:
+        """Of a pool what a store must know of its points; empty for others."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,17 +123,21 @@ class ChallengeBase:
         last = self.challenge if hypothesis else self.replacement
         return self.dataset if last is None else np.append(self.dataset, last)
 
-    def train_on(self, population: Population, hypothesis: int) -> Dataset:
+    def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """The data set under a hypothesis."""
+        del replicate
         return population.take(self.records(hypothesis))
 
-    def points(self, population: Population) -> Dataset:
+    def points(self, population: Population) -> Iterator[Dataset]:
         """The challenge point."""
-        return population.take(np.array([self.challenge]))
+        yield population.take(np.array([self.challenge]))
 
-    def places(self, hypothesis: int, replicate: int) -> list[tuple[int, int]]:
+    def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[LossRow]:
         """Its loss is that of the model."""
-        return [(hypothesis, replicate)]
+        return [LossRow(*place, variant, float(loss)) for loss in losses]
+
+    def shared_points(self) -> dict[str, Any]:
+        return {}
 
     @property
     def fingerprint(self) -> str:

@@ -1,6 +1,6 @@
 """How models are put to use: cross-fed, or each challenge with its own shadow models.
 
-Canaries that share a model are in `one_run.py`.
+Canaries that share a model are in `one_run.py`, points that share models in `pool.py`.
 
 A design says how many models each base needs under each hypothesis, and turns their losses into an
 attack's result.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, draw_base
 from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
+from epsilometer.measurement.pool import pool_design
 from epsilometer.measurement.population import Population
 from epsilometer.model.measured import CROSS_FED, INDEPENDENT
 from epsilometer.model.scores import Scores
@@ -50,8 +51,16 @@ class Design(Protocol):
         """Whether the algorithm plants and scores the canaries itself."""
 
     @property
+    def asks_queries(self) -> bool:
+        """Whether models are asked about augmentations of points too."""
+
+    @property
     def facts(self) -> dict[str, object]:
         """What people want to know of it beside its name, in plain values."""
+
+    @property
+    def judging(self) -> dict[str, object]:
+        """What a store keeps of how losses are judged, which may change; empty if there is no choice."""
 
     def models(self, hypothesis: int) -> int:
         """Losses that a base has under a hypothesis; their replicates count from 0."""
@@ -73,13 +82,10 @@ class Design(Protocol):
     def groups(self, base: Base) -> Iterator[tuple[int, range]]:
         """The models of a base: hypothesis and replicates."""
 
-    def attack(
-        self, losses: Losses, attack: Attack = ..., *, statistic: Statistic = ...
-    ) -> AttackResult: ...
+    def attack(self, losses: Any, attack: Any = ..., *, statistic: Any = ...) -> AttackResult:
+        """Attack losses as this design leaves them: `Losses`, or `PoolLosses` of a pool."""
 
-    def scores(
-        self, losses: Losses, statistic: Statistic | None = ..., *, skip: bool = ...
-    ) -> Scores:
+    def scores(self, losses: Any, statistic: Any = ..., *, skip: bool = ...) -> Scores:
         """Scores of all that was measured."""
 
 
@@ -88,9 +94,14 @@ class SeparateModels(abc.ABC):
 
     canaries: ClassVar[int] = 0
     in_gradients: ClassVar[bool] = False
+    asks_queries: ClassVar[bool] = False
 
     @property
     def facts(self) -> dict[str, object]:
+        return {}
+
+    @property
+    def judging(self) -> dict[str, object]:
         return {}
 
     @abc.abstractmethod
@@ -319,8 +330,11 @@ def _answer(
     return np.where(np.isnan(scores) | few, np.nan, p_values)
 
 
-def design_of(identity: object, models_h0: int) -> Design:
-    """The design that a store recorded, for the number of models it was asked for under H0."""
+def design_of(identity: object, models_h0: int, judging: object = None) -> Design:
+    """The design that a store recorded, for the number of models it was asked for under H0.
+
+    ``judging`` is what it keeps of how its losses were judged.
+    """
     described = identity if isinstance(identity, dict) else {}
     if described.get("name") == "MeasureMIA":
         shadows_h0, shadows_h1 = described.get("shadows_h0"), described.get("shadows_h1")
@@ -334,4 +348,6 @@ def design_of(identity: object, models_h0: int) -> Design:
         compare = str(described.get("compare_with", "nothing"))
         kind = GRADIENT if described.get("kind") == GRADIENT else "population"
         return MeasureOneRun(canaries=models_h0, kind=kind, compare_with=compare)
+    if described.get("name") == "MeasurePool":
+        return pool_design(described, judging, models_h0)
     raise InputError(f"expected a design that is known here, got {described!r}.")

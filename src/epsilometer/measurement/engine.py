@@ -7,11 +7,10 @@ one store rarely train the same model twice (and if they do, its loss is kept on
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -23,17 +22,17 @@ from concurrent.futures import (
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from epsilometer import _validate
-from epsilometer.attacks.losses import Losses
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import Pool, ResultLostError, WorkerDiedError, open_pool
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import Answer, Chunk, LossRow, Problem
+from epsilometer.measurement.tasks import Answer, Chunk, Problem
 
 RETRIES = 2
 """Enough for what fails by chance; what fails three times is likely to fail again."""
@@ -46,6 +45,9 @@ COMMIT_SECONDS = 0.2
 
 LARGEST_CHUNK = 1000
 """Models whose losses are lost together, at most, when a worker dies."""
+
+LARGEST_ANSWER = 4_000_000
+"""Losses that a worker sends back at once, at most: 32 MB."""
 
 MOST_DEATHS = 10
 """So many deaths in a row, with nothing trained in between, are not the fault of single models."""
@@ -70,7 +72,8 @@ class Measurement:
     Attributes
     ----------
     losses
-        For each variant by name; most algorithms have one, named "" (see `only`).
+        For each variant by name `Losses`, or `PoolLosses` of a pool; most algorithms have one variant,
+        named "" (see `only`).
     trained
         Models trained by this run.
     reused
@@ -83,13 +86,13 @@ class Measurement:
     """
 
     plan: Plan
-    losses: dict[str, Losses]
+    losses: Mapping[str, Any]
     trained: int
     reused: int
     failures: list[Failure]
 
     @property
-    def only(self) -> Losses:
+    def only(self) -> Any:
         """The losses, for an algorithm that releases one variant."""
         (losses,) = self.losses.values()
         return losses
@@ -187,7 +190,7 @@ class _Run:
         self.lost: Counter[Task] = Counter()
         self.deaths = 0
         """Workers that died with a single model under way since one was last trained."""
-        self.waiting: list[LossRow] = []
+        self.waiting: list[Row] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
         self.batch_size = batch_size_of(plan.algorithm)
@@ -319,18 +322,18 @@ class _Run:
         self.deaths = 0
         wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
         # Grows step by step: the first chunks may not tell.
-        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, LARGEST_CHUNK))
+        most = max(1, min(LARGEST_CHUNK, LARGEST_ANSWER // max(1, self.sizes.points)))
+        self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, most))
         bad: dict[Task, str] = {}
         for row in trained.rows:
-            if not math.isfinite(row.loss):
+            if row.problem is not None:
                 canary = f"canary {row.replicate}: " if self.sizes.canaries else ""
-                message = f"{canary}expected a finite loss, got loss={row.loss}"
-                bad.setdefault(self._task_of(row, chunk), message)
+                bad.setdefault(self._task_of(row, chunk), f"{canary}{row.problem}")
         self.waiting += [row for row in trained.rows if self._task_of(row, chunk) not in bad]
         for task, message in bad.items():
             self._count_failure(task, message, self.again)
 
-    def _task_of(self, row: LossRow, chunk: Chunk) -> Task:
+    def _task_of(self, row: Row, chunk: Chunk) -> Task:
         """The model whose loss it is: of canaries all of a chunk, which is one run."""
         return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
 
@@ -370,7 +373,10 @@ class _Run:
         self.last_commit = time.monotonic()
         if not rows:
             return
-        new = self.store.add(rows)
+        pool = [row for row in rows if isinstance(row, PoolRow)]
+        new = self.store.add_pool(pool) + self.store.add(
+            row for row in rows if not isinstance(row, PoolRow)
+        )
         models = len({row.base if self.sizes.canaries else row[:3] for row in rows})
         # A row that was there already came from another process.
         ours = models if len(self.sizes.variants) > 1 else new // max(1, self.sizes.canaries)
@@ -390,7 +396,7 @@ class _Run:
             )
         return Measurement(
             plan=self.plan,
-            losses={name: self.store.losses(self.sizes, name) for name in self.sizes.variants},
+            losses={name: self.store.measured(self.sizes, name) for name in self.sizes.variants},
             trained=self.trained,
             reused=self.reused,
             failures=sorted(self.failed),

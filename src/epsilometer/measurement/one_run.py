@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from epsilometer import _validate
-from epsilometer._arrays import BoolArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import Attack
@@ -27,6 +27,7 @@ from epsilometer.measurement.bases import Adjacency
 from epsilometer.measurement.canaries import Canaries, flip
 from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
 from epsilometer.measurement.population import Dataset, Population
+from epsilometer.measurement.rows import LossRow
 from epsilometer.model.scores import Scores
 
 RUNS = 2
@@ -51,9 +52,9 @@ class CanaryRun:
     canaries: Canaries | None
     name: str
 
-    def train_on(self, population: Population, hypothesis: int) -> Dataset:
+    def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """D with the canaries that are in."""
-        del hypothesis  # every canary has its own
+        del hypothesis, replicate  # every canary has its own
         own = self.without_canaries(population)
         return own if self.canaries is None else self.canaries.added_to(own)
 
@@ -61,16 +62,21 @@ class CanaryRun:
         """D alone."""
         return population.take(self.dataset)
 
-    def points(self, population: Population) -> Dataset:
+    def points(self, population: Population) -> Iterator[Dataset]:
         """What the trained model is asked about."""
         del population
         assert self.canaries is not None
-        return self.canaries.points
+        yield self.canaries.points
 
-    def places(self, hypothesis: int, replicate: int) -> list[tuple[int, int]]:
-        """Where each loss is kept: the coin and the number of its canary."""
-        del hypothesis, replicate
-        return [(int(coin), number) for number, coin in enumerate(self.coins)]
+    def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[LossRow]:
+        """Each loss is kept under the coin and the number of its canary."""
+        return [
+            LossRow(place[0], int(coin), number, variant, float(loss))
+            for number, (coin, loss) in enumerate(zip(self.coins, losses, strict=True))
+        ]
+
+    def shared_points(self) -> dict[str, Any]:
+        return {}
 
     @property
     def fingerprint(self) -> str:
@@ -132,6 +138,12 @@ class MeasureOneRun:
         object.__setattr__(self, "kind", chosen)
         object.__setattr__(self, "compare_with", compare_with)
         object.__setattr__(self, "statistic", statistic or Loss())
+
+    asks_queries: ClassVar[bool] = False
+
+    @property
+    def judging(self) -> dict[str, object]:
+        return {}
 
     @property
     def replicates(self) -> int:

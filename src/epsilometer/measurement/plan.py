@@ -51,6 +51,8 @@ class Sizes(NamedTuple):
     variants: tuple[str, ...]
     canaries: int = 0
     """Of each base, where these share one model; then both numbers of models are theirs."""
+    points: int = 0
+    """Of a pool, where every model is asked about all of them."""
 
     @property
     def models(self) -> int:
@@ -60,10 +62,12 @@ class Sizes(NamedTuple):
 
     def described(self) -> list[object]:
         """As plain values for a store."""
-        return list(self if self.canaries else self[:4])
+        return list(self if self.points else self[:5] if self.canaries else self[:4])
 
     def named(self, task: Task) -> str:
         """A model in words."""
+        if self.points:
+            return f"model {task.replicate}"
         return f"run {task.base}" if self.canaries else str(task)
 
 
@@ -94,11 +98,13 @@ class Plan:
     algorithm
         What is audited: see `epsilometer.measurement.algorithm.Algorithm`.
     design
-        `MeasureMIAFast(replicates=...)`, `MeasureMIA(...)` or `MeasureOneRun(canaries=...)`.
+        `MeasureMIAFast(replicates=...)`, `MeasureMIA(...)`, `MeasureOneRun(canaries=...)` or
+        `MeasurePool(models=...)`.
     challenge_bases
-        How many bases to draw, or the bases themselves.  Of `MeasureOneRun` how many training runs.
+        How many bases to draw, or the bases themselves.  Of `MeasureOneRun` how many training runs, of
+        `MeasurePool` 1.
     dataset_size
-        Records in D, for bases that are drawn; canaries come on top.
+        Records in D, for bases that are drawn; canaries come on top.  Records of a pool.
     adjacency
         `Include()` or `Replace()`, for bases that are drawn.
     seed
@@ -180,11 +186,21 @@ class Plan:
         return names
 
     @property
+    def points(self) -> tuple[str, ...]:
+        """Names of the points of a pool; none of other designs."""
+        return tuple(self.pool["names"]) if self.pool else ()
+
+    @cached_property
+    def pool(self) -> dict[str, Any]:
+        """What a store must know of the points of a pool; empty for other designs."""
+        return self.bases[0].shared_points()
+
+    @property
     def sizes(self) -> Sizes:
         """How much of it is wanted."""
         design = self.design
         each = (design.models(0), design.models(1))
-        return Sizes(len(self.bases), *each, self.variants, design.canaries)
+        return Sizes(len(self.bases), *each, self.variants, design.canaries, len(self.points))
 
     def groups(self) -> Iterator[tuple[int, int, range]]:
         """The models by base and hypothesis, with their replicates."""

@@ -22,16 +22,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
+from epsilometer.measurement.rows import LossRow, PoolRow
 from epsilometer.measurement.store import Failure, Store
-from epsilometer.measurement.tasks import Chunk, LossRow
+from epsilometer.measurement.tasks import Chunk
 
 APPLICATION = 0x45505349
 """Marks the file as ours: the letters EPSI."""
 
-FORMAT = 1
-"""Of the tables; a store of another is refused."""
+FORMAT = 2
+"""Of the tables of new stores; those of format 1 hold no pools, and are read and written as they are."""
 
 BUSY_SECONDS = 60.0
 """Far longer than any transaction of ours; who holds a store longer has stopped."""
@@ -60,7 +63,16 @@ _TABLES = {
 ) STRICT""",
 }
 
-_KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3}
+_POOL_TABLES = {
+    "pool_losses": """CREATE TABLE pool_losses (
+  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL CHECK (hypothesis IN (0, 1)),
+  replicate INTEGER NOT NULL, variant TEXT NOT NULL, losses BLOB NOT NULL, member BLOB NOT NULL,
+  checksum INTEGER NOT NULL, PRIMARY KEY (base, hypothesis, replicate, variant)
+) STRICT""",
+}
+"""What format 2 adds: all losses of a model in one row, and a bit for each point it was trained on."""
+
+_KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
 """Tables whose rows carry a checksum, and how many columns their keys have."""
 
 _WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
@@ -133,10 +145,11 @@ class SqliteStore(Store):
                 f"{self.path} is a database, but not a store of losses (or its -wal file is missing)."
             )
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version != FORMAT:
+        if version not in (1, FORMAT):
             raise StoreError(
-                f"{self.path} has format {version}; this version of Epsilometer reads {FORMAT}."
+                f"{self.path} has format {version}; this version of Epsilometer reads 1 to {FORMAT}."
             )
+        self._tables = _TABLES if version == 1 else _TABLES | _POOL_TABLES
         self._verify()
 
     def _verify(self) -> None:
@@ -149,11 +162,15 @@ class SqliteStore(Store):
             tables = self._db.execute(
                 "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
             ).fetchall()
-            if dict(tables) != _TABLES:
+            if dict(tables) != self._tables:
                 raise sqlite3.DatabaseError("its tables are not those of a store")
             for table, keys in _KEYS.items():
+                if table not in self._tables:
+                    continue
                 last: Any = None
-                for row in self._db.execute(f"SELECT * FROM {table}"):
+                order = "base, hypothesis, replicate, variant"
+                ordered = f" ORDER BY {order}" if table in _POOL_TABLES else ""
+                for row in self._db.execute(f"SELECT * FROM {table}{ordered}"):
                     if row[-1] != _checksum(row[:-1]):
                         what = Task(*row[:3]) if table == "losses" else row[:keys]
                         raise sqlite3.DatabaseError(f"{table}, {what}: wrong checksum")
@@ -166,7 +183,7 @@ class SqliteStore(Store):
         with self._transaction():
             if not self._is_empty():
                 return  # another process was first
-            for statement in _TABLES.values():
+            for statement in (_TABLES | _POOL_TABLES).values():
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -233,11 +250,12 @@ class SqliteStore(Store):
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
             self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
-            kept = {
+            kept: dict[str, Any] = {
                 "identity": plan.identity,
                 "sizes": plan.sizes.described(),
                 "hash": plan.content_hash,
             }
+            kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
             self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def _value(self, key: str) -> Any:
@@ -273,23 +291,76 @@ class SqliteStore(Store):
             before = self._db.total_changes
             self._put("losses", *plain, or_else="IGNORE")
             new = self._db.total_changes - before
-            if self._ask("SELECT 1 FROM failures LIMIT 1"):
-                self._db.executemany(
-                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
-                    [row[:3] for row in plain],
-                )
+            self._forget_failures(plain)
         return new
+
+    def _forget_failures(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Models that have losses have not failed."""
+        if self._ask("SELECT 1 FROM failures LIMIT 1"):
+            self._db.executemany(
+                "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
+                [row[:3] for row in rows],
+            )
 
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
         ends = min(wanted, default=0), max(wanted, default=-1)
-        rows = self._ask(
-            "SELECT replicate FROM losses WHERE base = ? AND hypothesis = ? "
-            f"AND replicate BETWEEN ? AND ? AND variant IN ({_marks(variants)}) "
-            "GROUP BY replicate HAVING count(*) = ?",
-            *(base, hypothesis, *ends, *variants, len(variants)),
-        )
-        return {replicate for (replicate,) in rows}.intersection(wanted)
+        found: set[int] = set()
+        for table in self._loss_tables:
+            rows = self._ask(
+                f"SELECT replicate FROM {table} WHERE base = ? AND hypothesis = ? "
+                f"AND replicate BETWEEN ? AND ? AND variant IN ({_marks(variants)}) "
+                "GROUP BY replicate HAVING count(*) = ?",
+                *(base, hypothesis, *ends, *variants, len(variants)),
+            )
+            found |= {replicate for (replicate,) in rows}
+        return found.intersection(wanted)
+
+    @property
+    def _loss_tables(self) -> list[str]:
+        return [table for table in ("losses", "pool_losses") if table in self._tables]
+
+    def add_pool(self, rows: Iterable[PoolRow]) -> int:
+        entries = [
+            (*row[:4], row.losses.astype("<f8").tobytes(), np.packbits(row.member).tobytes())
+            for row in rows
+        ]
+        with self._transaction():
+            before = self._db.total_changes
+            self._put("pool_losses", *entries, or_else="IGNORE")
+            new = self._db.total_changes - before
+            self._forget_failures(entries)
+        return new
+
+    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
+        with self._clear_errors():
+            found = self._db.execute(
+                f"SELECT * FROM pool_losses WHERE {_WITHIN} "
+                f"AND variant IN ({_marks(sizes.variants)}) "
+                "ORDER BY base, hypothesis, replicate, variant",
+                (*sizes[:3], *sizes.variants),
+            )
+            for row in found:
+                if row[-1] != _checksum(row[:-1]):
+                    raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}")
+                losses = np.frombuffer(row[4], dtype="<f8")
+                member = np.unpackbits(np.frombuffer(row[5], dtype=np.uint8), count=sizes.points)
+                if len(losses) % sizes.points or len(member) != sizes.points:
+                    raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}: of other points")
+                table = losses.reshape(sizes.points, -1)
+                base, hypothesis, replicate, variant = row[:4]
+                yield PoolRow(base, hypothesis, replicate, variant, table, member.astype(np.bool_))
+
+    def pool(self) -> dict[str, Any]:
+        found = self._value("pool") or {}
+        known = {key: found[key] for key in ("names", "references", "fair_coins") if key in found}
+        return known if isinstance(found, dict) else {}
+
+    @property
+    def judging(self) -> dict[str, Any]:
+        """How its losses were judged last, in plain values; empty if there was no choice."""
+        found = self._value("judging")
+        return found if isinstance(found, dict) else {}
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
         found = self._ask(
@@ -331,11 +402,15 @@ class SqliteStore(Store):
     def status(self) -> Status:
         """What is there and what is missing."""
         sizes = self.sizes()
-        counted = self._ask(
-            f"SELECT variant, base, hypothesis, count(*) FROM losses WHERE {_WITHIN} "
-            "GROUP BY variant, base, hypothesis",
-            *sizes[:3],
-        )
+        counted = [
+            row
+            for table in self._loss_tables
+            for row in self._ask(
+                f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {_WITHIN} "
+                "GROUP BY variant, base, hypothesis",
+                *sizes[:3],
+            )
+        ]
         columns = ("started", "ended", "executor", "trained")
         runs = self._ask(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
         identity = self._value("identity")
@@ -375,7 +450,8 @@ def _marks(values: Sequence[object]) -> str:
 
 def _checksum(row: Sequence[Any]) -> int:
     """CRC-32 of a row's values; repr tells types apart and keeps every bit of a number."""
-    return zlib.crc32(repr(tuple(row)).encode("utf-8", "backslashreplace"))
+    plain = tuple(zlib.crc32(each) if isinstance(each, bytes) else each for each in row)
+    return zlib.crc32(repr(plain).encode("utf-8", "backslashreplace"))
 
 
 def _now() -> str:

@@ -6,14 +6,18 @@ A store belongs to one plan identity.  A loss is kept once: the first one commit
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.algorithm import SOURCE
 from epsilometer.measurement.plan import Plan, Sizes, Task, differences
-from epsilometer.measurement.tasks import Chunk, LossRow
+from epsilometer.measurement.rows import LossRow, PoolRow
+from epsilometer.measurement.tasks import Chunk
 
 
 class Failure(NamedTuple):
@@ -51,6 +55,18 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def rows(self, sizes: Sizes) -> list[LossRow]:
         """Losses within the sizes, sorted."""
+
+    @abc.abstractmethod
+    def add_pool(self, rows: Iterable[PoolRow]) -> int:
+        """Keep the losses of models of a pool, as `add` keeps single ones."""
+
+    @abc.abstractmethod
+    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
+        """Losses of the models of a pool within the sizes, sorted, one model at a time."""
+
+    @abc.abstractmethod
+    def pool(self) -> dict[str, Any]:
+        """What the plan says of the points of its pool; empty if it has none."""
 
     @abc.abstractmethod
     def add_failure(self, failure: Failure) -> None:
@@ -95,6 +111,27 @@ class Store(abc.ABC):
                     f"{self.name} holds another plan: challenge base {number} has other records "
                     "there. Use another store, or the bases it was made with."
                 )
+
+    def measured(self, sizes: Sizes, variant: str) -> Losses | PoolLosses:
+        """What was measured of one variant within the sizes, as its design leaves it."""
+        return (self.pool_losses if sizes.points else self.losses)(sizes, variant)
+
+    def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
+        """Losses of one variant of the models of a pool, in the order of their numbers."""
+        rows = list(self.pool_rows(sizes._replace(variants=(variant,))))
+        if not rows:
+            raise InputError(f"{self.name}: expected at least one model, got none.")
+        shape = rows[0].losses.shape
+        if any(row.losses.shape != shape for row in rows):
+            raise InputError(
+                f"{self.name}: expected the same queries of every model, got losses of several shapes; "
+                "was queries(point) changed?"
+            )
+        return PoolLosses(
+            loss=np.stack([row.losses for row in rows]),
+            member=np.stack([row.member for row in rows]),
+            **self.pool(),
+        )
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
@@ -161,6 +198,12 @@ def _check_identity(name: str, there: object, here: object, accept_changed_code:
     )
 
 
+def _within(key: tuple[int, int, int, str], sizes: Sizes) -> bool:
+    base, hypothesis, replicate, variant = key
+    most = sizes.models_h1 if hypothesis else sizes.models_h0
+    return base < sizes.challenge_bases and replicate < most and variant in sizes.variants
+
+
 class MemoryStore(Store):
     """Losses for as long as the process lives."""
 
@@ -170,6 +213,8 @@ class MemoryStore(Store):
         self._bases: list[str] = []
         self._names: list[str] = []
         self._losses: dict[tuple[int, int, int, str], float] = {}
+        self._pool_rows: dict[tuple[int, int, int, str], PoolRow] = {}
+        self._pool: dict[str, Any] = {}
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
@@ -177,6 +222,7 @@ class MemoryStore(Store):
         self._identity, number = plan.identity, len(plan.bases)
         self._bases[:number] = [base.fingerprint for base in plan.bases]
         self._names[:number] = plan.names
+        self._pool = plan.pool
 
     def add(self, rows: Iterable[LossRow]) -> int:
         before = len(self._losses)
@@ -189,17 +235,31 @@ class MemoryStore(Store):
         return {
             task.replicate
             for task in chunk.tasks()
-            if all((*task, variant) in self._losses for variant in variants)
+            if all(
+                (*task, variant) in self._losses or (*task, variant) in self._pool_rows
+                for variant in variants
+            )
         }
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
         return sorted(
-            LossRow(*key, loss)
-            for key, loss in self._losses.items()
-            if key[0] < sizes.challenge_bases
-            and key[2] < (sizes.models_h1 if key[1] else sizes.models_h0)
-            and key[3] in sizes.variants
+            LossRow(*key, loss) for key, loss in self._losses.items() if _within(key, sizes)
         )
+
+    def add_pool(self, rows: Iterable[PoolRow]) -> int:
+        before = len(self._pool_rows)
+        for row in rows:
+            self._pool_rows.setdefault(row[:4], row)
+            self._failures.pop(Task(*row[:3]), None)
+        return len(self._pool_rows) - before
+
+    def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
+        for key in sorted(self._pool_rows):
+            if _within(key, sizes):
+                yield self._pool_rows[key]
+
+    def pool(self) -> dict[str, Any]:
+        return dict(self._pool)
 
     def add_failure(self, failure: Failure) -> None:
         self._failures[failure.task] = failure

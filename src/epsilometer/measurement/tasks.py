@@ -16,7 +16,9 @@ from epsilometer._arrays import FloatArray
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.errors import InputError
 from epsilometer.measurement.algorithm import (
+    Algorithm,
     HasInitialModel,
+    HasQueries,
     PlantsCanaries,
     Releases,
     ScoresMany,
@@ -31,7 +33,8 @@ from epsilometer.measurement.plan import (
     release_stream,
     training_stream,
 )
-from epsilometer.measurement.population import points_of
+from epsilometer.measurement.population import Dataset, points_of
+from epsilometer.measurement.rows import Row
 
 
 class SerialExecutor(Executor):
@@ -48,16 +51,6 @@ class SerialExecutor(Executor):
             if isinstance(error, KeyboardInterrupt):
                 raise
         return future
-
-
-class LossRow(NamedTuple):
-    """The loss of one variant of one model."""
-
-    base: int
-    hypothesis: int
-    replicate: int
-    variant: str
-    loss: float
 
 
 class Chunk(NamedTuple):
@@ -78,7 +71,7 @@ class Chunk(NamedTuple):
 class Trained(NamedTuple):
     """What a worker answers: losses, finite or not, and the seconds it took."""
 
-    rows: list[LossRow]
+    rows: list[Row]
     seconds: float
 
 
@@ -110,12 +103,10 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
 
 def _train(plan: Plan, chunk: Chunk) -> Trained:
     start = time.perf_counter()
-    rows: list[LossRow] = []
+    rows: list[Row] = []
     for task, found in _measured(plan, chunk):
-        places = plan.bases[chunk.base].places(task.hypothesis, task.replicate)
         for variant, losses in found:
-            kept = zip(places, losses, strict=True)
-            rows += [LossRow(task.base, *place, variant, float(loss)) for place, loss in kept]
+            rows += plan.bases[chunk.base].rows(task, variant, losses)
     return Trained(rows, time.perf_counter() - start)
 
 
@@ -147,15 +138,41 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; points are the algorithm's own, which may change them in place."""
-    points = base.points(plan.population)
-    if len(points) > 1 and isinstance(plan.algorithm, ScoresMany):
-        found = np.asarray(plan.algorithm.losses(model, points), dtype=float)
+    ask = with_queries if plan.design.asks_queries else _losses_of
+    parts = [ask(plan.algorithm, model, part) for part in base.points(plan.population)]
+    return np.concatenate(parts)
+
+
+def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
+    """Losses of points, at once if the algorithm can."""
+    if len(points) > 1 and isinstance(algorithm, ScoresMany):
+        found = np.asarray(algorithm.losses(model, points), dtype=float)
         if found.shape != (len(points),):
             raise InputError(
                 f"expected {len(points)} losses from losses(model, points), got shape {found.shape}."
             )
         return found
-    return np.array([float(plan.algorithm.loss(model, each)) for each in points_of(points)])
+    return np.array([float(algorithm.loss(model, each)) for each in points_of(points)])
+
+
+def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
+    """Losses of points and of their augmentations, (points, queries); the point itself is query 0."""
+    if not isinstance(algorithm, HasQueries):
+        return _losses_of(algorithm, model, points)[:, None]
+    columns = [_losses_of(algorithm, model, points)]
+    asked = [np.asarray(algorithm.queries(point)) for point in points_of(points)]
+    shapes = {each.shape for each in asked}
+    expected = points.features.shape[1:]
+    if len(shapes) != 1 or (shape := shapes.pop())[1:] != expected or not shape[0]:
+        raise InputError(
+            f"expected queries(point) to answer equally many arrays of shape {expected} for every "
+            f"point, one or more, got shapes {sorted({each.shape for each in asked})[:3]}."
+        )
+    for number in range(shape[0]):
+        features = np.stack([each[number] for each in asked])
+        labels = None if points.labels is None else points.labels.copy()
+        columns.append(_losses_of(algorithm, model, Dataset(features=features, labels=labels)))
+    return np.stack(columns, axis=1)
 
 
 def _compared(plan: Plan, base: Base, task: Task) -> Any:
@@ -191,7 +208,10 @@ def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     streams = [training_stream(plan.seed, task) for task in chunk.tasks()]
     # A data set of its own for each model: training code may change it in place.
     base = plan.bases[chunk.base]
-    datasets = (base.train_on(plan.population, chunk.hypothesis) for _ in streams)
+    datasets = (
+        base.train_on(plan.population, chunk.hypothesis, replicate)
+        for replicate in chunk.replicates
+    )
     if len(streams) > 1 and isinstance(plan.algorithm, TrainsMany):
         yield from plan.algorithm.train_many(list(datasets), streams)
         return

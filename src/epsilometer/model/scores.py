@@ -276,12 +276,18 @@ class Scores:
         order = np.argsort(2 * base + with_point, kind="stable")
         sizes = np.bincount(2 * base + with_point.astype(np.int64), minlength=2 * len(names))
         parts = np.split(values[order], np.cumsum(sizes)[:-1])
-        sides = {"without": parts[0::2], "with_point": parts[1::2], "names": names}
-        if model is None:
-            return cls(**sides, one_run=one_run)
-        numbers = np.split(np.asarray(model)[order], np.cumsum(sizes)[:-1])
-        shared = list(zip(numbers[0::2], numbers[1::2], strict=True))
-        return cls(**sides, models=shared, fair_coins=one_run)
+        shared = None
+        if model is not None:
+            numbers = np.split(np.asarray(model)[order], np.cumsum(sizes)[:-1])
+            shared = list(zip(numbers[0::2], numbers[1::2], strict=True))
+        return cls(
+            without=parts[0::2],
+            with_point=parts[1::2],
+            names=names,
+            one_run=one_run and shared is None,
+            models=shared,
+            fair_coins=one_run and shared is not None,
+        )
 
     @classmethod
     def read(cls, source: str | PathLike[str]) -> Scores:
