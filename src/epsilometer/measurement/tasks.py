@@ -147,7 +147,7 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; points are the algorithm's own, which may change them in place."""
-    points = base.points(plan.population)
+    points = base.points(plan.all_records)
     if len(points) > 1 and isinstance(plan.algorithm, ScoresMany):
         found = np.asarray(plan.algorithm.losses(model, points), dtype=float)
         if found.shape != (len(points),):
@@ -191,7 +191,7 @@ def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     streams = [training_stream(plan.seed, task) for task in chunk.tasks()]
     # A data set of its own for each model: training code may change it in place.
     base = plan.bases[chunk.base]
-    datasets = (base.train_on(plan.population, chunk.hypothesis) for _ in streams)
+    datasets = (base.train_on(plan.all_records, chunk.hypothesis) for _ in streams)
     if len(streams) > 1 and isinstance(plan.algorithm, TrainsMany):
         yield from plan.algorithm.train_many(list(datasets), streams)
         return
