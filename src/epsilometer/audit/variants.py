@@ -89,13 +89,11 @@ def measure_until(
     if goal is None:
         measurement = measure(settings.plan)
         return settings, measurement, estimate_variants(settings, measurement, estimate), None
-    bases = settings.plan.challenge_bases
     most = len(settings.plan.bases)
     looks: list[Look] = []
     trained = 0
     for size in look_sizes(most, goal.first_look):
-        kept = size if isinstance(bases, int) else bases[:size]
-        now = replace(settings, plan=replace(settings.plan, challenge_bases=kept))
+        now = replace(settings, plan=settings.plan.first(size))
         step = measure(now.plan)
         trained += step.trained
         measurement = replace(step, trained=trained, reused=step.reused + step.trained - trained)

@@ -80,12 +80,15 @@ class ChallengeBase:
         Index of z', the last record under H0; None to leave z out instead.
     name
         For people; the number of the base unless given.
+    crafted
+        What tells a challenge point that was crafted from others; None for a record as it is.
     """
 
     dataset: IntArray
     challenge: int
     replacement: int | None = None
     name: str | None = None
+    crafted: str | None = None
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class ChallengeBase:
         challenge: int,
         replacement: int | None = None,
         name: str | None = None,
+        crafted: str | None = None,
     ) -> None:
         indices = np.array(dataset)
         if indices.ndim != 1 or len(indices) == 0 or indices.dtype.kind not in "iu":
@@ -117,6 +121,7 @@ class ChallengeBase:
         object.__setattr__(self, "challenge", challenge)
         object.__setattr__(self, "replacement", replacement)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "crafted", crafted)
 
     def records(self, hypothesis: int) -> IntArray:
         """Indices of what is trained on under a hypothesis."""
@@ -141,8 +146,8 @@ class ChallengeBase:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its indices."""
-        text = f"{self.challenge},{self.replacement},".encode()
+        """SHA-256 of its indices, and of its challenge point where that is no record."""
+        text = f"{self.challenge},{self.replacement},{self.crafted or ''}".encode()
         return hashlib.sha256(text + self.dataset.astype("<i8").tobytes()).hexdigest()
 
 
@@ -170,3 +175,42 @@ def draw_base(
     challenge, *rest = drawn[dataset_size:].tolist()
     replacement = rest[0] if rest else None
     return ChallengeBase(dataset=drawn[:dataset_size], challenge=challenge, replacement=replacement)
+
+
+def draw_around(
+    number: int,
+    *,
+    challenge: int,
+    apart: IntArray,
+    crafted: str | None = None,
+    population_size: int,
+    dataset_size: int,
+    adjacency: Adjacency,
+    seed: int,
+) -> ChallengeBase:
+    """Base of a given number around a chosen point: D and z' are drawn from the records not ``apart``.
+
+    Examples
+    --------
+    >>> base = draw_around(
+    ...     0, challenge=9, apart=np.array([2, 9]), population_size=9, dataset_size=5,
+    ...     adjacency=Include(), seed=1,
+    ... )
+    >>> base.challenge, 2 in base.dataset
+    (9, False)
+    """
+    free = np.setdiff1d(np.arange(population_size), apart)
+    needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records - 1
+    if needed > len(free):
+        raise InputError(
+            f"expected dataset_size <= {len(free) - adjacency.extra_records + 1}, the records that go "
+            f"with the challenge point of base {number}, got dataset_size={dataset_size}."
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
+    drawn = rng.choice(free, size=needed, replace=False)
+    return ChallengeBase(
+        dataset=drawn[:dataset_size],
+        challenge=challenge,
+        replacement=int(drawn[-1]) if needed > dataset_size else None,
+        crafted=crafted,
+    )

@@ -24,7 +24,14 @@ from epsilometer.attacks.scoring import scores_of as scores_of_losses
 from epsilometer.attacks.shadows import CrossFed, Shadows, ShadowScores
 from epsilometer.attacks.statistics import Loss, Statistic
 from epsilometer.errors import InputError
-from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, draw_base
+from epsilometer.measurement.bases import (
+    Adjacency,
+    Base,
+    ChallengeBase,
+    draw_around,
+    draw_base,
+)
+from epsilometer.measurement.challenges import Chosen
 from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
 from epsilometer.measurement.pool import pool_design
 from epsilometer.measurement.population import Population
@@ -65,6 +72,9 @@ class Design(Protocol):
     def models(self, hypothesis: int) -> int:
         """Losses that a base has under a hypothesis; their replicates count from 0."""
 
+    def challenge_points(self, bases: int) -> int:
+        """Challenge points that so many bases have in all; 0 where canaries take their place."""
+
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Refuse what cannot be measured this way."""
 
@@ -76,8 +86,12 @@ class Design(Protocol):
         dataset_size: int,
         adjacency: Adjacency,
         seed: int,
+        chosen: Chosen | None = None,
     ) -> Base:
-        """The base of a number, the same however many are drawn."""
+        """The base of a number, the same however many are drawn.
+
+        ``chosen`` are the challenge points; None draws them as well.
+        """
 
     def groups(self, base: Base) -> Iterator[tuple[int, range]]:
         """The models of a base: hypothesis and replicates."""
@@ -107,6 +121,10 @@ class SeparateModels(abc.ABC):
     @abc.abstractmethod
     def models(self, hypothesis: int) -> int: ...
 
+    def challenge_points(self, bases: int) -> int:
+        """One a base."""
+        return bases
+
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Any algorithm will do."""
         del algorithm, adjacency
@@ -119,10 +137,22 @@ class SeparateModels(abc.ABC):
         dataset_size: int,
         adjacency: Adjacency,
         seed: int,
+        chosen: Chosen | None = None,
     ) -> ChallengeBase:
-        return draw_base(
+        if chosen is None:
+            return draw_base(
+                number,
+                population_size=population.records,
+                dataset_size=dataset_size,
+                adjacency=adjacency,
+                seed=seed,
+            )
+        return draw_around(
             number,
-            population_size=len(population),
+            challenge=int(chosen.indices[number]),
+            apart=chosen.apart(number),
+            crafted=chosen.fingerprint(number),
+            population_size=population.records,
             dataset_size=dataset_size,
             adjacency=adjacency,
             seed=seed,

@@ -26,6 +26,7 @@ from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import Adjacency
 from epsilometer.measurement.canaries import Canaries, flip
 from epsilometer.measurement.canary_kinds import CanaryKind, kind_of
+from epsilometer.measurement.challenges import Chosen
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import LossRow
 from epsilometer.model.scores import Scores
@@ -183,6 +184,11 @@ class MeasureOneRun:
         del hypothesis
         return self.canaries
 
+    def challenge_points(self, bases: int) -> int:
+        """None: it has canaries."""
+        del bases
+        return 0
+
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Refuse an algorithm that cannot be measured this way, before anything is trained."""
         if adjacency.name != "include":
@@ -217,9 +223,10 @@ class MeasureOneRun:
         dataset_size: int,
         adjacency: Adjacency,
         seed: int,
+        chosen: Chosen | None = None,
     ) -> CanaryRun:
         """Run of a given number, from a stream of its own."""
-        del adjacency
+        del adjacency, chosen  # it has canaries
         if dataset_size > len(population):
             raise InputError(
                 f"expected dataset_size <= {len(population)}, the records of the population, got "

@@ -10,6 +10,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +22,13 @@ from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.bases import Adjacency, Base, ChallengeBase, Include
+from epsilometer.measurement.challenges import (
+    Challenge,
+    ChallengeKind,
+    Chosen,
+    challenge_kind_of,
+    choose,
+)
 from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Population
 
@@ -102,11 +110,15 @@ class Plan:
         `MeasurePool(models=...)`.
     challenge_bases
         How many bases to draw, or the bases themselves.  Of `MeasureOneRun` how many training runs, of
-        `MeasurePool` 1.
+        `MeasurePool` 1.  May be left out where ``challenge`` is a list.
     dataset_size
         Records in D, for bases that are drawn; canaries come on top.  Records of a pool.
     adjacency
         `Include()` or `Replace()`, for bases that are drawn.
+    challenge
+        Which records are challenge points, for bases that are drawn: ``random``, ``mislabelled``,
+        ``outliers`` or `Outliers(...)`, a list of indices, or a function ``(population, count, rng)`` as
+        `OwnPoints` has it.
     seed
         Decides bases and streams; a whole number >= 0.
     """
@@ -114,9 +126,10 @@ class Plan:
     population: Population
     algorithm: Algorithm
     design: Design
-    challenge_bases: int | Sequence[ChallengeBase]
+    challenge_bases: int | Sequence[ChallengeBase] = None  # type: ignore[assignment]  # see below
     dataset_size: int | None = None
     adjacency: Adjacency = field(default_factory=Include)
+    challenge: Challenge = "random"
     seed: int
 
     def __post_init__(self) -> None:
@@ -129,6 +142,8 @@ class Plan:
         if not isinstance(self.challenge_bases, Sequence):
             if self.dataset_size is None:
                 raise InputError("expected a dataset_size for bases that are drawn, got none.")
+            if self.challenge_bases is None:
+                object.__setattr__(self, "challenge_bases", self.challenge_kind.number)
             for name in ("challenge_bases", "dataset_size"):
                 number = _validate.whole_number(name, getattr(self, name))
                 object.__setattr__(self, name, number)
@@ -144,6 +159,8 @@ class Plan:
             raise InputError("expected a number of training runs, got challenge bases.")
         if self.dataset_size is not None:
             raise InputError("dataset_size is for bases that are drawn; these are given.")
+        if not self.challenge_kind.random:
+            raise InputError("challenge is for bases that are drawn; these are given.")
         for number, base in enumerate(given):
             largest = int(max(base.records(0).max(), base.records(1).max()))
             if largest >= len(self.population):
@@ -158,6 +175,28 @@ class Plan:
         return algorithms.variants_of(self.algorithm)
 
     @cached_property
+    def challenge_kind(self) -> ChallengeKind:
+        """Which records are challenge points."""
+        return challenge_kind_of(self.challenge)
+
+    @cached_property
+    def chosen(self) -> Chosen | None:
+        """The challenge points; None where each is drawn together with its D."""
+        if not isinstance(self.challenge_bases, int) or self.challenge_kind.random:
+            return None
+        count = self.design.challenge_points(self.challenge_bases)
+        if count == 0:
+            raise InputError(
+                "challenge is for points that are in or out of whole models; canaries have a kind."
+            )
+        return choose(self.challenge_kind, self.population, count, self.seed)
+
+    @property
+    def all_records(self) -> Population:
+        """What bases have indices into: the population, and crafted challenge points behind it."""
+        return self.population if self.chosen is None else self.chosen.population
+
+    @cached_property
     def bases(self) -> tuple[Base, ...]:
         """The challenge bases."""
         if not isinstance(self.challenge_bases, int):
@@ -170,9 +209,20 @@ class Plan:
                 dataset_size=self.dataset_size,
                 adjacency=self.adjacency,
                 seed=self.seed,
+                chosen=self.chosen,
             )
             for number in range(self.challenge_bases)
         )
+
+    def first(self, bases: int) -> Plan:
+        """The plan of its first bases alone; these stay as they are, whoever chose their points."""
+        found = copy(self)
+        found.__dict__.pop("names", None)
+        found.__dict__["bases"] = self.bases[:bases]
+        given = self.challenge_bases
+        kept = bases if isinstance(given, int) else given[:bases]
+        object.__setattr__(found, "challenge_bases", kept)
+        return found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -224,9 +274,13 @@ class Plan:
                 "dataset_size": self.dataset_size,
                 "adjacency": self.adjacency.name,
             }
+        if not self.challenge_kind.random:
+            kind = self.challenge_kind
+            how["challenge"] = {"name": kind.name} | algorithms.identity(kind)
         algorithm = algorithms.identity(self.algorithm)
         if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):
             algorithm["canaries"] = self.algorithm.canary_settings
+        # Without crafted points, of which there may come more: each base tells its own.
         population = {"records": len(self.population), "sha256": self.population.fingerprint}
         return {
             "population": population,

@@ -23,6 +23,7 @@ from epsilometer.attacks.pool_result import attack_result
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import Adjacency
+from epsilometer.measurement.challenges import Chosen
 from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import PoolRow
 from epsilometer.model.pool_scores import PoolScores
@@ -60,6 +61,8 @@ class Pool:
         another in; else each record has a coin of its own.
     seed
         Of the plan.
+    crafted
+        What tells crafted points from others; None if all are records as they are.
     """
 
     records: IntArray
@@ -67,6 +70,7 @@ class Pool:
     share: float
     fixed_size: bool
     seed: int
+    crafted: str | None = None
     name: ClassVar[str] = "pool"
 
     @cached_property
@@ -106,6 +110,7 @@ class Pool:
         """SHA-256 of its indices and of how coins are flipped."""
         digest = hashlib.sha256(f"{self.share!r},{self.fixed_size},{len(self.records)}".encode())
         digest.update(self.everything.astype("<i8").tobytes())
+        digest.update((self.crafted or "").encode())
         return digest.hexdigest()
 
     def shared_points(self) -> dict[str, Any]:
@@ -243,6 +248,11 @@ class MeasurePool:
     def models(self, hypothesis: int) -> int:
         return 0 if hypothesis else self.models_trained
 
+    def challenge_points(self, bases: int) -> int:
+        """Those that are judged."""
+        del bases
+        return self.judged or POINTS
+
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Any algorithm will do."""
         del algorithm, adjacency
@@ -255,24 +265,32 @@ class MeasurePool:
         dataset_size: int,
         adjacency: Adjacency,
         seed: int,
+        chosen: Chosen | None = None,
     ) -> Pool:
-        """The pool: records in random order, and references."""
+        """The pool: chosen points, other records in random order, and references."""
         if number:
             raise InputError("expected one pool, got challenge_bases > 1.")
         if dataset_size < LEAST_RECORDS:
             raise InputError(
                 f"expected a pool of at least {LEAST_RECORDS} records, got {dataset_size}."
             )
-        if dataset_size + self.references > len(population):
-            raise InputError(
-                f"expected a pool and references of at most {len(population)} records, the size of "
-                f"the population, got {dataset_size} and {self.references}."
-            )
         key = np.random.SeedSequence(seed, spawn_key=(POOL, 0))
-        drawn = np.random.default_rng(key).permutation(len(population))
+        drawn = np.random.default_rng(key).permutation(population.records)
+        crafted = None
+        if chosen is not None:
+            # Chosen points come first, then others; never the record that a point was made from.
+            others = drawn[~np.isin(drawn, chosen.apart())]
+            drawn = np.concatenate([chosen.indices, others])
+            crafted = ",".join(str(chosen.fingerprint(n)) for n in range(len(chosen)))
+        if dataset_size + self.references > len(drawn):
+            raise InputError(
+                f"expected a pool and references of at most {len(drawn)} records, those of the "
+                f"population, got {dataset_size} and {self.references}."
+            )
         return Pool(
             records=drawn[:dataset_size],
             references=drawn[dataset_size : dataset_size + self.references],
+            crafted=crafted,
             share=self.share,
             fixed_size=adjacency.name != "include",
             seed=seed,

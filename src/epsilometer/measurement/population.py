@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,11 @@ class Population:
     name
         For people; not part of its identity.
 
+    Attributes
+    ----------
+    crafted
+        How many of its last records were appended by `extended`; no data set is drawn from them.
+
     Examples
     --------
     >>> population = Population(features=[[0.0], [1.0], [2.0]], labels=[0, 1, 1])
@@ -60,6 +67,7 @@ class Population:
         self, *, features: ArrayLike, labels: ArrayLike | None = None, name: str = "population"
     ) -> None:
         self.name = name
+        self.crafted = 0
         self.features = _frozen("features", features)
         self.labels = None if labels is None else _frozen("labels", labels)
         if self.features.ndim == 0 or len(self.features) < 2:
@@ -84,6 +92,66 @@ class Population:
         """One record."""
         label = None if self.labels is None else self.labels[index]
         return Point(features=self.features[index].copy(), label=label)
+
+    @property
+    def records(self) -> int:
+        """How many records there are without crafted ones: those that data sets are drawn from."""
+        return len(self) - self.crafted
+
+    @property
+    def given(self) -> Population:
+        """The population without crafted records; the arrays are shared."""
+        if not self.crafted:
+            return self
+        labels = None if self.labels is None else self.labels[: self.records]
+        return self._holding(self.features[: self.records], labels, 0)
+
+    def extended(self, features: ArrayLike, labels: ArrayLike | None = None) -> Population:
+        """The population with crafted records behind its own, which keep their indices.
+
+        Crafted records have the shape and the types of the others; features may be rounded to theirs.
+
+        Examples
+        --------
+        >>> population = Population(features=[[0.0], [1.0]], labels=[0, 1])
+        >>> larger = population.extended([[0.5]], [1])
+        >>> len(larger), larger.records, len(larger.given)
+        (3, 2, 2)
+        """
+        added = _alike("features", self.features, features)
+        if (labels is None) != (self.labels is None):
+            wants = "labels" if labels is None else "no labels"
+            raise InputError(f"expected {wants} of crafted records, as the population has.")
+        both = None
+        if self.labels is not None:
+            tags = _alike("labels", self.labels, np.asarray(labels))
+            if len(tags) != len(added):
+                raise InputError(
+                    f"expected {len(added)} labels of crafted records, got {len(tags)}."
+                )
+            both = np.concatenate([self.labels, tags])
+        whole = np.concatenate([self.features, added])
+        return self._holding(whole, both, self.crafted + len(added))
+
+    def _holding(self, features: Array, labels: Array | None, crafted: int) -> Population:
+        """A population of arrays that were checked already."""
+        found = copy(self)
+        found.__dict__.pop("fingerprint", None)
+        found.__dict__.pop("row_hashes", None)
+        for array in (features, labels):
+            if array is not None:
+                array.flags.writeable = False
+        found.features, found.labels, found.crafted = features, labels, crafted
+        return found
+
+    @cached_property
+    def row_hashes(self) -> NDArray[np.int64]:
+        """A number for the features of each record: records of other numbers have other features."""
+        rows = self.features.reshape(len(self), -1)
+        # Adding 0 makes one zero of two: they are equal, and their bytes are not.
+        plain = (row + row.dtype.type(0) if row.dtype.kind == "f" else row for row in rows)
+        digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in plain)
+        return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,6 +178,26 @@ def array_fingerprint(array: Array) -> str:
     digest = hashlib.sha256(f"{plain.dtype.str}{plain.shape}".encode())
     digest.update(plain.tobytes() if plain.ndim == 0 else plain.view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _alike(name: str, there: Array, values: ArrayLike) -> Array:
+    """Features or labels of crafted records in the type of the others, if they fit in."""
+    array = _frozen(name, values)
+    if array.ndim == 0 or array.shape[1:] != there.shape[1:] or len(array) == 0:
+        raise InputError(
+            f"expected {name} of crafted records, each of shape {there.shape[1:]}, got shape "
+            f"{array.shape}."
+        )
+    found = array.astype(there.dtype)
+    rounds = name == "features" and there.dtype.kind == array.dtype.kind == "f"
+    if not rounds and not np.array_equal(found, array):
+        raise InputError(
+            f"expected {name} of crafted records that are {there.dtype} as the others, got "
+            f"{array.dtype} values that are not."
+        )
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise InputError(f"expected finite numbers in {name} of crafted records, got infinity.")
+    return found
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:

@@ -139,7 +139,7 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; points are the algorithm's own, which may change them in place."""
     ask = with_queries if plan.design.asks_queries else _losses_of
-    parts = [ask(plan.algorithm, model, part) for part in base.points(plan.population)]
+    parts = [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
     return np.concatenate(parts)
 
 
@@ -209,7 +209,7 @@ def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     # A data set of its own for each model: training code may change it in place.
     base = plan.bases[chunk.base]
     datasets = (
-        base.train_on(plan.population, chunk.hypothesis, replicate)
+        base.train_on(plan.all_records, chunk.hypothesis, replicate)
         for replicate in chunk.replicates
     )
     if len(streams) > 1 and isinstance(plan.algorithm, TrainsMany):
