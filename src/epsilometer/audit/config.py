@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from epsilometer import _files
-from epsilometer.attacks.rules import ATTACKS, Attack
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS
+from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import loading
 from epsilometer.audit.assumptions import (
@@ -74,7 +75,13 @@ class PopulationTable(_Table):
 class AuditTable(_Table):
     """Which models are trained: many for each challenge base, or one with many canaries."""
 
-    design: Literal["many-models", "one-run"] = "many-models"
+    design: Literal["many-models", "one-run", "pool"] = "many-models"
+    models: Annotated[int, Field(ge=4, le=LARGEST_SIZE)] | None = None
+    pool_size: Count | None = None
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    references: Annotated[int, Field(ge=0, le=LARGEST_SIZE)] = 0
+    points: Count | None = None
+    first_stage: Annotated[int, Field(ge=0, le=LARGEST_SIZE)] | None = None
     runs: Count = 1
     canaries: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
     canary_kind: Annotated[str, Field(min_length=1)] | None = None
@@ -82,7 +89,7 @@ class AuditTable(_Table):
     challenge_bases: Count = 20
     replicates: Count = 100
     shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
-    dataset_size: Count
+    dataset_size: Count | None = None
     adjacency: Literal["include", "replace"] = "include"
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     store: Annotated[str, Field(min_length=1)] = "audit.db"
@@ -118,7 +125,7 @@ class AttackTable(_Table):
 
     statistic: str = "loss"
     target_alpha: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    method: Literal[tuple(ATTACKS)] = "likelihood-ratio"  # type: ignore[valid-type]
+    method: Literal[tuple(ATTACKS | POOL_ATTACKS)] | None = None  # type: ignore[valid-type]
 
 
 class EstimateTable(_Table):
@@ -292,7 +299,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         file=file,
         plan=plan,
         store=folder / file.audit.store,
-        attack=ATTACKS[file.attack.method],
+        attack=ATTACKS.get(file.attack.method or "", LikelihoodRatio()),
         statistic=statistic,
         model=_published(file.estimate, design),
         profile=_profile(file.estimate, design, algorithm),
@@ -301,8 +308,8 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
 
 
 def _published(table: EstimateTable, design: Design) -> AuditModel | None:
-    """The published model; none of canaries."""
-    if design.canaries:
+    """The published model; none of canaries, nor of points that share models."""
+    if design.canaries or not design.models(1):
         return None
     default = INDEPENDENT if isinstance(design, MeasureMIA) else CORRELATED
     strength: Any = table.strength  # a number or None, as its validator says
