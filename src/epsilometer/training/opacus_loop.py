@@ -318,13 +318,13 @@ def _doubts(engine: Any, steps: Sequence[Steps], taken: Sequence[_Step]) -> Iter
             "promise is about the steps that were counted."
         )
     sizes = [step.size for step in taken if step.size is not None]
-    if len({rate for _, rate, _ in steps}) == 1 and engine.dataset is not None:
+    if len({rate for _, rate, _ in steps}) == 1 and getattr(engine, "dataset", None) is not None:
         if fixed_batches(sizes, len(engine.dataset), steps[0][1]):
             yield (
                 "the accountant's epsilon presumes Poisson sampling, but batches have fixed sizes: "
                 "train on the loader that make_private returns, with poisson_sampling=True."
             )
-    if engine.secure_mode:
+    if getattr(engine, "secure_mode", False):
         yield "secure_mode takes noise from the system: models differ when they are trained again."
     if engine.accountant.mechanism() == "gdp":
         yield "the accountant gdp approximates, and may promise an epsilon below the true one."
