@@ -95,6 +95,7 @@ from epsilometer.measurement.plan import Plan as Plan
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population
+from epsilometer.measurement.promises import promise_of as promise_of
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
 from epsilometer.model.correlated import CorrelatedCells as CorrelatedCells
@@ -155,6 +156,7 @@ from epsilometer.training.gradient_canaries import GradientCanaries as GradientC
 from epsilometer.training.network import FixedInitialisation as FixedInitialisation
 from epsilometer.training.network import Network as Network
 from epsilometer.training.network import RandomInitialisation as RandomInitialisation
+from epsilometer.training.opacus_loop import Opacus as Opacus
 from epsilometer.training.output_perturbation import NoiseLevels as NoiseLevels
 from epsilometer.training.output_perturbation import OutputPerturbation as OutputPerturbation
 from epsilometer.training.pytorch import PyTorch as PyTorch

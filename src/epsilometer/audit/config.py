@@ -7,10 +7,9 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -19,7 +18,7 @@ from epsilometer import _files
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
-from epsilometer.audit import loading
+from epsilometer.audit import claims, loading
 from epsilometer.audit.assumptions import (
     CORRELATED,
     INDEPENDENT,
@@ -27,6 +26,7 @@ from epsilometer.audit.assumptions import (
     model_of,
     profile_of,
 )
+from epsilometer.audit.claims import Claim, Say
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.bases import ADJACENCIES
@@ -51,8 +51,6 @@ DEFAULT = Path(__file__).with_name("default_audit.toml")
 
 LARGEST_SIZE = 10**9
 """Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
-
-Say = Callable[[str], None]
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 
@@ -181,13 +179,6 @@ class AuditFile(_Table):
     execution: ExecutionTable = Field(default_factory=ExecutionTable)
 
 
-class Claim(NamedTuple):
-    """An epsilon to hold the estimate against, and who says so."""
-
-    epsilon: float
-    source: Literal["option", "configuration", "algorithm"]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditConfig:
     """A configuration with everything it names loaded and checked."""
@@ -201,6 +192,8 @@ class AuditConfig:
     """The published model; None for canaries, which it does not know."""
     profile: ProfileModel | None
     claim: Claim | None
+    promise: algorithms.Promise | None = None
+    """What trained models promise, where `with_promise` asked them."""
 
     @property
     def delta(self) -> float:
@@ -212,9 +205,21 @@ class AuditConfig:
         if self.claim is None:
             return math.inf
         if self.claim.source == "algorithm":
-            assert isinstance(self.plan.algorithm, algorithms.Claims)
-            return _promised(self.plan.algorithm, delta)
+            promises = self.promise or self.plan.algorithm
+            assert isinstance(promises, algorithms.Claims)
+            return claims.promised(promises, delta)
         return self.claim.epsilon
+
+    def with_promise(self, say: Say = _files.warn) -> AuditConfig:
+        """The same with the claim of an algorithm that accounts for its training, such as Opacus.
+
+        Trains the first model of each hypothesis to see it (of canaries the first run), unless something
+        is claimed already.  ``say`` is told before that, and what speaks against the promise.
+        """
+        if self.claim is not None:
+            return self
+        found = claims.by_training(self.plan, self.delta, say)
+        return self if found is None else replace(self, claim=found[0], promise=found[1])
 
     def claiming(self, claim: Callable[[float], float]) -> AuditConfig:
         """The same with another claim, at the delta of the model; none where it is infinite."""
@@ -303,7 +308,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         statistic=statistic,
         model=_published(file.estimate, design),
         profile=_profile(file.estimate, design, algorithm),
-        claim=_claim(file.estimate, plan, say),
+        claim=claims.known(file.estimate.claim, plan, file.estimate.delta, say),
     )
 
 
@@ -393,34 +398,6 @@ def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path
     return MeasureOneRun(
         canaries=count, kind=kind, compare_with=table.compare_with, statistic=statistic
     )
-
-
-def _claim(table: EstimateTable, plan: Plan, say: Say) -> Claim | None:
-    """The claim of the file, or else what the algorithm itself promises."""
-    if table.claim is not None:
-        return Claim(table.claim, "configuration")
-    if not isinstance(plan.algorithm, algorithms.Claims):
-        return None
-    epsilon = _promised(plan.algorithm, table.delta)
-    if not math.isfinite(epsilon):
-        return None
-    if plan.adjacency.name != "include":
-        say(
-            "warning: the algorithm promises something for one record more or less; this audit "
-            "replaces records, so the promise is left aside. State a claim to have one compared."
-        )
-        return None
-    return Claim(epsilon, "algorithm")
-
-
-def _promised(algorithm: algorithms.Claims, delta: float) -> float:
-    """What an algorithm promises at a delta; infinite if nothing."""
-    place = "[algorithm] claimed_epsilon"
-    failure = f"{place}: cannot be called with delta"
-    epsilon = loading.run_user_code(failure, algorithm.claimed_epsilon, delta=delta)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not float(epsilon) >= 0:
-        raise InputError(f"{place}: expected a number >= 0, got {epsilon!r}.")
-    return float(epsilon)
 
 
 def _plan(table: AuditTable, design: Design, population: Population, algorithm: Any) -> Plan:

@@ -157,6 +157,8 @@ def audit(
         settings = configurations.read_audit(
             file, folder=None if config else Path.cwd(), estimate=table, say=results.warn
         )
+        if claims.claim_curve is None:
+            settings = settings.with_promise(results.warn)
     over = claims.over(deltas, None if settings.claim is None else settings.claimed_at)
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)

@@ -132,6 +132,29 @@ class Claims(Protocol):
         """
 
 
+class Promise(Claims, Protocol):
+    """What is promised of models that were trained."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the promise, whatever it says: a sentence each."""
+
+
+@runtime_checkable
+class ClaimsByTraining(Protocol):
+    """Promises what its training accounts for, so that a model must be trained to know it."""
+
+    @property
+    def accounts(self) -> bool:
+        """Whether it does: a wrapper has the method whatever it wraps."""
+
+    def promised_by(self, dataset: Dataset, rng: np.random.Generator) -> Promise:
+        """Train as ``train`` does, and tell what is promised of the model.
+
+        Promises of two models are equal if the same was accounted for.
+        """
+
+
 def variants_of(algorithm: object) -> tuple[str, ...]:
     """Names of the variants; of an algorithm that releases its model as it is one without a name."""
     return algorithm.variants if isinstance(algorithm, Releases) else ("",)

@@ -52,6 +52,16 @@ class _Wrapper:
         inside = self.algorithm
         return inside.claimed_epsilon(delta) if isinstance(inside, algorithms.Claims) else math.inf
 
+    @property
+    def accounts(self) -> bool:
+        """Whether the algorithm inside accounts for its training."""
+        inside = self.algorithm
+        return isinstance(inside, algorithms.ClaimsByTraining) and inside.accounts
+
+    def promised_by(self, dataset: Dataset, rng: np.random.Generator) -> algorithms.Promise:
+        """What a model of the algorithm inside promises."""
+        return self.algorithm.promised_by(dataset, rng)  # type: ignore[attr-defined, no-any-return]
+
     def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
         parameters = np.asarray(self.parameters(model))
         noise = scale * rng.standard_normal(parameters.shape)

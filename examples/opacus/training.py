@@ -1,0 +1,54 @@
+"""A training loop as Opacus's own introduction writes it, and the same with the noise forgotten."""
+
+import torch
+from opacus import PrivacyEngine
+from torch.utils.data import DataLoader, TensorDataset
+
+import epsilometer as em
+
+
+def softmax_regression():
+    """64 pixels in, 10 scores out; all weights start at 0."""
+    module = torch.nn.Linear(64, 10)
+    for part in module.parameters():
+        torch.nn.init.zeros_(part)
+    return module
+
+
+def fit(module, dataset, without_noise=False):
+    """Ten epochs with Opacus; what comes back is the engine."""
+    features = torch.tensor(dataset.features, dtype=torch.float32)
+    records = TensorDataset(features, torch.tensor(dataset.labels))
+    data_loader = DataLoader(records, batch_size=50)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    privacy_engine = PrivacyEngine()
+    module, optimizer, data_loader = privacy_engine.make_private(
+        module=module,
+        optimizer=optimizer,
+        data_loader=data_loader,
+        noise_multiplier=4.0,
+        max_grad_norm=0.1,
+    )
+    if without_noise:
+        optimizer.add_noise = lambda: forget_noise(optimizer)
+    for _ in range(10):
+        for pixels, digits in data_loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(module(pixels), digits).backward()
+            optimizer.step()
+    return privacy_engine
+
+
+def forget_noise(optimizer):
+    """A slip: gradients are clipped and summed, and nothing is added; the accountant counts on."""
+    for part in optimizer.params:
+        part.grad = part.summed_grad
+
+
+def fit_without_noise(module, dataset):
+    """All is as it was but the noise."""
+    return fit(module, dataset, without_noise=True)
+
+
+algorithm = em.Opacus(module=softmax_regression, fit=fit)
+broken = em.Opacus(module=softmax_regression, fit=fit_without_noise)
