@@ -323,8 +323,9 @@ def read_losses(
             raise InputError("--shadows is for files of losses; a store knows its design.")
         with SqliteStore(path, read_only=True) as store:
             sizes = store.sizes()
-            losses = store.losses(sizes, choose_variant(sizes.variants, variant))
-            return losses, design_of(store.status().identity.get("design"), sizes.models_h0)
+            losses = store.measured(sizes, choose_variant(sizes.variants, variant))
+            design = store.status().identity.get("design")
+            return losses, design_of(design, sizes.models_h0, store.judging)
     _refuse_variant(LossOptions(variant=variant))
     losses = Losses.read(path)
     return losses, design_for(losses, shadows)

@@ -21,6 +21,7 @@ from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
 from epsilometer.cli.calibrate import calibrate
 from epsilometer.cli.compare import compare
+from epsilometer.cli.compare_attacks import compare_attacks
 from epsilometer.cli.delivery import NOT_CONVERGED
 from epsilometer.cli.estimate import estimate
 from epsilometer.cli.losses import losses_app
@@ -60,6 +61,7 @@ COMMANDS = (
     prove,
     report,
     compare,
+    compare_attacks,
     calibrate,
     selftest,
     status,

@@ -15,6 +15,7 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, fresh_scores
 from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
 from epsilometer.inference.estimate import estimate
 from epsilometer.inference.profile.posterior import interval_of
@@ -27,6 +28,13 @@ RATES = (0.001, 0.01)
 
 SMALLEST_RATE, CURVE_POINTS = 1e-5, 120
 """Of the curves that are drawn."""
+
+JUDGED = "judged"
+
+SAME_ORDER = (
+    "Rules with the same statistic order the models of a base alike, so they prove and show the same; "
+    "their curves differ in how they compare bases. The curves are of cross-fed p-values."
+)
 
 Report = Callable[[str], None]
 
@@ -253,6 +261,46 @@ def compare_pool_attacks(
         point_sets=tuple(sets),
         skipped=tuple(skipped),
         gap=None if claim is None else gap_of(claim, mine, best, sets),
+    )
+
+
+def compare_model_attacks(
+    attacks: Mapping[str, tuple[AttackResult, Scores]],
+    *,
+    judge: Judge,
+    source: str,
+    claim: float | None = None,
+) -> AttackComparison:
+    """Attacks on models of bases: p-values make the curve, scores what is proven and shown.
+
+    Within a base attacks order models as their statistic does, so rules that share a statistic prove and
+    show the same; they differ in how they compare bases.
+    """
+    known: dict[str, tuple[float, tuple[float, float, float]]] = {}
+    rows = []
+    for name, (attacked, scores) in attacks.items():
+        judge.say(f"attack {name}")
+        if attacked.statistic not in known:
+            proven = prove(scores, delta=judge.delta, error=judge.error).at_least
+            known[attacked.statistic] = proven, judge.shown(scores)
+        sides = (attacked.p_values_h0, attacked.p_values_h1)
+        roc = roc_of(*(-side[~np.isnan(side)] for side in sides))
+        proven, shown = known[attacked.statistic]
+        rows.append(AttackRow(attack=name, points=JUDGED, roc=roc, proven=proven, shown=shown))
+    if not rows:
+        raise InputError(f"no attack can be made on {source}.")
+    rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
+    best = max(rows, key=lambda row: row.shown[1])
+    return AttackComparison(
+        source=source,
+        delta=judge.delta,
+        error=judge.error,
+        level=judge.level,
+        rows=tuple(rows),
+        point_sets=(best,),
+        skipped=(),
+        gap=None if claim is None else gap_of(claim, rows[0], best, [best]),
+        notes=(SAME_ORDER,),
     )
 
 

@@ -1,0 +1,133 @@
+"""What attacks are compared on: a store, an audit's configuration, or a file of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsilometer._arrays import IntArray
+from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_attacks import most_leaking
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.result import AttackResult
+from epsilometer.attacks.rules import ATTACKS
+from epsilometer.attacks.statistics import STATISTICS
+from epsilometer.audit import inputs
+from epsilometer.audit.config import read_audit
+from epsilometer.errors import InputError
+from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.model.scores import Scores
+
+JUDGED, RANDOM, LEAKIEST = "judged", "random", "leakiest in the first stage"
+"""Sets of points."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked:
+    """Losses with the design that measured them, and what its audit says of delta and claim."""
+
+    label: str
+    losses: Any
+    design: Any
+    delta: float | None = None
+    claim: float | None = None
+
+    @property
+    def pool(self) -> bool:
+        """Whether points share models."""
+        return isinstance(self.losses, PoolLosses)
+
+    def judging(self, *, first_stage: int | None, points: int | None) -> Attacked:
+        """The same with other numbers of teachers or points, where said."""
+        if first_stage is None and points is None:
+            return self
+        if not self.pool:
+            raise InputError("--first-stage and --points are for pools; these are many models.")
+        design = replace_judging(self.design, first_stage=first_stage, points=points)
+        return replace(self, design=design)
+
+    def point_sets(self) -> dict[str, IntArray]:
+        """Points of a pool that are compared: those judged, then random and leakiest ones."""
+        judged = self.design.judged_points(self.losses)
+        count = len(judged)
+        sets = {JUDGED: judged}
+        # The pool is in random order behind the points that were chosen.
+        behind = np.arange(count, min(2 * count, self.losses.challenges))
+        if len(behind) == count:
+            sets[RANDOM] = behind
+        if self.design.teachers >= 4 and not self.design.pilot:
+            first = np.arange(self.design.teachers)
+            sets[LEAKIEST] = most_leaking(self.losses, models=first, count=count)
+        return sets
+
+    def model_attacks(self) -> dict[str, tuple[AttackResult, Scores]]:
+        """Attacks on many models by name: every rule on every statistic, and the scores it looks at."""
+        assert isinstance(self.losses, Losses)
+        found = {}
+        for statistic in STATISTICS.values():
+            if self.losses.loss.min() < statistic.least_loss:
+                continue  # no cross-entropy, so no log odds
+            scores = self.design.scores(self.losses, statistic, skip=True)
+            for name, rule in ATTACKS.items():
+                attacked = self.design.attack(self.losses, rule, statistic=statistic)
+                found[f"{name}, {statistic.name}"] = (attacked, scores)
+        return found
+
+
+def replace_judging(
+    design: MeasurePool, *, first_stage: int | None, points: int | None
+) -> MeasurePool:
+    """A design of a pool with other numbers of teachers or judged points, where said."""
+    return MeasurePool(
+        models=design.models_trained,
+        share=design.share,
+        references=design.references,
+        attack=design.attack_method,
+        first_stage=design.first_stage if first_stage is None else first_stage,
+        pilot=design.pilot,
+        judged=design.judged if points is None else points,
+    )
+
+
+def read_attacked(
+    path: Path, *, variant: str | None = None, say: Callable[[str], None] = lambda _: None
+) -> Attacked:
+    """Losses of a store, of the store of a configuration, or of a file."""
+    if path.suffix.lower() != ".toml":
+        losses, design = inputs.read_losses(path, variant)
+        return _checked(Attacked(label=path.name, losses=losses, design=design))
+    settings = read_audit(path, say=say)
+    if not settings.store.is_file():
+        raise InputError(
+            f"{path.name}: its store {settings.store.name} is not there yet: run the audit first."
+        )
+    with SqliteStore(settings.store, read_only=True) as store:
+        sizes = store.sizes()
+        losses = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
+    plan = settings.plan
+    if isinstance(losses, PoolLosses):
+        records = plan.all_records.take(np.array([int(name) for name in losses.names]))
+        losses = losses.with_records(records.features, records.labels)
+    return _checked(
+        Attacked(
+            label=f"{settings.store.name} of {path.name}",
+            losses=losses,
+            design=plan.design,
+            delta=settings.delta,
+            claim=None if settings.claim is None else settings.claim.epsilon,
+        )
+    )
+
+
+def _checked(found: Attacked) -> Attacked:
+    if getattr(found.losses, "one_run", False):
+        raise InputError(
+            f"{found.label}: canaries of one run have one score each; attacks are compared on pools or "
+            "on many models."
+        )
+    return found

@@ -1,0 +1,159 @@
+"""``epsilometer compare-attacks``: every attack on the same models, and where the gap to a claim lies."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epsilometer import _files, _validate
+from epsilometer.cli import options, results
+from epsilometer.cli.options import argument, option
+from epsilometer.report.text import wrapped
+
+if TYPE_CHECKING:
+    from epsilometer.audit.attack_comparison import Attacked
+    from epsilometer.report.attack_comparison import AttackComparison, AttackRow, Gap, Judge
+
+NAME = 16
+"""Columns for the names of attacks and of sets of points."""
+
+
+def compare_attacks(
+    file: Path = argument(
+        "FILE",
+        "A store of `audit`, the TOML of an audit (which knows the records, as the quantile attack "
+        "needs), or losses: of a pool .npz, .parquet or .csv, of many models .csv or .parquet.",
+    ),
+    delta: float | None = options.DELTA,
+    claim: float | None = option("E", "Claimed epsilon; says where the gap to it comes from."),
+    error: float = option("P", "Probability that a proof errs.", default=0.05),
+    level: float = option("P", "Probability of the intervals of what is shown.", default=0.9),
+    first_stage: int | None = option(
+        "N", "How many models teach and choose points; as in the audit, or half, if unset."
+    ),
+    points: int | None = option("K", "How many points are judged; as in the audit if unset."),
+    variant: str | None = options.STORE_VARIANT,
+    figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
+    as_json: bool = options.AS_JSON,
+) -> int:
+    """Compare attacks on the same models: AUC, true-positive rates, epsilon proven and shown."""
+    from epsilometer.audit.attack_comparison import read_attacked
+    from epsilometer.report.attack_comparison import Judge
+    from epsilometer.report.figures.chart import FORMATS, save_figure
+
+    form = "" if figure is None else figure.suffix.lower().lstrip(".")
+    if figure is not None:
+        _validate.one_of("the figure's ending", form, FORMATS)
+    _validate.open_unit_interval("level", level)
+    _validate.open_unit_interval("error", error)
+    if claim is not None:
+        _validate.non_negative("claim", claim)
+    with redirect_stdout(sys.stderr):  # what the user's code prints is not the program's answer
+        given = read_attacked(file, variant=variant, say=results.warn)
+    given = given.judging(first_stage=first_stage, points=points)
+    delta = given.delta if delta is None else delta
+    options.need_delta(delta)
+    assert delta is not None
+    claim = given.claim if claim is None else claim
+    with results.progress("comparing attacks", unit="") as (report, _):
+        judge = Judge(delta=_validate.delta(delta), error=error, level=level, report=report)
+        found = _compared(given, judge, claim)
+    if figure is not None:
+        from epsilometer.report.figures.attack_curves import draw_attack_curves
+
+        drawn = draw_attack_curves(found)
+        _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
+    written = "" if figure is None else results.written_to([figure])
+    return results.answer(as_json, found.described, lambda: text_of(found) + written)
+
+
+def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackComparison:
+    from epsilometer.attacks.pool_attacks import POOL_ATTACKS
+    from epsilometer.report.attack_comparison import compare_model_attacks, compare_pool_attacks
+
+    label = _files.printable(given.label)
+    if not given.pool:
+        return compare_model_attacks(given.model_attacks(), judge=judge, source=label, claim=claim)
+    losses, design = given.losses, given.design
+    judged = losses.models - design.teachers
+    points = given.point_sets()
+    count = len(next(iter(points.values())))
+    return compare_pool_attacks(
+        losses,
+        POOL_ATTACKS,
+        teachers=design.teachers,
+        own=design.attack_method.name,
+        points=points,
+        judge=judge,
+        source=(
+            f"{label}: {losses.models:,} models, {losses.challenges:,} points; {judged:,} models judge "
+            f"{count:,} points"
+        ),
+        claim=claim,
+    )
+
+
+def text_of(found: AttackComparison) -> str:
+    """The comparison for reading, at most 80 columns wide."""
+    from epsilometer.report.attack_comparison import RATES
+
+    title = (
+        f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}; proven except with "
+        f"probability {found.error:g}; shown: the point that leaks most, "
+        f"{100 * found.level:g}\u00a0% interval."
+    )
+    rates = "".join(f"{f'TPR at {100 * rate:g} %':>14}" for rate in RATES)
+    head = f"{{:{NAME}}}{'AUC':>7}{rates}{'proven':>8}{'shown':>16}"
+    lines = [*wrapped(title), "", head.format("attack")]
+    lines += [_line(row.attack, row) for row in found.rows]
+    if len(found.point_sets) > 1:
+        best = found.point_sets[0].attack
+        lines += ["", f"{f'points ({best})':{NAME + 35}}{'proven':>8}{'shown':>16}"]
+        lines += [
+            f"{row.points[: NAME + 34]:{NAME + 35}}{_ends(row)}" for row in found.point_sets
+        ]
+    for name, reason in found.skipped:
+        lines += ["", *wrapped(f"{name} was left out: {_files.printable(reason)}", rest="  ")]
+    if found.gap is not None:
+        lines += ["", *_gap(found.gap)]
+    lines += ["", *wrapped(" ".join(found.notes))] if found.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, row: AttackRow) -> str:
+    from epsilometer.report.attack_comparison import RATES
+
+    rates = "".join(f"{_share(row.roc.at(rate)):>14}" for rate in RATES)
+    return f"{name[: NAME - 1]:{NAME}}{row.roc.auc:>7.3f}{rates}{_ends(row)}"
+
+
+def _ends(row: AttackRow) -> str:
+    from epsilometer.proofs.proof import rounded_down
+
+    shown = f"{row.shown[0]:.2f} to {row.shown[2]:.2f}"
+    return f"{rounded_down(row.proven):>8}{shown:>16}"
+
+
+def _share(value: float) -> str:
+    return "too few" if math.isnan(value) else f"{100 * value:.2f} %"
+
+
+def _gap(gap: Gap) -> list[str]:
+    """From what is proven to the claim, step by step."""
+    if gap.proven > gap.claim:
+        return wrapped(f"The claim of {gap.claim:g} is refuted: {gap.proven:.2f} is proven.")
+    steps = (
+        ("proven by the audit's attack on its points", gap.proven),
+        ("shown but not proven: more models would prove more", gap.estimator),
+        ("a better attack of those above", gap.attack),
+        ("points that leak more", gap.points),
+        ("not reached by any attack here", gap.unexplained),
+    )
+    lines = [f"from 0 to the claim of {gap.claim:g}:"]
+    lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
+    return lines
+
+
