@@ -3,15 +3,34 @@
 An attack learns from some models and scores others, and these never overlap: whoever teaches is not
 judged.  `fresh_scores` judges the models that did not teach, which is what proofs read;
 `cross_fitted_scores` lets every model be judged by the others in turn, which gives curves their full
-size but leaves scores that depend on each other.
+size but leaves scores that depend on each other.  Each attack is in a module of its own.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks.lira import Lira, LiraOffline, pooled_variances, sides
+from epsilometer.attacks.own_losses import PoolLogOdds, PoolLoss, PopulationAttack
 from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.quantile import QuantileAttack
+from epsilometer.attacks.rmia import Rmia, RmiaOffline
+from epsilometer.errors import InputError
+from epsilometer.model.pool_scores import PoolScores
+
+LEAVE_ONE_OUT = 5 * 10**8
+"""Every model is judged by all others where models squared by points by queries is at most this."""
+
+FOLDS = 16
+"""Else so many groups of models are judged by the rest."""
+
+PRIOR_FREEDOM = 4.0
+"""How many degrees of freedom the pooled variance weighs in that of a point, where points are chosen."""
 
 
 class PoolAttack(Protocol):
@@ -35,46 +54,149 @@ class PoolAttack(Protocol):
         """
 
 
-import numpy as np
-
-POOL_ATTACKS = {}
-
-
-class _L:
-    name = "logit"
-    least_teachers = 0
-
-    def score(self, losses, *, teachers, judged):
-        return losses.log_odds()[judged][:, : losses.challenges].mean(-1)
-
-
-class _M(_L):
-    name = "lira"
-    least_teachers = 4
+POOL_ATTACKS: dict[str, PoolAttack] = {
+    attack.name: attack
+    for attack in (
+        PoolLoss(),
+        PoolLogOdds(),
+        Lira(),
+        LiraOffline(),
+        Rmia(),
+        RmiaOffline(),
+        QuantileAttack(),
+        PopulationAttack(),
+    )
+}
+"""The attacks that have a name on the command line, with their published settings."""
 
 
-POOL_ATTACKS = {"logit": _L(), "lira": _M()}
+def fresh_scores(
+    losses: PoolLosses,
+    attack: PoolAttack,
+    *,
+    teachers: int | ArrayLike,
+    points: ArrayLike | None = None,
+) -> PoolScores:
+    """Scores of the models that did not teach: no coin of a judged model was looked at.
 
+    Parameters
+    ----------
+    attack
+        How points are scored; `POOL_ATTACKS` has those with a name.
+    teachers
+        How many of the first models teach, or which models do; all others are judged.
+    points
+        Numbers of the points that are wanted, all unless given.  Choose them without the judged models,
+        as `most_leaking` does from teachers.
 
-def fresh_scores(losses, attack, *, teachers, points=None):
-    from epsilometer.model.pool_scores import PoolScores
-
-    t = np.arange(teachers)
-    j = np.arange(teachers, losses.models)
-    v = attack.score(losses, teachers=t, judged=j)
-    s = PoolScores(
-        value=v,
-        member=losses.member[j][:, : losses.challenges],
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> member = rng.random((24, 50)) < 0.5
+    >>> losses = PoolLosses(loss=rng.exponential(np.where(member, 0.2, 1.0)), member=member)
+    >>> fresh_scores(losses, Lira(), teachers=16)
+    PoolScores(8 models, 50 points)
+    """
+    if np.ndim(teachers) == 0:
+        count = _validate.whole_number("teachers", teachers, least=0, most=losses.models - 1)
+        taught: IntArray = np.arange(count)
+    else:
+        taught = _numbers("teachers", teachers, losses.models)
+    _require_teachers(attack, len(taught))
+    judged = np.setdiff1d(np.arange(losses.models), taught)
+    if not len(judged):
+        raise InputError("expected a model that does not teach, to be judged, got none.")
+    attack.check(losses)
+    value = attack.score(losses, teachers=taught, judged=judged)
+    scores = PoolScores(
+        value=value,
+        member=losses.member[judged, : losses.challenges],
         names=losses.names[: losses.challenges],
         fair_coins=losses.fair_coins,
     )
-    return s if points is None else s.take(points)
+    return scores if points is None else scores.take(_numbers("points", points, losses.challenges))
 
 
-def most_leaking(losses, *, models, count):
-    o = losses.log_odds().mean(-1)[models]
-    m = losses.member[models]
-    d = np.where(m, o, 0).sum(0) / np.maximum(m.sum(0), 1) - np.where(~m, o, 0).sum(0) / np.maximum(
-        (~m).sum(0), 1
+def cross_fitted_scores(
+    losses: PoolLosses, attack: PoolAttack, *, folds: int | None = None
+) -> PoolScores:
+    """Scores of all models, each judged by models that were not judged with it.
+
+    Where the attack learns from other models, scores of a point depend on each other and on coins of
+    other models: they have curves, but prove nothing.  They also read a little low: a model with the
+    point is judged by one teacher with it fewer than a model without it.  See
+    `docs/explanation/pool-attacks.md`.
+
+    Parameters
+    ----------
+    folds
+        In how many groups models are judged, by the rest; model m is in group m modulo ``folds``,
+        whatever its coins.  Unless given, every model is a group where that is quick, else there
+        are 16.
+    """
+    attack.check(losses)
+    everybody: IntArray = np.arange(losses.models)
+    learns = attack.least_teachers > 0
+    if not learns:
+        groups = [everybody]
+    else:
+        if folds is None:
+            quick = losses.models**2 * losses.points * losses.queries <= LEAVE_ONE_OUT
+            folds = losses.models if quick else min(FOLDS, losses.models)
+        _validate.whole_number("folds", folds, least=2, most=losses.models)
+        groups = [everybody[start::folds] for start in range(folds)]
+        _require_teachers(attack, losses.models - len(groups[0]))
+    value = np.empty((losses.models, losses.challenges))
+    for group in groups:
+        teachers = np.setdiff1d(everybody, group) if learns else everybody[:0]
+        value[group] = attack.score(losses, teachers=teachers, judged=group)
+    return PoolScores(
+        value=value,
+        member=losses.member[:, : losses.challenges],
+        names=losses.names[: losses.challenges],
+        fair_coins=losses.fair_coins and not learns,
+        dependent=learns,
     )
-    return np.argsort(-d[: losses.challenges])[:count]
+
+
+def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArray:
+    """Numbers of the points that leak most in the view of some models, most first.
+
+    By the difference of mean log odds under models with and without the point, over its standard error.
+    Variances are drawn towards the pooled one, which weighs as much as four models more: few models
+    have a tiny variance by chance.  Equal points come in their order, points with fewer than two models
+    on a side last.  Judge other models afterwards: under these the chosen points look worse than they
+    are.
+    """
+    chosen = _numbers("models", models, losses.models)
+    _validate.whole_number("count", count, most=losses.challenges)
+    losses.require_cross_entropy()
+    found = sides(losses, chosen, averaged=True)
+    error = np.zeros(losses.challenges)
+    for side, pooled in zip(found, pooled_variances(*found), strict=True):
+        freedom = np.maximum(side.count - 1, 0)
+        shrunk = (side.squares[:, 0] + PRIOR_FREEDOM * pooled) / (freedom + PRIOR_FREEDOM)
+        error += shrunk / np.maximum(side.count, 1)
+    without, with_point = found
+    leak = (with_point.mean - without.mean)[:, 0] / np.sqrt(error)
+    leak[np.minimum(without.count, with_point.count) < 2] = -np.inf
+    return np.argsort(-leak, kind="stable")[:count]
+
+
+def _require_teachers(attack: PoolAttack, count: int) -> None:
+    if count < attack.least_teachers:
+        raise InputError(
+            f"expected at least {attack.least_teachers} models to teach the attack {attack.name}, "
+            f"got teachers={count}."
+        )
+
+
+def _numbers(name: str, values: ArrayLike, size: int) -> IntArray:
+    """Different whole numbers below ``size``."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InputError(f"expected {name} to be a list of whole numbers.")
+    found = found.astype(np.int64)
+    if np.any((found < 0) | (found >= size)) or len(np.unique(found)) != len(found):
+        raise InputError(f"expected {name} from 0 to {size - 1}, each once, got others.")
+    return found

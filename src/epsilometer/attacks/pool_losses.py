@@ -6,8 +6,10 @@ are asked about too, but no model was trained on them.  Files are in `pool_files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer.attacks import pool_files
 from epsilometer.errors import InputError
 
 SMALLEST_LOSS = 1e-7
 """Losses below this are rounding in single precision; log odds are taken of at least this much."""
+
+BLOCK = 1 << 21
+"""How many losses are worked on at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -185,11 +191,44 @@ class PoolLosses:
 
     def log_odds(self) -> FloatArray:
         """log(p / (1 - p)) of cross-entropy losses -log p: (models, points, queries)."""
+        self.require_cross_entropy()
+        return log_odds_of(self.loss)
+
+    def require_cross_entropy(self) -> None:
+        """Refuse losses below 0, which are no -log p."""
         low = self.loss.min()
         if low < -1e-6:
             raise InputError(f"expected losses of at least 0 for log odds, got loss={low:g}.")
-        shown = np.maximum(self.loss, SMALLEST_LOSS)
-        return np.asarray(-(shown + np.log(-np.expm1(-shown))))
+
+    def blocks(self, models: int, *, points: int) -> Iterator[slice]:
+        """The first points in blocks, so that arrays (models, points, queries) of a block are small."""
+        width = max(1, BLOCK // max(1, models * self.queries))
+        for start in range(0, points, width):
+            yield slice(start, min(start + width, points))
+
+    @staticmethod
+    def read(source: str | PathLike[str]) -> PoolLosses:
+        """Read NPZ, Parquet or CSV, by the end of the name; see `write`."""
+        path = Path(source)
+        try:
+            return PoolLosses(**pool_files.read(path))
+        except InputError as error:
+            text = str(error)
+            raise InputError(text if path.name in text else f"{path.name}: {text}") from None
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write NPZ, Parquet or CSV, by the end of the name; replaces a file of that name.
+
+        Features and labels of points are not written: they are the records themselves.
+        """
+        pool_files.write(self, Path(target))
+
+
+def log_odds_of(loss: FloatArray) -> FloatArray:
+    """log(p / (1 - p)) of losses -log p; losses below `SMALLEST_LOSS` count as that much."""
+    shown = np.maximum(loss, SMALLEST_LOSS)
+    # log(expm1(x)) = x + log(-expm1(-x)), which does not overflow.
+    return np.asarray(-(shown + np.log(-np.expm1(-shown))))
 
 
 def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:

@@ -1,0 +1,175 @@
+"""LiRA, the likelihood-ratio attack.
+
+Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
+Of every point the log odds under models trained with it and without it are taken to be normal:
+
+    online    mean over queries of  log N(phi; mu_in, s_in^2) - log N(phi; mu_out, s_out^2)
+    offline   mean over queries of  (phi - mu_out) / s_out
+
+The offline score orders as the paper's 1 - Pr[N(mu_out, s_out^2) > phi] does, and does not saturate.
+
+Choices that the paper leaves, or where it and its published code part:
+
+- Queries are taken one by one, each with its own normal, and averaged, as in the published code.  The
+  paper writes a multivariate normal, whose covariance needs far more teachers than queries.
+- Means are means, as in the paper's algorithm; its code takes medians.  Variances are unbiased.
+- With fewer than 64 teachers one variance serves all points (the paper's advice), one for models with
+  the point and one for those without: that within points, pooled over them.  The published code takes
+  the spread over all points and models, in which points differ by their means as well, and for both
+  sides that of models with the point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from epsilometer import _validate
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
+
+LEAST_FOR_VARIANCE = 8
+"""A point with fewer teachers on a side has the pooled variance of that side."""
+
+SMALLEST_VARIANCE = 1e-6
+"""Share of the pooled variance that every point's own is at least: losses may all be the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """Log odds under teachers with a point, or without it: sizes (points), else (points, queries)."""
+
+    count: FloatArray
+    mean: FloatArray
+    squares: FloatArray
+    """Sum of squares about the mean."""
+
+    def pooled(self) -> tuple[FloatArray, float]:
+        """Sum of squares of all points, by query, and its degrees of freedom."""
+        return self.squares.sum(axis=0), float(np.maximum(self.count - 1, 0).sum())
+
+    def variance(self, pooled: FloatArray, *, own: bool) -> FloatArray:
+        """Variance of every point: its own where it is wanted and there are enough teachers."""
+        shared = np.broadcast_to(pooled, self.squares.shape)
+        if not own:
+            return shared
+        enough = self.count >= LEAST_FOR_VARIANCE
+        found = self.squares / np.where(enough, self.count - 1, 1)[:, None]
+        return np.where(enough[:, None], np.maximum(found, SMALLEST_VARIANCE * shared), shared)
+
+
+def sides(losses: PoolLosses, teachers: IntArray, *, averaged: bool = False) -> tuple[Side, Side]:
+    """Moments of log odds under teachers, without each point and with it; references are left out.
+
+    Of each query, or of the average over queries, which then counts as one.
+    """
+    points, queries = losses.challenges, 1 if averaged else losses.queries
+    count = np.empty((2, points))
+    mean, squares = np.empty((2, points, queries)), np.empty((2, points, queries))
+    for part in losses.blocks(len(teachers), points=points):
+        odds = log_odds_of(losses.loss[teachers, part])
+        odds = odds.mean(axis=2, keepdims=True) if averaged else odds
+        # About the first teacher's, so that equal log odds have a spread of exactly 0.
+        anchor = odds[0]
+        odds = odds - anchor
+        inside = losses.member[teachers, part]
+        for side, chosen in enumerate((~inside, inside)):
+            weight = chosen.astype(float)
+            count[side, part] = weight.sum(axis=0)
+            divisor = np.maximum(count[side, part], 1)[:, None]
+            mean[side, part] = np.einsum("mp,mpq->pq", weight, odds) / divisor
+            squares[side, part] = np.einsum("mp,mpq->pq", weight, (odds - mean[side, part]) ** 2)
+        mean[:, part] += anchor
+    without, with_point = (
+        Side(count=count[side], mean=mean[side], squares=squares[side]) for side in (0, 1)
+    )
+    return without, with_point
+
+
+def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, FloatArray]:
+    """Variance within points by query, of either side; of both where a side has none; else 1."""
+    parts = (without.pooled(), with_point.pooled())
+    both = (parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
+    found = []
+    for squares, freedom in parts:
+        chosen = (squares, freedom) if freedom > 0 else both
+        variance = chosen[0] / max(chosen[1], 1.0)
+        found.append(np.where(variance > 0, variance, 1.0))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lira:
+    """LiRA online: the likelihood ratio of two normals fitted to teachers with and without the point.
+
+    A point whose teachers are all with it, or all without it, scores 0 under every model: a ratio of 1.
+
+    Parameters
+    ----------
+    own_variance_from
+        With at least so many teachers every point has variances of its own; 64 in the paper.
+    """
+
+    own_variance_from: int = 64
+
+    name: ClassVar[str] = "lira"
+    least_teachers: ClassVar[int] = 4
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("own_variance_from", self.own_variance_from)
+
+    def check(self, losses: PoolLosses) -> None:
+        losses.require_cross_entropy()
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        fitted = sides(losses, teachers)
+        shared = pooled_variances(*fitted)
+        own = len(teachers) >= self.own_variance_from
+        variance = [side.variance(pool, own=own) for side, pool in zip(fitted, shared, strict=True)]
+        value = np.empty((len(judged), losses.challenges))
+        for part in losses.blocks(len(judged), points=losses.challenges):
+            odds = log_odds_of(losses.loss[judged, part])
+            without, with_point = (
+                -((odds - side.mean[part]) ** 2) / (2 * spread[part]) - np.log(spread[part]) / 2
+                for side, spread in zip(fitted, variance, strict=True)
+            )
+            value[:, part] = (with_point - without).mean(axis=2)
+        value[:, (fitted[0].count == 0) | (fitted[1].count == 0)] = 0.0
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiraOffline:
+    """LiRA offline: how far above the teachers without the point, in standard deviations.
+
+    A point that every teacher was trained on scores 0.
+
+    Parameters
+    ----------
+    own_variance_from
+        With at least so many teachers every point has a variance of its own.
+    """
+
+    own_variance_from: int = 64
+
+    name: ClassVar[str] = "lira-offline"
+    least_teachers: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        _validate.whole_number("own_variance_from", self.own_variance_from)
+
+    def check(self, losses: PoolLosses) -> None:
+        losses.require_cross_entropy()
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        without, with_point = sides(losses, teachers)
+        shared = pooled_variances(without, with_point)[0]
+        variance = without.variance(shared, own=len(teachers) >= self.own_variance_from)
+        value = np.empty((len(judged), losses.challenges))
+        for part in losses.blocks(len(judged), points=losses.challenges):
+            odds = log_odds_of(losses.loss[judged, part])
+            value[:, part] = ((odds - without.mean[part]) / np.sqrt(variance[part])).mean(axis=2)
+        value[:, without.count == 0] = 0.0
+        return value

@@ -1,0 +1,114 @@
+"""Attacks that look at one model alone: at the loss of a point, or at its place among references.
+
+They learn from no other model, so nothing that they score depends on anybody's coins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
+from epsilometer.errors import InputError
+
+OWN_LABEL_FROM = 20
+"""A point is compared with references of its own label if there are at least so many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolLoss:
+    """The loss of the point, negated, averaged over queries (Yeom et al., 2018)."""
+
+    name: ClassVar[str] = "loss"
+    least_teachers: ClassVar[int] = 0
+
+    def check(self, losses: PoolLosses) -> None:
+        """Any losses will do."""
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        return np.asarray(-losses.loss[judged, : losses.challenges].mean(axis=2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolLogOdds:
+    """log(p / (1 - p)) of cross-entropy losses -log p, averaged over queries.
+
+    With one query it orders points as the loss does; several queries it weighs otherwise.
+    """
+
+    name: ClassVar[str] = "logit"
+    least_teachers: ClassVar[int] = 0
+
+    def check(self, losses: PoolLosses) -> None:
+        losses.require_cross_entropy()
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        value = np.empty((len(judged), losses.challenges))
+        for row, model in enumerate(judged):
+            value[row] = log_odds_of(losses.loss[model, : losses.challenges]).mean(axis=1)
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopulationAttack:
+    """Share of reference points with a larger loss under the same model (Ye et al., 2022).
+
+    Of references with the label of the point where there are at least 20 of them, else of all; equal
+    losses count half, queries are averaged over.  1 minus the score estimates the false-positive rate
+    at which the point would be called a member.
+    """
+
+    name: ClassVar[str] = "population"
+    least_teachers: ClassVar[int] = 0
+
+    def check(self, losses: PoolLosses) -> None:
+        require_references(losses, self.name, 1)
+
+    def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+        value = np.empty((len(judged), losses.challenges))
+        groups = _groups(losses)
+        for row, model in enumerate(judged):
+            loss = losses.loss[model]
+            for points, references in groups:
+                value[row, points] = np.mean(
+                    [
+                        _share_above(loss[references, query], loss[points, query])
+                        for query in range(losses.queries)
+                    ],
+                    axis=0,
+                )
+        return value
+
+
+def require_references(losses: PoolLosses, name: str, least: int) -> None:
+    """Refuse losses with fewer reference points than an attack needs."""
+    if losses.references < least:
+        raise InputError(
+            f"expected at least {least} reference points for the attack {name}, "
+            f"got references={losses.references}."
+        )
+
+
+def _groups(losses: PoolLosses) -> list[tuple[IntArray, IntArray]]:
+    """Points with the references that they are compared with."""
+    points = np.arange(losses.challenges)
+    references = np.arange(losses.challenges, losses.points)
+    if losses.labels is None or losses.labels.ndim != 1:
+        return [(points, references)]
+    _, label = np.unique(losses.labels, return_inverse=True)
+    many = np.bincount(label[references], minlength=label.max() + 1) >= OWN_LABEL_FROM
+    groups = [
+        (points[label[points] == each], references[label[references] == each])
+        for each in np.flatnonzero(many)
+    ]
+    return [*groups, (points[~many[label[points]]], references)]
+
+
+def _share_above(references: FloatArray, loss: FloatArray) -> FloatArray:
+    ordered = np.sort(references)
+    below = np.searchsorted(ordered, loss, side="left")
+    up_to = np.searchsorted(ordered, loss, side="right")
+    return np.asarray(1 - (below + up_to) / (2 * len(ordered)))

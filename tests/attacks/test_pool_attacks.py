@@ -1,0 +1,458 @@
+"""Every attack on a pool: the papers' formulas, the contract, what it may look at, and the null."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.attacks import rmia as rmia_module
+from epsilometer.attacks.lira import Lira, LiraOffline
+from epsilometer.attacks.own_losses import PopulationAttack
+from epsilometer.attacks.pool_attacks import (
+    POOL_ATTACKS,
+    cross_fitted_scores,
+    fresh_scores,
+    most_leaking,
+)
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.quantile import QuantileAttack, Ridge
+from epsilometer.attacks.rmia import Rmia, RmiaOffline
+from epsilometer.errors import InputError
+from tests.attacks.pool_oracles import auc, lira, log_odds, pool, rmia
+
+TEACHERS, JUDGED = np.arange(9), np.arange(9, 12)
+
+
+def changed(losses: PoolLosses, **fields: object) -> PoolLosses:
+    """The same losses but for some fields."""
+    names = ("loss", "member", "references", "fair_coins", "features", "labels")
+    return PoolLosses(**{name: getattr(losses, name) for name in names} | fields)  # type: ignore[arg-type]
+
+
+# --- the papers' formulas -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("offline", [False, True])
+def test_lira_is_the_formula(queries: int, own: bool, offline: bool) -> None:
+    losses = pool(24, 6, queries=queries, references=2)
+    teachers, judged = np.arange(20), np.array([22, 21])
+    kind = LiraOffline if offline else Lira
+    attack = kind(own_variance_from=20 if own else 21)
+    found = attack.score(losses, teachers=teachers, judged=judged)
+    for (row, model), point in itertools.product(enumerate(judged), range(6)):
+        expected = lira(losses, teachers, model, point, own=own, offline=offline)
+        # Log odds are of losses, whose rounding they magnify: a few units of 1e-13 here.
+        assert found[row, point] == pytest.approx(expected, rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3])
+@pytest.mark.parametrize("references", [0, 40])
+@pytest.mark.parametrize("offline", [False, True])
+def test_rmia_is_the_formula(queries: int, references: int, offline: bool) -> None:
+    losses = pool(12, 30, queries=queries, references=references)
+    attack = RmiaOffline() if offline else Rmia()
+    found = attack.score(losses, teachers=TEACHERS, judged=JUDGED)
+    for point in range(0, 30, 7):
+        expected = rmia(losses, TEACHERS, 10, point, offline=offline)
+        assert found[1, point] == pytest.approx(expected, abs=1e-12)
+
+
+def test_rmia_with_other_settings() -> None:
+    losses = pool(12, 25)
+    for gamma, a in ((1.0, 0.3), (0.5, 1.0), (4.0, 0.0)):
+        found = RmiaOffline(gamma=gamma, a=a).score(losses, teachers=TEACHERS, judged=JUDGED)
+        expected = [
+            rmia(losses, TEACHERS, 9, point, offline=True, gamma=gamma, a=a) for point in range(25)
+        ]
+        assert found[0] == pytest.approx(np.array(expected), abs=1e-12)
+
+
+def test_sabotaged_formulas_are_seen() -> None:
+    """Control: sides swapped, gamma ignored, the judged model among its teachers."""
+    losses = pool(12, 30, references=40)
+    arguments = {"teachers": TEACHERS, "judged": JUDGED}
+    swapped = losses.member.copy()
+    swapped[:, :30] = ~swapped[:, :30]
+    for attack in (Lira(), LiraOffline(), Rmia(), RmiaOffline()):
+        right = attack.score(losses, **arguments)
+        with_itself = attack.score(losses, teachers=np.append(TEACHERS, 10), judged=JUDGED)
+        assert np.abs(with_itself - right)[1].max() > 0.01, attack.name
+        other = attack.score(changed(losses, member=swapped), **arguments)
+        # Sides count alike in the online attack of RMIA: it alone may have them swapped.
+        assert (np.abs(other - right).max() > 0.01) == (attack.name != "rmia"), attack.name
+    swapped_lira = Lira().score(changed(losses, member=swapped), **arguments)
+    assert auc(swapped_lira, losses.member[9:, :30]) < 0.4
+    ignored = Rmia(gamma=1.0).score(losses, **arguments)
+    assert np.abs(ignored - Rmia().score(losses, **arguments)).max() > 0.1
+
+
+def test_votes_are_counted_with_as_many_others_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = pool(12, 30, queries=3)
+    monkeypatch.setattr(rmia_module, "MOST_COMPARED", 10)
+    found = Rmia().score(losses, teachers=TEACHERS, judged=JUDGED)
+    kept = np.arange(0, 30, 3)
+    alone = losses.take(points=kept)
+    monkeypatch.undo()
+    expected = Rmia().score(alone, teachers=TEACHERS, judged=JUDGED)
+    assert found[:, kept] == pytest.approx(expected, abs=1e-12)
+
+
+def test_population_is_the_share_of_references_of_its_label() -> None:
+    losses = pool(3, 20, references=60)
+    labels = np.asarray(losses.labels).copy()
+    labels[5] = 7  # no reference has it, so all count
+    losses = changed(losses, labels=labels)
+    found = PopulationAttack().score(losses, teachers=TEACHERS[:0], judged=np.array([1]))[0]
+    for point in range(20):
+        same = [z for z in range(20, 80) if labels[z] == labels[point]] or list(range(20, 80))
+        above = [losses.loss[1, z, 0] > losses.loss[1, point, 0] for z in same]
+        assert found[point] == pytest.approx(np.mean(above))
+    tied = changed(losses, loss=np.ones((3, 80)))
+    assert (PopulationAttack().score(tied, teachers=TEACHERS[:0], judged=TEACHERS[:3]) == 0.5).all()
+
+
+def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
+    rng = np.random.default_rng(3)
+    inputs, target = rng.normal(size=(25, 6)), rng.normal(size=(25, 2))
+    target[:, 0] += inputs @ rng.normal(size=6)
+    _, residual = Ridge.of(inputs).fit(target)
+    errors = []
+    for penalty in 10.0 ** np.arange(-6, 2):
+        left_out = np.empty_like(target)
+        for row in range(25):
+            # Centring is about all rows in the closed form: the intercept is a column without penalty.
+            rows = np.delete(np.arange(25), row)
+            columns = np.column_stack([np.ones(25), inputs - inputs.mean(axis=0)])
+            penalties = np.diag([0.0] + [penalty * 25] * 6)
+            gram = columns[rows].T @ columns[rows] + penalties
+            weight = np.linalg.solve(gram, columns[rows].T @ target[rows])
+            left_out[row] = target[row] - columns[row] @ weight
+        errors.append(left_out)
+    for number in (0, 1):
+        best = min(errors, key=lambda each: float((each[:, number] ** 2).mean()))
+        assert residual[:, number] == pytest.approx(best[:, number], abs=1e-9)
+
+
+def test_quantile_finds_what_the_loss_does_not() -> None:
+    """Points differ by far more than members do, in a way that features tell."""
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(900, 2))
+    labels = rng.integers(0, 2, 900)
+    member = np.zeros((6, 900), dtype=bool)
+    member[:, :400] = rng.random((6, 400)) < 0.5
+    level = np.where(labels == 0, 3 * np.sin(features[:, 0]), 3 * features[:, 1])
+    odds = level + member + np.exp(0.5 * features[:, 0]) * rng.normal(size=(6, 900)) / 2
+    losses = PoolLosses(
+        loss=np.logaddexp(0, -odds), member=member, references=500, features=features, labels=labels
+    )
+    value = {name: cross_fitted_scores(losses, POOL_ATTACKS[name]) for name in ("quantile", "loss")}
+    found = {name: auc(each.value, each.member) for name, each in value.items()}
+    assert found["quantile"] > 0.75
+    assert found["loss"] < 0.62
+    without = changed(losses, labels=None)
+    blind = QuantileAttack().score(without, teachers=JUDGED[:0], judged=np.arange(6))
+    assert auc(blind, member[:, :400]) < found["quantile"] - 0.05
+
+
+# --- the contract ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POOL_ATTACKS)
+class TestContract:
+    """What holds for every attack with a name."""
+
+    def score(self, name: str, losses: PoolLosses) -> FloatArray:
+        attack = POOL_ATTACKS[name]
+        attack.check(losses)
+        return attack.score(losses, teachers=TEACHERS, judged=JUDGED)
+
+    def test_shape_and_name(self, name: str) -> None:
+        assert POOL_ATTACKS[name].name == name
+        for queries in (1, 2):
+            found = self.score(name, pool(references=25, queries=queries))
+            assert found.shape == (3, 30)
+            assert not np.isnan(found).any()
+
+    def test_members_score_higher(self, name: str) -> None:
+        losses = pool(references=40, leak=3.0, points=200)
+        assert auc(self.score(name, losses), losses.member[9:, :200]) > 0.6
+
+    def test_order_of_points_does_not_matter(self, name: str) -> None:
+        losses = pool(references=25)
+        order = np.random.default_rng(5).permutation(30)
+        found = self.score(name, losses.take(points=order))
+        # Variances of all points are sums in another order; random features see the same references.
+        assert found == pytest.approx(self.score(name, losses)[:, order], rel=1e-9, abs=1e-9)
+
+    def test_order_of_teachers_does_not_matter(self, name: str) -> None:
+        losses, attack = pool(references=25), POOL_ATTACKS[name]
+        found = attack.score(losses, teachers=TEACHERS[::-1], judged=JUDGED)
+        assert found == pytest.approx(self.score(name, losses), rel=1e-9, abs=1e-9)
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_all_in_or_all_out(self, name: str, inside: bool) -> None:
+        losses = pool(references=25)
+        member = losses.member.copy()
+        member[:9, :10] = inside
+        found = self.score(name, changed(losses, member=member))
+        assert np.isfinite(found).all()
+        member[:9, :30] = inside
+        assert np.isfinite(self.score(name, changed(losses, member=member))).all()
+
+    def test_a_single_point(self, name: str) -> None:
+        found = self.score(name, pool(points=1, references=25))
+        assert found.shape == (3, 1)
+        assert np.isfinite(found).all()
+        if name not in ("quantile", "population"):
+            assert np.isfinite(self.score(name, pool(points=1))).all()
+
+    def test_losses_of_zero_and_equal_ones(self, name: str) -> None:
+        losses = pool(references=25)
+        for loss in (np.zeros((12, 55)), np.full((12, 55), 800.0)):
+            found = self.score(name, changed(losses, loss=loss))
+            assert not np.isnan(found).any()
+            assert np.ptp(found) < 1e-6
+
+    def test_a_judged_model_is_judged_by_its_own_losses_and_by_teachers(self, name: str) -> None:
+        losses = pool(references=25)
+        right = self.score(name, losses)
+        rng = np.random.default_rng(6)
+        loss, member = losses.loss.copy(), losses.member.copy()
+        loss[[9, 11]] = rng.exponential(size=(2, 55, 1))
+        member[9:, :30] = rng.random((3, 30)) < 0.5
+        found = self.score(name, changed(losses, loss=loss, member=member))
+        assert np.array_equal(found[1], right[1])
+        loss[10] = loss[9]
+        assert not np.array_equal(self.score(name, changed(losses, loss=loss))[1], right[1])
+
+    def test_no_coins_where_nothing_is_learnt(self, name: str) -> None:
+        """And where something is, the teachers' coins matter."""
+        losses = pool(references=25)
+        member = losses.member.copy()
+        member[:9, :30] = np.random.default_rng(7).random((9, 30)) < 0.5
+        same = np.array_equal(
+            self.score(name, changed(losses, member=member)), self.score(name, losses)
+        )
+        assert same == (POOL_ATTACKS[name].least_teachers == 0)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POOL_ATTACKS)))
+def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str) -> None:
+    losses = pool(8, 12, references=22, seed=seed % 1000)
+    member = losses.member.copy()
+    member[5:, :12] = np.random.default_rng(seed).random((3, 12)) < 0.5
+    one, two = (
+        fresh_scores(each, POOL_ATTACKS[name], teachers=5)
+        for each in (losses, changed(losses, member=member))
+    )
+    assert np.array_equal(one.value, two.value)
+    assert not one.dependent
+    assert one.fair_coins
+
+
+def test_an_attack_that_peeks_would_be_seen() -> None:
+    """Control of the property above."""
+
+    @dataclass(frozen=True)
+    class Peeks:
+        name: ClassVar[str] = "peeks"
+        least_teachers: ClassVar[int] = 0
+
+        def check(self, losses: PoolLosses) -> None: ...
+
+        def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+            return losses.member[judged, : losses.challenges].astype(float)
+
+    losses = pool(8, 12)
+    member = ~losses.member
+    one, two = (
+        fresh_scores(each, Peeks(), teachers=5) for each in (losses, changed(losses, member=member))
+    )
+    assert not np.array_equal(one.value, two.value)
+
+
+# --- fresh and cross-fitted -----------------------------------------------------------------------
+
+
+def test_fresh_scores_of_the_models_that_did_not_teach() -> None:
+    losses = pool()
+    first = fresh_scores(losses, Lira(), teachers=9)
+    assert (first.models, first.points) == (3, 30)
+    assert np.array_equal(first.member, losses.member[9:])
+    named = fresh_scores(losses, Lira(), teachers=[11, 0, 5, 3], points=[4, 2])
+    assert np.array_equal(named.member, losses.member[[1, 2, 4, 6, 7, 8, 9, 10]][:, [4, 2]])
+    assert named.names == ("4", "2")
+    whole = fresh_scores(losses, Lira(), teachers=[0, 3, 5, 11])
+    assert named.value == pytest.approx(whole.value[:, [4, 2]])
+
+
+def test_cross_fitted_is_fresh_with_every_group_in_turn() -> None:
+    losses = pool()
+    found = cross_fitted_scores(losses, Lira(), folds=4)
+    assert found.dependent
+    assert not found.fair_coins
+    group = np.array([1, 5, 9])
+    teachers = np.setdiff1d(np.arange(12), group)
+    assert np.array_equal(found.value[group], fresh_scores(losses, Lira(), teachers=teachers).value)
+    one_by_one = cross_fitted_scores(losses, Lira())
+    assert np.array_equal(one_by_one.value, cross_fitted_scores(losses, Lira(), folds=12).value)
+    plain = cross_fitted_scores(losses, POOL_ATTACKS["logit"])
+    assert (plain.models, plain.dependent, plain.fair_coins) == (12, False, True)
+
+
+def test_large_pools_are_judged_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = pool(40, 3)
+    monkeypatch.setattr("epsilometer.attacks.pool_attacks.LEAVE_ONE_OUT", 100)
+    found = cross_fitted_scores(losses, Lira())
+    assert np.array_equal(found.value, cross_fitted_scores(losses, Lira(), folds=16).value)
+
+
+def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = pool(references=25, queries=2)
+    for attack in POOL_ATTACKS.values():
+        whole = fresh_scores(losses, attack, teachers=9).value
+        with monkeypatch.context() as patch:
+            patch.setattr("epsilometer.attacks.pool_losses.BLOCK", 100)
+            patch.setattr("epsilometer.attacks.quantile.BLOCK", 2800)
+            part = fresh_scores(losses, attack, teachers=9).value
+        assert part == pytest.approx(whole, rel=1e-9, abs=1e-9), attack.name
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            lambda: fresh_scores(pool(), Lira(), teachers=3),
+            "at least 4 models to teach the attack lira",
+        ),
+        (lambda: fresh_scores(pool(), Lira(), teachers=12), "teachers <= 11"),
+        (lambda: fresh_scores(pool(), Lira(), teachers=[0, 0, 1, 2]), "each once"),
+        (lambda: fresh_scores(pool(), Lira(), teachers=[0.5]), "whole numbers"),
+        (lambda: fresh_scores(pool(), Lira(), teachers=range(12)), "to be judged, got none"),
+        (lambda: fresh_scores(pool(), Lira(), teachers=9, points=[30]), "points from 0 to 29"),
+        (lambda: cross_fitted_scores(pool(), Lira(), folds=1), "folds >= 2"),
+        (lambda: cross_fitted_scores(pool(4, 5), Lira()), "at least 4 models to teach"),
+        (lambda: fresh_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
+        (lambda: fresh_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
+        (lambda: Rmia(gamma=0), "gamma > 0"),
+        (lambda: RmiaOffline(a=1.5), "0 <= a <= 1"),
+        (lambda: Lira(own_variance_from=0), "own_variance_from >= 1"),
+        (lambda: most_leaking(pool(), models=[0, 1], count=31), "count <= 30"),
+    ],
+)
+def test_wrong_calls_are_refused_in_one_line(call: object, expected: str) -> None:
+    with pytest.raises(InputError, match=expected) as caught:
+        call()  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+
+
+def test_losses_that_an_attack_cannot_read_are_refused() -> None:
+    losses = pool(references=25)
+    below = changed(losses, loss=losses.loss - 1)
+    for name in ("logit", "lira", "lira-offline", "rmia", "rmia-offline", "quantile"):
+        with pytest.raises(InputError, match="at least 0"):
+            fresh_scores(below, POOL_ATTACKS[name], teachers=9)
+    assert fresh_scores(below, POOL_ATTACKS["loss"], teachers=9).models == 3
+    for features in (None, np.full((55, 1), "a"), np.full((55, 1), np.nan)):
+        with pytest.raises(InputError, match="features"):
+            fresh_scores(changed(losses, features=features), QuantileAttack(), teachers=0)
+
+
+# --- points that leak -----------------------------------------------------------------------------
+
+
+def test_most_leaking_is_the_shrunken_difference() -> None:
+    losses = pool(16, 20, queries=2)
+    odds = np.vectorize(log_odds)(losses.loss).mean(axis=2)
+    models = np.arange(12)
+    parts = [
+        [odds[:12, p][losses.member[:12, p] == inside] for p in range(20)]
+        for inside in (False, True)
+    ]
+    pooled = [
+        sum(((v - v.mean()) ** 2).sum() for v in side if len(v))
+        / sum(len(v) - 1 for v in side if len(v))
+        for side in parts
+    ]
+    leak = []
+    for out, inside in zip(*parts, strict=True):
+        error = sum(
+            (((v - v.mean()) ** 2).sum() + 4 * pool_of) / (len(v) - 1 + 4) / len(v)
+            for v, pool_of in zip((out, inside), pooled, strict=True)
+        )
+        leak.append((inside.mean() - out.mean()) / np.sqrt(error))
+    assert (
+        most_leaking(losses, models=models, count=20).tolist()
+        == np.argsort(-np.array(leak)).tolist()
+    )
+    other = losses.loss.copy()
+    other[12:] = 0.5
+    changed_later = most_leaking(changed(losses, loss=other), models=models, count=5)
+    assert np.array_equal(changed_later, most_leaking(losses, models=models, count=5))
+
+
+def test_most_leaking_points_leak_and_unknown_ones_come_last() -> None:
+    rng = np.random.default_rng(8)
+    member = rng.random((40, 50)) < 0.5
+    member[:, 0] = False
+    member[1:, 1] = True
+    odds = rng.normal(size=(40, 50)) + np.where(np.arange(50) >= 45, 3.0, 0.0) * member
+    losses = PoolLosses(loss=np.logaddexp(0, -odds), member=member)
+    order = most_leaking(losses, models=np.arange(40), count=50)
+    assert set(order[:5]) == set(range(45, 50))
+    assert order[-2:].tolist() == [0, 1]
+    flat = PoolLosses(loss=np.ones((40, 50)), member=member)
+    tied = most_leaking(flat, models=np.arange(40), count=48)
+    assert tied.tolist() == list(range(2, 50))
+
+
+# --- the null -------------------------------------------------------------------------------------
+
+
+def null_pool(models: int, points: int, references: int) -> PoolLosses:
+    """Coins that nothing depends on."""
+    losses = pool(models, points, references=references, leak=0.0, seed=11)
+    return replace_member(losses, np.random.default_rng(12).random((models, points)) < 0.5)
+
+
+def replace_member(losses: PoolLosses, coins: np.ndarray) -> PoolLosses:
+    member = losses.member.copy()
+    member[:, : losses.challenges] = coins
+    return changed(losses, member=member)
+
+
+@pytest.mark.parametrize("name", POOL_ATTACKS)
+def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
+    """The judged models' coins are fair whatever the scores are: so are all counts above a threshold."""
+    losses = null_pool(48, 250, 60)
+    scores = fresh_scores(losses, POOL_ATTACKS[name], teachers=24)
+    ones = scores.member.sum()
+    zeros = scores.member.size - ones
+    error = np.sqrt((ones + zeros + 1) / (12 * ones * zeros))
+    assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
+    for share in (0.01, 0.1, 0.5):
+        above = scores.value >= np.quantile(scores.value, 1 - share)
+        assert abs(2 * scores.member[above].sum() - above.sum()) < 4 * np.sqrt(above.sum())
+    # Control: coins that follow the scores a little are seen by the same check.
+    leaning = scores.member | (scores.value > np.quantile(scores.value, 0.9))
+    assert auc(scores.value, leaning) - 0.5 > 4 * error
+
+
+@pytest.mark.parametrize("name", POOL_ATTACKS)
+def test_cross_fitted_scores_of_all_points_tell_nothing_either(name: str) -> None:
+    losses = null_pool(16, 500, 60)
+    scores = cross_fitted_scores(losses, POOL_ATTACKS[name])
+    ones = scores.member.sum()
+    zeros = scores.member.size - ones
+    error = np.sqrt((ones + zeros + 1) / (12 * ones * zeros))
+    assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
