@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
+from scipy.stats import binom, norm
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
@@ -30,7 +31,7 @@ from epsilometer.model.gaussian_mechanism import (
 
 
 class Interference(Protocol):
-    """What an audit in one run of a known mechanism needs."""
+    """What an audit in one run of a known mechanism needs; `pool.py` says what one of a pool does."""
 
     name: ClassVar[str]
 
@@ -79,6 +80,10 @@ class Separate:
         """That of the Gaussian mechanism."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
+    def point_epsilon(self, delta: float) -> float:
+        """One score has it all."""
+        return self.epsilon(delta)
+
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         return self.mu * member + rng.standard_normal(member.shape)
 
@@ -88,6 +93,7 @@ class SharedNoise:
     """Noise of variance 1 whose correlation within a cluster is ``correlation``.
 
     Whoever sees the whole cluster can take the common part of the noise away; a single score cannot.
+    With mu = 0 nothing leaks.
     """
 
     mu: float
@@ -98,7 +104,7 @@ class SharedNoise:
     independent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _validate.positive("mu", self.mu)
+        _validate.non_negative("mu", self.mu)
         _check_group(self.group)
         _validate.open_unit_interval("correlation", self.correlation)
 
@@ -113,6 +119,10 @@ class SharedNoise:
     def epsilon(self, delta: float) -> float:
         """That of the Gaussian mechanism with this separation."""
         return float(epsilon_of_gaussian(self.separation(), delta))
+
+    def point_epsilon(self, delta: float) -> float:
+        """One score: the noise has variance 1, whoever shares it."""
+        return float(epsilon_of_gaussian(self.mu, delta))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         which = clusters(len(member), self.group)
@@ -145,6 +155,27 @@ class SpillOver:
     def epsilon(self, delta: float) -> float:
         """That of the Gaussian mechanism with this separation."""
         return float(epsilon_of_gaussian(self.separation(), delta))
+
+    def point_epsilon(self, delta: float) -> float:
+        """One score, the other coins unknown: normals mixed over how many of the cluster are in.
+
+        The integral of (p1 - e^epsilon p0)+ on a grid; turning scores and coins round swaps p1 and p0.
+        """
+        others = np.arange(self.group)
+        weight = binom.pmf(others, self.group - 1, 0.5)
+        used = others[weight > 1e-15]
+        step = self.mu * self.spill
+        grid = np.linspace(step * used[0] - 9, step * used[-1] + self.mu + 9, 20_001)
+        densities = [
+            sum(weight[k] * norm.pdf(grid - self.mu * coin - step * k) for k in used)
+            for coin in (0.0, 1.0)
+        ]
+
+        def delta_at(epsilon: float) -> float:
+            rest = np.maximum(densities[1] - np.exp(epsilon) * densities[0], 0.0)
+            return float(np.trapezoid(rest, grid))
+
+        return least_epsilon(delta_at, delta, tolerance=1e-9)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         which = clusters(len(member), self.group)
@@ -258,6 +289,10 @@ class SharedLuck:
         """That of the Gaussian mechanism."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
+    def point_epsilon(self, delta: float) -> float:
+        """One score is the Gaussian mechanism's."""
+        return self.epsilon(delta)
+
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         which = clusters(len(member), self.group)
         size = np.abs(self.mu / 2 + rng.standard_normal(which[-1] + 1))[which]
@@ -300,3 +335,49 @@ class Release:
         released = (rng.random() < self.probability) & (rng.random(member.shape) < self.share)
         told = np.where(member, 1.5, -1.5) + rng.uniform(-0.5, 0.5, member.shape)
         return np.where(released, told, rng.uniform(-1, 1, member.shape))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failures:
+    """Randomised response for every canary, but a run fails with ``probability`` and tells the truth.
+
+    ``shared``: a run fails as a whole; else each canary fails on its own, which is the independent twin.
+    A score says by its size whether it is of a failure, so others add nothing to it: with q the
+    probability, delta at epsilon is q + (1 - q) (e^e0 - e^epsilon)+ / (1 + e^e0).
+    """
+
+    response: float
+    probability: float
+    shared: bool = True
+    name: ClassVar[str] = "failures"
+    gaussian: ClassVar[bool] = False
+    group: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _validate.non_negative("response", self.response)
+        _validate.open_unit_interval("probability", self.probability)
+
+    @property
+    def independent(self) -> bool:
+        return not self.shared
+
+    def epsilon(self, delta: float) -> float:
+        """That of randomised response from delta = q on, up to rounding; infinite below."""
+        rest = _validate.delta(delta) - self.probability
+        if rest < -1e-12 * self.probability:
+            return float("inf")
+        odds = np.exp(self.response)
+        left = odds - max(rest, 0.0) / (1 - self.probability) * (1 + odds)
+        return float(np.log(max(left, 1.0)))
+
+    def point_epsilon(self, delta: float) -> float:
+        """One score has it all."""
+        return self.epsilon(delta)
+
+    def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
+        """Sizes below 1 where randomised response spoke, above where the run failed."""
+        each = rng.random(member.shape) < self.probability
+        failed = np.full(member.shape, rng.random() < self.probability) if self.shared else each
+        lies = ~failed & (rng.random(member.shape) < expit(-self.response))
+        size = rng.random(member.shape) + failed
+        return np.where(member ^ lies, size, -size)

@@ -12,6 +12,7 @@ from typing import Any
 
 from epsilometer import _validate
 from epsilometer.calibration.interference import (
+    Failures,
     Interference,
     Release,
     Separate,
@@ -30,6 +31,7 @@ from epsilometer.calibration.mechanisms import (
     SubsampledGaussian,
 )
 from epsilometer.calibration.one_run import OneRunBoundCell, OneRunIntervalCell
+from epsilometer.calibration.pool import PoolBoundCell, PoolIntervalCell, PoolMechanism
 from epsilometer.calibration.proofs import PowerCell, RefutationCell
 from epsilometer.calibration.verdicts import COUNTS, SCORES, VerdictCell
 from epsilometer.model.families import AVERAGE
@@ -106,7 +108,15 @@ class ProfileCell:
     chunk = 10
 
 
-Judging = VerdictCell | RefutationCell | PowerCell | OneRunBoundCell | OneRunIntervalCell
+Judging = (
+    VerdictCell
+    | RefutationCell
+    | PowerCell
+    | OneRunBoundCell
+    | OneRunIntervalCell
+    | PoolBoundCell
+    | PoolIntervalCell
+)
 """Cells that judge their runs themselves."""
 
 Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | Judging
@@ -402,4 +412,54 @@ def quick_one_run_plan() -> StudyPlan:
     ):
         place: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "canaries": 400}
         cells += [OneRunBoundCell(**place, runs=200), OneRunIntervalCell(**place, runs=40)]
+    return StudyPlan(cells=tuple(cells))
+
+
+# --- points that share models -----------------------------------------------------------------------
+
+POOL_MODELS, POOL_POINTS = (16, 64, 128), (20, 200)
+
+
+def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:
+    """Mechanisms for so many points, each with the delta at which it is judged."""
+    spread = round(1 / (points - 1) ** 0.5, 3)
+    return (
+        (DELTA, Separate(mu=0.0)),
+        (DELTA, SharedNoise(mu=0.0, group=points, correlation=0.5)),
+        (DELTA, Separate(mu=1.0)),
+        (DELTA, SharedNoise(mu=1.0, group=points, correlation=0.5)),
+        (DELTA, SharedNoise(mu=1.0, group=points, correlation=0.9)),
+        (DELTA, SpillOver(mu=1.0, group=points, spill=spread)),
+        (DELTA, SharedLuck(mu=1.0, group=points)),
+        (0.1, Failures(response=0.0, probability=0.1)),
+        (0.1, Failures(response=1.0, probability=0.1)),
+        (0.1, Failures(response=1.0, probability=0.1, shared=False)),
+    )
+
+
+def pool_plan(runs: int = 200, interval_runs: tuple[int, int] = (50, 30)) -> StudyPlan:
+    """Proofs and intervals where points share models: about 25 minutes of one core."""
+    cells: list[Cell] = []
+    for points, many in zip(POOL_POINTS, interval_runs, strict=True):
+        for models in POOL_MODELS:
+            for delta, mechanism in pooled(points):
+                place: dict[str, Any] = {"delta": delta, "mechanism": mechanism}
+                place |= {"models": models, "points": points}
+                cells.append(PoolBoundCell(**place, runs=runs))
+                # Many points take long: the fewest and the most models.
+                if points == POOL_POINTS[0] or models != POOL_MODELS[1]:
+                    cells.append(PoolIntervalCell(**place, runs=many))
+    return StudyPlan(cells=tuple(cells))
+
+
+def quick_pool_plan() -> StudyPlan:
+    """A minute: the null and a Gaussian mechanism, apart and with shared noise, and failures."""
+    cells: list[Cell] = []
+    for delta, mechanism in (
+        (DELTA, Separate(mu=0.0)),
+        (DELTA, SharedNoise(mu=1.0, group=20, correlation=0.9)),
+        (0.1, Failures(response=0.0, probability=0.1)),
+    ):
+        place: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "models": 64, "points": 20}
+        cells += [PoolBoundCell(**place, runs=200), PoolIntervalCell(**place, runs=20)]
     return StudyPlan(cells=tuple(cells))

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 STORE, FIGURE = "study.jsonl", "calibration.png"
 PLAN, BOUNDS, COVERAGE = "plan.json", "bounds.csv", "coverage.csv"
 PUBLISHED, PROFILE, PROOFS, VERDICTS = "published", "profile", "proofs", "verdicts"
-ONE_RUN = "one-run"
+ONE_RUN, POOL = "one-run", "pool"
 REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 
 
 def calibrate(
     study: str = option(
-        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}",
+        f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}|{POOL}",
         "Which study: every bound and the published model, the whole-curve model, proofs under "
-        "continuous looking, verdicts on true and false claims, or canaries of one training run "
-        "that interfere.",
+        "continuous looking, verdicts on true and false claims, canaries of one training run that "
+        "interfere, or points that share models.",
         "--study",
         "--model",
         default=PUBLISHED,
@@ -74,6 +74,7 @@ def _plan(study: str, quick: bool) -> StudyPlan:
         PROOFS: (plan.proof_plan, plan.quick_proof_plan),
         VERDICTS: (plan.verdict_plan, plan.quick_verdict_plan),
         ONE_RUN: (plan.one_run_plan, plan.quick_one_run_plan),
+        POOL: (plan.pool_plan, plan.quick_pool_plan),
     }[study]
     return short() if quick else full()
 
@@ -419,11 +420,44 @@ def _one_run_text(
     return [*lines, "", *wrapped(said)]
 
 
+# --- points that share models -----------------------------------------------------------------------
+
+
+def _pool(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, str]:
+    """Proofs and intervals where points share models."""
+    from epsilometer.calibration.pool_table import (
+        PoolBoundRow,
+        PoolIntervalRow,
+        pool_bound_rows,
+        pool_interval_rows,
+    )
+    from epsilometer.calibration.table import to_csv
+    from epsilometer.report.pool_study import pool_text
+
+    bounds, intervals = pool_bound_rows(plan, found), pool_interval_rows(plan, found)
+    texts = {
+        PLAN: _plan_text(plan),
+        BOUNDS: to_csv(bounds, PoolBoundRow),
+        COVERAGE: to_csv(intervals, PoolIntervalRow),
+    }
+    results.write_files(folder, texts, {})
+    data = {
+        "significance": plan.significance,
+        "plan": plan.digest(),
+        "bounds": [asdict(row) for row in bounds],
+        "coverage": [asdict(row) for row in intervals],
+    }
+    lines = pool_text(plan.significance, bounds, intervals)
+    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE}}}"]
+    return data, "\n".join(lines) + "\n"
+
+
 STUDIES = {
     PUBLISHED: _published,
     PROFILE: _profile,
     PROOFS: _proofs,
     VERDICTS: _verdicts,
     ONE_RUN: _one_run,
+    POOL: _pool,
 }
 """What is made of each study: data, and text; files are written."""

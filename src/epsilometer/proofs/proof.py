@@ -13,27 +13,18 @@ import numpy as np
 from epsilometer import _validate
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import evidence as kinds
 from epsilometer.proofs.evidence import Evidence
+from epsilometer.proofs.refuting import LARGEST, ROUNDING, refuted_up_to
+from epsilometer.proofs.shared_models import SharedModels
 
 ERROR = 0.05
 """Probability that a proof errs, unless given."""
 
-STEP = 0.05
-"""Of epsilon, in which e-values are followed upwards; they change by little in between."""
-
-ACCURACY = 1e-4
-"""Of the proven epsilon; it is rounded down."""
-
-ROUNDING = 1e-9
-"""Of a log e-value."""
-
 LARGEST_LOG = 600.0
 """Of an e-value: beyond it nobody cares, and means of several stay finite."""
-
-LARGEST = 60.0
-"""Epsilon beyond which nothing is asked: no data refute so much."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +46,8 @@ class Proof:
     assumes
         What must hold for it.
     most_provable
-        What the best of all outcomes would have proven with as many canaries; infinite for models.
+        What the best of all outcomes would have proven with as many canaries, or with these shared
+        models; infinite for models of their own.
     """
 
     at_least: float
@@ -118,7 +110,15 @@ def evidence_of(data: object, *, independent: bool = True) -> Evidence:
 
 @evidence_of.register
 def _(data: Scores, *, independent: bool = True) -> Evidence:
+    if data.models is not None:
+        return SharedModels.of_scores(data)
     return kinds.of_scores(data, independent=independent)
+
+
+@evidence_of.register
+def _(data: PoolScores, *, independent: bool = True) -> Evidence:
+    del independent  # points share models
+    return SharedModels.of_pool(data)
 
 
 @evidence_of.register
@@ -129,7 +129,7 @@ def _(data: AttackCounts, *, independent: bool = True) -> Evidence:
 
 
 def prove(
-    data: Scores | AttackCounts,
+    data: Scores | AttackCounts | PoolScores,
     *,
     delta: float,
     claim: float | None = None,
@@ -144,7 +144,7 @@ def prove(
     ----------
     data
         Scores of models in the order in which they came: valid at any time.  Error counts of rules
-        fixed beforehand, or canaries of one run: valid for one look.
+        fixed beforehand, canaries of one run, or points that share models: valid for one look.
     delta
         In [0, 1).
     claim
@@ -153,6 +153,7 @@ def prove(
         Probability that the proof errs, in (0, 1).
     independent
         Whether models of different bases were trained independently; without it, bases are averaged.
+        Points that share models are averaged always.
 
     Examples
     --------
@@ -199,28 +200,8 @@ def rounded_down(value: float, digits: int = 2) -> str:
 
 
 def largest_refuted(evidence: Evidence, delta: float, error: float) -> float:
-    """The epsilon up to which everything is refuted.
-
-    The true epsilon is refuted with probability ``error`` at most, so the first one that is not lies at
-    or below it except with that probability.
-    """
-    needed = -math.log(error)
-
-    def refuted(epsilon: float) -> bool:
-        # All-or-nothing e-values reach the limit exactly, up to rounding.
-        return evidence.log_e_value(epsilon, delta, error) >= needed - ROUNDING
-
-    if not refuted(0.0):
-        return 0.0
-    low, high = 0.0, STEP
-    while refuted(high):
-        low, high = high, high + STEP
-        if high > LARGEST:
-            return low
-    while high - low > ACCURACY:
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    """The epsilon up to which everything is refuted; see `refuting.py`."""
+    return refuted_up_to(lambda epsilon: evidence.log_e_value(epsilon, delta, error), error)
 
 
 def refuted_together(proofs: Sequence[Proof]) -> bool:

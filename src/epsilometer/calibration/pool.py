@@ -1,0 +1,126 @@
+"""Audits of pools whose truth is known: points share models, and their scores depend on each other.
+
+Every model is a run of a mechanism of `interference.py` on fair coins of all points.  There are two
+truths.  A claim is about the algorithm: a flip of one coin while all others stay, with everything in
+sight; proofs are held against that.  One score, with the other coins random, shows no more than
+``point_epsilon``; posteriors by point are held against that, since it is all they can see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from epsilometer.calibration.interference import Interference
+from epsilometer.calibration.one_run import BoundTally, IntervalTally
+from epsilometer.errors import InputError
+from epsilometer.model.pool_scores import PoolScores
+from epsilometer.proofs import bets
+from epsilometer.proofs.refuting import refuted_up_to
+from epsilometer.proofs.shared_models import SharedModels
+
+
+class PoolMechanism(Interference, Protocol):
+    """A mechanism whose single scores have a known curve too."""
+
+    def point_epsilon(self, delta: float) -> float:
+        """Least epsilon at which one score is (epsilon, delta)-private, the other coins random."""
+
+
+PROOF, BY_POINT, BY_MODEL = "prove", "by point alone", "by model alone"
+MULTIPLIED = "points multiplied"
+"""The control: bets by point, multiplied as if every point had models of its own."""
+
+BOUNDS = (PROOF, BY_POINT, BY_MODEL, MULTIPLIED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolCell:
+    """``models`` models on random halves of ``points`` points."""
+
+    delta: float = 1e-5
+    mechanism: PoolMechanism
+    models: int
+    points: int
+    runs: int
+
+    def __post_init__(self) -> None:
+        if self.points % self.mechanism.group:
+            raise InputError(
+                f"expected whole clusters of {self.mechanism.group}, got points={self.points}."
+            )
+
+    def draw(self, rng: np.random.Generator) -> PoolScores:
+        """Scores of one pool."""
+        member = rng.random((self.models, self.points)) < 0.5
+        value = np.stack([self.mechanism.scores(own, rng) for own in member])
+        return PoolScores(value=value, member=member, fair_coins=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolBoundCell(PoolCell):
+    """What is proven, and what would be if points were multiplied."""
+
+    chunk: ClassVar[int] = 50
+
+    @property
+    def weight(self) -> int:
+        """How long a chunk takes, roughly."""
+        return self.points * self.models // 20
+
+    def judge(
+        self, significance: float, runs: int, rng: np.random.Generator
+    ) -> dict[str, dict[str, Any]]:
+        """Tallies by method."""
+        truth = self.mechanism.epsilon(self.delta)
+        found = dict.fromkeys(BOUNDS, BoundTally())
+        for _ in range(runs):
+            for label, bound in bounds_of(self.draw(rng), self.delta, significance).items():
+                found[label] += BoundTally.of(bound, truth=truth)
+        return {label: tally.as_dict() for label, tally in found.items()}
+
+
+def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
+    """What each method proves of a pool."""
+    found = SharedModels.of_pool(pool)
+
+    def multiplied(epsilon: float) -> float:
+        return float(bets.mixed(found.log_capitals(epsilon, delta), independent=True))
+
+    return {
+        PROOF: refuted_up_to(lambda x: found.log_e_value(x, delta, error), error),
+        BY_POINT: refuted_up_to(lambda x: found.log_e_value_by_point(x, delta), error),
+        BY_MODEL: found.bound_by_model(delta, error),
+        MULTIPLIED: refuted_up_to(multiplied, error),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolIntervalCell(PoolCell):
+    """Intervals of the whole-curve model by point, which takes points as independent."""
+
+    chunk: ClassVar[int] = 10
+
+    @property
+    def weight(self) -> int:
+        """How long a chunk takes, roughly."""
+        return 10 * self.points * self.models
+
+    def judge(
+        self, significance: float, runs: int, rng: np.random.Generator
+    ) -> dict[str, dict[str, Any]]:
+        """Tallies by model; either end of an interval errs with ``significance``."""
+        from epsilometer.calibration.one_run import read_as
+        from epsilometer.inference.profile.engine import ProfileSettings
+
+        truth, settings = self.mechanism.point_epsilon(self.delta), ProfileSettings()
+        wanted = [significance, 0.5, 1 - significance]
+        label, model = next(iter(read_as(self.delta).items()))
+        found = IntervalTally()
+        for _ in range(runs):
+            scores = self.draw(rng).by_point()
+            quantiles = settings.first_look(scores, model).quantile("epsilon", wanted)
+            found += IntervalTally.of(quantiles, truth=truth)
+        return {label: found.as_dict()}

@@ -1,0 +1,122 @@
+"""What the study of pools found, a row for each method in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from epsilometer.calibration.one_run import BoundTally, IntervalTally
+from epsilometer.calibration.plan import StudyPlan, describe
+from epsilometer.calibration.pool import MULTIPLIED, PoolBoundCell, PoolCell, PoolIntervalCell
+from epsilometer.calibration.table import by_cell, keeps
+from epsilometer.calibration.tally import summed
+
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A setting; ``independent`` says whether scores of a model are independent given the coins.
+
+    ``true_epsilon`` is that of the algorithm, ``point_epsilon`` what one score shows.
+    """
+
+    mechanism: str
+    setting: str
+    independent: str
+    delta: float
+    models: int
+    points: int
+    true_epsilon: float
+    point_epsilon: float
+    method: str
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolBoundRow(_Row):
+    """How often a bound was above the algorithm's epsilon, and what it was on average."""
+
+    above: int
+    mean_at_least: float
+
+    @property
+    def control(self) -> bool:
+        """Whether the method takes points as independent and they are not."""
+        return self.method == MULTIPLIED and self.independent != YES
+
+    def kept(self, significance: float) -> bool:
+        """Whether so many false refutations may be chance at an error of ``significance``."""
+        return keeps(self.above, self.runs, significance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolIntervalRow(_Row):
+    """How often intervals held what one score shows, and where they were on average."""
+
+    covers: int
+    above: int
+    below: int
+    mean_low: float
+    mean_median: float
+    mean_high: float
+
+    def kept(self, significance: float) -> bool:
+        """Whether chance explains how many lie wholly above, and how many miss at either end."""
+        missed = self.runs - self.covers
+        return keeps(self.above, self.runs, significance) and keeps(
+            missed, self.runs, 2 * significance
+        )
+
+
+def _place(cell: PoolCell) -> dict[str, Any]:
+    options = {key: float(value) for key, value in describe(cell)["options"].items()}  # type: ignore[arg-type]
+    # A cluster is the whole pool.
+    options.pop("group", None)
+    return {
+        "mechanism": cell.mechanism.name,
+        "setting": " ".join(f"{key}={value:g}" for key, value in options.items()),
+        "independent": YES if cell.mechanism.independent else NO,
+        "delta": cell.delta,
+        "models": cell.models,
+        "points": cell.points,
+        "true_epsilon": round(cell.mechanism.epsilon(cell.delta), 6),
+        "point_epsilon": round(cell.mechanism.point_epsilon(cell.delta), 6),
+    }
+
+
+def pool_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PoolBoundRow]:
+    """Rows of proofs and of the control, in the plan's order."""
+    return [
+        PoolBoundRow(
+            **_place(cell),
+            method=method,
+            runs=tally.runs,
+            above=tally.above,
+            mean_at_least=round(tally.sum_at_least / tally.runs, 6),
+        )
+        for cell, found in by_cell(plan, results)
+        if isinstance(cell, PoolBoundCell)
+        for method, tally in summed(found, BoundTally).items()
+    ]
+
+
+def pool_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PoolIntervalRow]:
+    """Rows of intervals, in the plan's order."""
+    return [
+        PoolIntervalRow(
+            **_place(cell),
+            method=method,
+            runs=tally.runs,
+            covers=tally.runs - tally.above - tally.below,
+            above=tally.above,
+            below=tally.below,
+            mean_low=round(tally.sum_low / tally.runs, 6),
+            mean_median=round(tally.sum_median / tally.runs, 6),
+            mean_high=round(tally.sum_high / tally.runs, 6),
+        )
+        for cell, found in by_cell(plan, results)
+        if isinstance(cell, PoolIntervalCell)
+        for method, tally in summed(found, IntervalTally).items()
+    ]

@@ -1,0 +1,43 @@
+"""How far up evidence refutes: the search that proofs and their best outcomes share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+STEP = 0.05
+"""Of epsilon, in which e-values are followed upwards; they change by little in between."""
+
+ACCURACY = 1e-4
+"""Of the proven epsilon; it is rounded down."""
+
+ROUNDING = 1e-9
+"""Of a log e-value."""
+
+LARGEST = 60.0
+"""Epsilon beyond which nothing is asked: no data refute so much."""
+
+
+def refuted_up_to(log_e_value: Callable[[float], float], error: float) -> float:
+    """The epsilon up to which everything is refuted, given log e-values against each.
+
+    The true epsilon is refuted with probability ``error`` at most, so the first one that is not lies at
+    or below it except with that probability.
+    """
+    needed = -math.log(error)
+
+    def refuted(epsilon: float) -> bool:
+        # All-or-nothing e-values reach the limit exactly, up to rounding.
+        return log_e_value(epsilon) >= needed - ROUNDING
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, STEP
+    while refuted(high):
+        low, high = high, high + STEP
+        if high > LARGEST:
+            return low
+    while high - low > ACCURACY:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low

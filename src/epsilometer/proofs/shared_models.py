@@ -1,0 +1,215 @@
+"""Evidence of points that share models: a pool of points, and models trained on random parts of it.
+
+Two e-values, of which the mean is one:
+
+*By point.*  Given which models a point is in, the rest of every model's data is drawn alike.  So the
+n-th model without the point and the n-th with it are a pair for the bets of `bets.py`: the claim bounds
+what they do on average over the rest of the data too.  Points share models and their capitals depend on
+each other, so capitals are averaged over points and bettors, never multiplied.
+
+*By model.*  If each point is in each model by a fair coin of its own, all models together are one
+algorithm, with a canary for every pair of a model and a point: a coin decides about its own model only.
+The f-DP bound of one run holds for them however scores depend on each other.  With half of the error the
+e-value is 2 / error below the bound and 0 above.
+
+Points with all of their models on one side have no scores when read by point.  Coins do that with
+probability 2^(1 - models), and the error of the bound by model pays for it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray, IntArray
+from epsilometer.baselines.one_run import fair_coin
+from epsilometer.baselines.one_run_fdp import epsilon_one_run_fdp
+from epsilometer.baselines.thresholds import Ranks
+from epsilometer.errors import InputError
+from epsilometer.model.pool_scores import PoolScores
+from epsilometer.model.scores import Scores
+from epsilometer.proofs import bets
+from epsilometer.proofs.evidence import DEPENDENT
+from epsilometer.proofs.refuting import refuted_up_to
+
+CHUNK = 4096
+"""Points whose capitals are held at a time: little memory, and no slower."""
+
+FAIR = (
+    "each point in each model by a fair coin of its own, scores that look at one of the judged models "
+    "each; one look"
+)
+DRAWN = (
+    "models trained independently, each on records drawn so that a point's coin tells nothing of the "
+    "others, scores that look at one of the judged models each; one look"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedModels:
+    """Scores of many points under the same models, looked at once.
+
+    Attributes
+    ----------
+    without, with_point
+        Scores of all points, one point after another, each in the order of its models.
+    sizes
+        Models without the point and with it, for each point.
+    fair_coins
+        Whether each point was in each model by a fair coin of its own.
+    one_sided
+        Probability that some point is not here because its coins all came up alike.
+    """
+
+    without: FloatArray
+    with_point: FloatArray
+    sizes: IntArray
+    fair_coins: bool = False
+    one_sided: float = 0.0
+
+    # Pairs whose second model has not come yet can be seen, and who stops by them could choose.
+    any_time = False
+
+    @classmethod
+    def of_pool(cls, pool: PoolScores) -> SharedModels:
+        """From the matrix: no point is left out."""
+        if pool.dependent:
+            raise InputError(DEPENDENT)
+        member, value = pool.member.T, pool.value.T
+        inside = pool.member.sum(axis=0)
+        return cls(
+            without=value[~member],
+            with_point=value[member],
+            sizes=np.stack([pool.models - inside, inside], axis=1),
+            fair_coins=pool.fair_coins,
+        )
+
+    @classmethod
+    def of_scores(cls, scores: Scores) -> SharedModels:
+        """From bases that are points and know their models."""
+        if scores.dependent:
+            raise InputError(DEPENDENT)
+        if scores.models is None or any(base.arrival is None for base in scores.bases):
+            raise InputError("expected points that share models, each score with its model.")
+        sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
+        for base, numbers in zip(scores.bases, scores.models, strict=True):
+            for side, values, own in zip(sides, base.as_they_came, numbers, strict=True):
+                side.append(values[np.argsort(own)])
+        sizes = np.stack([scores.trials_h0, scores.trials_h1], axis=1)
+        return cls(
+            without=np.concatenate(sides[0]),
+            with_point=np.concatenate(sides[1]),
+            sizes=sizes,
+            fair_coins=scores.fair_coins,
+            one_sided=float(np.sum(2.0 ** (1.0 - sizes.sum(axis=1)))),
+        )
+
+    @cached_property
+    def by_model(self) -> bool:
+        """Whether the bound by model counts: fair coins, and none that look unfair."""
+        inside, outside = len(self.with_point), len(self.without)
+        return self.fair_coins and bool(fair_coin(inside, outside))
+
+    @property
+    def assumes(self) -> str:
+        return FAIR if self.by_model else DRAWN
+
+    # --- by point ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _tallies(self) -> IntArray:
+        from epsilometer.proofs.bet_tallies import tallies
+
+        return tallies(self.without, self.with_point, self.sizes)
+
+    def log_capitals(self, epsilon: float, delta: float) -> FloatArray:
+        """Log capital of every bettor on every point."""
+        return _log_capitals(self._tallies, epsilon, delta)
+
+    def log_e_value_by_point(self, epsilon: float, delta: float) -> float:
+        """Log of the mean capital over points and bettors."""
+        return _log_mean_capital(self._tallies, epsilon, delta)
+
+    # --- by model ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _guesses(self) -> tuple[IntArray, IntArray]:
+        """Pairs of a model and a point called members, and how many are, at ranks fixed beforehand."""
+        together = np.concatenate([self.without, self.with_point])
+        ranks = Ranks().of(len(together))
+        places = len(together) - ranks
+        thresholds = np.partition(together, places)[places]
+        right = [np.count_nonzero(self.with_point >= each) for each in thresholds]
+        wrong = [np.count_nonzero(self.without >= each) for each in thresholds]
+        return np.array(right) + np.array(wrong), np.array(right)
+
+    @cached_property
+    def _found(self) -> dict[tuple[float, float], float]:
+        return {}
+
+    def bound_by_model(self, delta: float, error: float) -> float:
+        """Epsilon is at least this, except with probability ``error``; 0 where coins are not fair."""
+        if (delta, error) not in self._found:
+            self._found[delta, error] = self._bound(*self._guesses, delta, error)
+        return self._found[delta, error]
+
+    def _bound(self, guesses: IntArray, right: IntArray, delta: float, error: float) -> float:
+        level = (error - self.one_sided) / len(guesses)
+        if not self.by_model or level <= 0:
+            return 0.0
+        canaries = int(self.sizes.sum())
+        return float(epsilon_one_run_fdp(canaries, guesses, right, delta, level).max())
+
+    # --- both -------------------------------------------------------------------------------------
+
+    def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
+        mixture = self.log_e_value_by_point(epsilon, delta)
+        if not self.by_model:
+            return mixture
+        return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
+
+    def most_provable(self, delta: float, error: float) -> float:
+        from epsilometer.proofs.bet_tallies import perfect
+
+        # Points with equally many pairs would all end alike.
+        pairs, often = np.unique(self.sizes.min(axis=1), return_counts=True)
+        best, weights = perfect(pairs), np.log(often / often.sum())
+        bound = 0.0
+        if self.by_model:
+            ranks = Ranks().of(int(self.sizes.sum()))
+            right = np.minimum(ranks, len(self.with_point))
+            bound = self._bound(ranks, right, delta, error / 2)
+
+        def log_e_value(epsilon: float) -> float:
+            capitals = _log_capitals(best, epsilon, delta)
+            own = np.logaddexp.reduce(capitals, axis=1) - np.log(capitals.shape[1])
+            mixture = float(np.logaddexp.reduce(own + weights))
+            return _with_bound(mixture, epsilon, bound, error) if self.by_model else mixture
+
+        return refuted_up_to(log_e_value, error)
+
+
+def _with_bound(mixture: float, epsilon: float, bound: float, error: float) -> float:
+    """Log of the mean of a mixture and of 2 / error below a bound."""
+    fixed = math.log(2 / error) if epsilon < bound else -math.inf
+    return float(np.logaddexp(mixture, fixed) - np.log(2))
+
+
+def _log_capitals(tallies: IntArray, epsilon: float, delta: float) -> FloatArray:
+    from epsilometer.proofs.bet_tallies import kinds
+
+    growth = bets.log_growth(bets.returns(kinds(), epsilon, delta)).reshape(len(kinds()), -1)
+    return np.asarray(tallies @ growth).reshape(len(tallies), -1)
+
+
+def _log_mean_capital(tallies: IntArray, epsilon: float, delta: float) -> float:
+    sums = []
+    for first in range(0, len(tallies), CHUNK):
+        capitals = _log_capitals(tallies[first : first + CHUNK], epsilon, delta)
+        most = float(capitals.max())
+        sums.append(most + math.log(float(np.exp(capitals - most).sum())))
+    bettors = len(bets.RATES) * bets.DIRECTIONS * len(bets.STAKES)
+    return float(np.logaddexp.reduce(sums) - math.log(len(tallies) * bettors))
