@@ -17,7 +17,7 @@ from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, fr
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
-from epsilometer.inference.estimate import estimate
+from epsilometer.inference.profile.engine import ProfileSettings
 from epsilometer.inference.profile.posterior import interval_of
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
@@ -196,7 +196,8 @@ class Judge:
 
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """The epsilon of the worst base, as the whole-curve model sees it."""
-        posterior = estimate(scores, ProfileModel(delta=self.delta))
+        # One coarse level: rows are set side by side, no verdict hangs on their last digits.
+        posterior = ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
         low, high = interval_of(posterior.shown, self.level)
         return low, float(posterior.shown.quantile(0.5)), high
 
