@@ -84,6 +84,8 @@ from epsilometer.measurement.bases import Include as Include
 from epsilometer.measurement.bases import Replace as Replace
 from epsilometer.measurement.canaries import Canaries as Canaries
 from epsilometer.measurement.canary_kinds import OwnCanaries as OwnCanaries
+from epsilometer.measurement.challenges import Outliers as Outliers
+from epsilometer.measurement.challenges import OwnPoints as OwnPoints
 from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
 from epsilometer.measurement.designs import cross_feed as cross_feed

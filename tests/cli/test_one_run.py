@@ -139,7 +139,7 @@ WRONG = {
         "seed = 1",
         'seed = 1\ncanary_kind = "odd"',
     ),
-    "[audit] run 0: mislabelled canaries need labels": (
+    "[audit] run 0: mislabelled points need labels": (
         "seed = 1",
         'seed = 1\ncanary_kind = "mislabelled"',
     ),

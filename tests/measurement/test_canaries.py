@@ -162,7 +162,7 @@ def test_out_of_range(options: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("kind", ["mislabelled", "blank"])
 def test_labels_are_needed(kind: str) -> None:
     bare = Population(features=np.zeros((9, 2)))
-    with pytest.raises(InputError, match=f"{kind} canaries need labels"):
+    with pytest.raises(InputError, match=f"{kind} points need labels"):
         em.Canaries.draw(bare, count=3, rng=np.random.default_rng(1), kind=kind)
     same = Population(features=np.zeros((9, 2)), labels=[1] * 9)
     with pytest.raises(InputError, match=r"two labels or more|at most 1 blank"):

@@ -119,3 +119,49 @@ def test_padding_bytes_are_not_records() -> None:
     except InputError:
         return  # refused, which is as good
     assert len(prints) == 1
+
+
+# --- crafted records ------------------------------------------------------------------------------
+
+
+def test_crafted_records_stand_behind_the_others() -> None:
+    given = Population(features=np.arange(6.0).reshape(3, 2), labels=[0, 1, 0], name="people")
+    larger = given.extended([[7.0, 8.0]], [1]).extended([[9.0, 9.0]], [0])
+    assert (len(larger), larger.records, larger.crafted, larger.name) == (5, 3, 2, "people")
+    assert larger.point(3).features.tolist() == [7.0, 8.0]
+    assert larger.take(np.array([4, 0])).features.tolist() == [[9.0, 9.0], [0.0, 1.0]]
+    assert larger.fingerprint != given.fingerprint == larger.given.fingerprint
+    assert given.given is given
+    assert len(larger.row_hashes) == 5
+    with pytest.raises(ValueError, match="read-only"):
+        larger.features[0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "words"),
+    [
+        ([[1, 2, 3]], [0], r"each of shape \(2,\), got shape \(1, 3\)"),
+        ([1, 2], [0], r"got shape \(2,\)"),
+        (np.empty((0, 2)), [], "expected features of crafted records"),
+        ([[0.5, 2]], [0], "that are uint8 as the others"),
+        ([[300, 2]], [0], "that are uint8 as the others"),
+        ([[1, 2]], None, "expected labels of crafted records"),
+        ([[1, 2]], [0, 1], "expected 1 labels of crafted records, got 2"),
+        ([[1, 2]], [0.5], "labels of crafted records that are int64"),
+        ([["a", "b"]], [0], "got text"),
+    ],
+)
+def test_crafted_records_must_fit_in(features: Any, labels: Any, words: str) -> None:
+    given = Population(features=np.arange(6, dtype=np.uint8).reshape(3, 2), labels=[0, 1, 0])
+    with pytest.raises(InputError, match=words):
+        given.extended(features, labels)
+
+
+def test_crafted_records_may_be_rounded_to_the_type_of_the_others() -> None:
+    given = Population(features=np.zeros((3, 2), dtype=np.float32))
+    larger = given.extended([[0.1, 1]])
+    assert larger.features.dtype == np.float32
+    with pytest.raises(InputError, match="expected no labels"):
+        given.extended([[0.1, 1]], [0])
+    with pytest.raises(InputError, match="expected finite numbers"):
+        given.extended([[1e300, 1]])

@@ -26,6 +26,7 @@ from epsilometer.audit.assumptions import (
     model_of,
     profile_of,
 )
+from epsilometer.audit.challenge import challenge_of, check_number, is_challenge
 from epsilometer.audit.claims import Claim, Say
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
@@ -84,6 +85,7 @@ class AuditTable(_Table):
     canaries: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
     canary_kind: Annotated[str, Field(min_length=1)] | None = None
     compare_with: Literal[COMPARISONS] = "nothing"  # type: ignore[valid-type]
+    challenge: str | list[int] = "random"
     challenge_bases: Count = 20
     replicates: Count = 100
     shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
@@ -91,6 +93,13 @@ class AuditTable(_Table):
     adjacency: Literal["include", "replace"] = "include"
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     store: Annotated[str, Field(min_length=1)] = "audit.db"
+
+    @field_validator("challenge", mode="wrap")
+    @classmethod
+    def _challenge(cls, value: Any, _: Any) -> str | list[int]:
+        if is_challenge(value):
+            return value  # type: ignore[no-any-return]
+        raise PydanticCustomError("challenge", "expected a kind or a list of whole numbers")
 
 
 class AlgorithmTable(_Table):
@@ -291,15 +300,15 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
     algorithm = _algorithm(file.algorithm, folder)
     design = _design(file, algorithm, statistic, folder)
     try:
-        plan = _plan(file.audit, design, population, algorithm)
+        plan = _plan(file.audit, design, population, algorithm, folder)
     except InputError as error:
-        raise InputError(f"[audit] {error}") from None
+        text = str(error)
+        raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
     except loading.RAISED as error:
-        # Canaries are made while a plan is: by somebody's own function.
+        # Canaries and challenge points are made while a plan is: by somebody's own function.
         said = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"[audit] canary_kind: {file.audit.canary_kind} failed ({said})."
-        ) from None
+        key = "canary_kind" if design.canaries else "challenge"
+        raise InputError(f"[audit] {key}: {getattr(file.audit, key)} failed ({said}).") from None
     return AuditConfig(
         file=file,
         plan=plan,
@@ -354,6 +363,8 @@ def _design(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path)
     """How models are put to use; keys of another design are refused."""
     table, given = file.audit, file.audit.model_fields_set
     one_run = table.design == "one-run"
+    if one_run and "challenge" in given:
+        raise InputError("[audit] challenge does not go with one-run; canaries have canary_kind.")
     for key in MANY_MODELS_KEYS if one_run else ONE_RUN_KEYS:
         if key in given:
             other = "runs and canaries" if one_run else 'design = "one-run"'
@@ -400,12 +411,19 @@ def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path
     )
 
 
-def _plan(table: AuditTable, design: Design, population: Population, algorithm: Any) -> Plan:
+def _plan(
+    table: AuditTable, design: Design, population: Population, algorithm: Any, folder: Path
+) -> Plan:
+    kind = challenge_of(table.challenge, folder=folder)
+    if "challenge_bases" in table.model_fields_set:
+        check_number(kind, table.challenge_bases)
+    bases = kind.number or table.challenge_bases
     return Plan(
         population=population,
         algorithm=algorithm,
         design=design,
-        challenge_bases=table.runs if design.canaries else table.challenge_bases,
+        challenge_bases=table.runs if design.canaries else bases,
+        challenge=kind,
         dataset_size=table.dataset_size,
         adjacency=ADJACENCIES[table.adjacency],
         seed=table.seed,

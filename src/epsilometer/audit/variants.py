@@ -14,6 +14,7 @@ from epsilometer.audit.stopping import Goal, Look, Stopping, look_sizes
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin
+from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
 from epsilometer.model.scores import Scores
@@ -127,6 +128,8 @@ def origin_of(
     attack: dict[str, Any] = {"statistic": settings.statistic.name, "attack": CANARIES}
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
+    copies = base_warnings(plan.all_records, plan.names, plan.bases)
+    attack["warnings"] = [*attack.get("warnings", ()), *copies]
     shared = measurement.shares_models
     return Origin(
         plan={
@@ -136,6 +139,7 @@ def origin_of(
             "design": plan.design.identity()["name"],
             "dataset_size": plan.dataset_size,
             "seed": plan.seed,
+            **({} if plan.challenge_kind.random else {"challenge": plan.challenge_kind.name}),
             **plan.design.facts,
         },
         attack=attack,
@@ -145,7 +149,7 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=tuple(attack.get("warnings", ())),
+        warnings=tuple(attack["warnings"]),
         curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),

@@ -118,13 +118,14 @@ class Origin:
     Attributes
     ----------
     plan
-        What was audited: hash, population, adjacency, design, dataset_size, seed.
+        What was audited: hash, population, adjacency, design, dataset_size, seed; the kind of challenge
+        points unless they are random.
     attack
         How it was attacked: target_alpha, statistic, attack, and what else the attack says of itself.
     models, failures
         How many models were trained, reused and failed; those that failed, each as plain values.
     warnings
-        What the attack itself warned of.
+        What the attack itself warned of, and what is known against the challenge points.
     curves
         Error counts over target rates, an ``ErrorCurves`` of the attacks, which inference does not know.
     claim_source

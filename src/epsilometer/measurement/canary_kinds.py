@@ -66,7 +66,7 @@ class Mislabelled:
         known = _labels_of(population, self.name)
         if len(known) < 2:
             raise InputError(
-                "mislabelled canaries need a population of two labels or more, got one label."
+                "mislabelled points need a population of two labels or more, got one label."
             )
         assert population.labels is not None
         own = np.searchsorted(known, population.labels[records])
@@ -194,7 +194,7 @@ def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
 
 def _labels_of(population: Population, kind: str) -> Array:
     if population.labels is None:
-        raise InputError(f"{kind} canaries need labels; this population has none.")
+        raise InputError(f"{kind} points need labels; this population has none.")
     return np.unique(population.labels)
 
 

@@ -229,6 +229,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
         "adjacency": "adjacency",
         "dataset_size": "records in a data set",
         "design": "design",
+        "challenge": "challenge points",
         "canaries": "canaries of each run",
         "canary_kind": "kind of canaries",
         "compare_with": "losses compared with",

@@ -1,0 +1,84 @@
+"""What the choice of challenge points shows, at the same number of models: as a table, and as JSON.
+
+    python benchmarks/challenge_points.py --json benchmarks/challenge_points.json
+
+The same audit of the shipped network on digits, once for each kind of challenge points and seed: ten
+bases, thirty models with the point and thirty without.  Nothing but the points differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import epsilometer as em
+from benchmark_report import Report, Row
+from epsilometer.measurement.challenges import CHALLENGE_KINDS
+from epsilometer.training.network import network
+
+BASES, REPLICATES, DATASET, DELTA = 10, 30, 300, 1e-3
+
+
+def audited(kind: str, seed: int) -> Row:
+    """One audit."""
+    began = time.perf_counter()
+    plan = em.Plan(
+        population=em.load_population("digits"),
+        algorithm=network(hidden=64, epochs=100, batch_size=20, learning_rate=0.05),
+        design=em.MeasureMIAFast(replicates=REPLICATES),
+        challenge_bases=BASES,
+        dataset_size=DATASET,
+        challenge=kind,
+        seed=seed,
+    )
+    chosen = time.perf_counter() - began
+    measured = em.measure(plan, executor="threads")
+    scores = plan.design.scores(measured.only, em.Logit())
+    posterior = em.estimate(scores, em.ProfileModel(delta=DELTA))
+    low, high = posterior.credible_interval("epsilon", 0.9)
+    return {
+        "challenge": kind,
+        "seed": seed,
+        "proven": em.prove(scores, delta=DELTA).at_least,
+        "shown": posterior.median("shown"),
+        "median base": float(np.median([leak.quantile(0.5) for leak in posterior.leaks])),
+        "epsilon": posterior.median("epsilon"),
+        "low": low,
+        "high": high,
+        "models": measured.trained,
+        "seconds to choose": chosen,
+    }
+
+
+def means(rows: list[Row]) -> list[Row]:
+    """Each kind over its seeds."""
+    found: list[Row] = []
+    for kind in CHALLENGE_KINDS:
+        own = [row for row in rows if row["challenge"] == kind]
+        line: Row = {"challenge": kind, "audits": len(own)}
+        for name in ("proven", "shown", "median base", "epsilon", "low", "high"):
+            line[name] = float(np.mean([float(row[name]) for row in own]))
+        found.append(line)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the choice of challenge points shows.")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables here")
+    parser.add_argument("--seeds", type=int, default=5, help="audits of each kind")
+    arguments = parser.parse_args()
+    report = Report()
+    seeds = range(1, arguments.seeds + 1)
+    rows = [audited(kind, seed) for kind in CHALLENGE_KINDS for seed in seeds]
+    report.table("audits", "Each audit", rows)
+    report.table("means", "Means over seeds", means(rows))
+    report.finish(
+        arguments.json, bases=BASES, replicates=REPLICATES, dataset_size=DATASET, delta=DELTA
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Records that are there twice: a challenge point with a copy that is trained on anyway shows less.
+
+Equal are records with the same features and the same label; the same features under another label are
+told apart from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsilometer._arrays import IntArray
+from epsilometer.measurement.bases import Base, ChallengeBase
+from epsilometer.measurement.population import Population
+
+MOST_NAMED = 3
+"""Bases, groups or records that are named one by one; the rest are counted."""
+
+
+class Duplicates(NamedTuple):
+    """Records like a point: ``equal`` in everything, or ``relabelled``: in all but the label."""
+
+    equal: IntArray
+    relabelled: IntArray
+
+
+class Groups(NamedTuple):
+    """Groups of records that are alike: ``equal`` in everything, or ``relabelled``."""
+
+    equal: list[IntArray]
+    relabelled: list[IntArray]
+
+
+def duplicates_of(population: Population, point: int, records: ArrayLike) -> Duplicates:
+    """Which of the records are like a point, which is none of them itself.
+
+    Parameters
+    ----------
+    population
+        Where all are.
+    point
+        Index of the point.
+    records
+        Indices to look at.
+
+    Examples
+    --------
+    >>> population = Population(features=[[1.0], [2.0], [1.0], [1.0]], labels=[0, 0, 0, 1])
+    >>> found = duplicates_of(population, 0, [1, 2, 3])
+    >>> found.equal.tolist(), found.relabelled.tolist()
+    ([2], [3])
+    """
+    among = np.asarray(records, dtype=np.int64)
+    hashes = population.row_hashes
+    near = among[(hashes[among] == hashes[point]) & (among != point)]
+    mine = population.features[point].ravel()
+    rows = population.features[near].reshape(len(near), len(mine))
+    alike = near[(rows == mine).all(axis=1)]
+    if population.labels is None:
+        return Duplicates(alike, alike[:0])
+    same = population.labels[alike] == population.labels[point]
+    return Duplicates(alike[same], alike[~same])
+
+
+def duplicates_within(population: Population, records: ArrayLike) -> Groups:
+    """Which of the records are alike among themselves, in groups of two or more.
+
+    A group is ``relabelled`` if its records have the same features and not all the same label.
+
+    Examples
+    --------
+    >>> population = Population(features=[[1.0], [2.0], [1.0], [1.0]], labels=[0, 0, 0, 1])
+    >>> found = duplicates_within(population, [0, 1, 2, 3])
+    >>> [each.tolist() for each in found.equal], [each.tolist() for each in found.relabelled]
+    ([[0, 2]], [[0, 2, 3]])
+    """
+    among = np.unique(np.asarray(records, dtype=np.int64))
+    _, group, counts = np.unique(
+        population.row_hashes[among], return_inverse=True, return_counts=True
+    )
+    order = np.argsort(group, kind="stable")
+    found = Groups([], [])
+    for number, end in enumerate(np.cumsum(counts)):
+        left = among[order[end - counts[number] : end]]
+        while len(left) > 1:  # once, unless hashes collide
+            equal, relabelled = duplicates_of(population, int(left[0]), left)
+            alike = np.sort(np.concatenate([left[:1], equal, relabelled]))
+            left = np.setdiff1d(left, alike)
+            if len(relabelled):
+                found.relabelled.append(alike)
+            labels = np.zeros(len(alike)) if population.labels is None else population.labels[alike]
+            same = [alike[labels == label] for label in np.unique(labels)]
+            found.equal.extend(each for each in same if len(each) > 1)
+    for groups in found:
+        groups.sort(key=lambda each: int(each[0]))
+    return found
+
+
+def base_warnings(population: Population, names: Sequence[str], bases: Iterable[Base]) -> list[str]:
+    """What to say of bases whose challenge point is trained on anyway: a few sentences, or none."""
+    equal: list[str] = []
+    relabelled: list[str] = []
+    for name, base in zip(names, bases, strict=True):
+        if not isinstance(base, ChallengeBase):
+            continue
+        found = duplicates_of(population, base.challenge, base.records(0))
+        made = base.challenge >= population.records
+        point = "crafted" if made else f"record {base.challenge}"
+        if len(found.equal):
+            equal.append(
+                f"base {name}: its challenge point ({point}) is also in D as {_listed(found.equal)}: "
+                "the attack cannot tell them apart, so this base shows less than it could."
+            )
+        elif len(found.relabelled):
+            relabelled.append(
+                f"base {name}: D has the features of its challenge point ({point}) under another label, "
+                f"as {_listed(found.relabelled)}: a model can hardly learn both, so this base may show "
+                "less than it could."
+            )
+    return [
+        *_first(equal, "{} more bases have a copy of their challenge point in D."),
+        *_first(
+            relabelled, "{} more bases have the features of their point in D under another label."
+        ),
+    ]
+
+
+def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
+    """What to say of a pool that has records twice: a few sentences, or none."""
+    found = duplicates_within(population, pool)
+    equal = [
+        f"pool: {_listed(group)} are equal: a model without one may be trained on the other, so they "
+        "show less than they could."
+        for group in found.equal
+    ]
+    relabelled = [
+        f"pool: {_listed(group)} have the same features under different labels: a model can hardly "
+        "learn both, so they may show less than they could."
+        for group in found.relabelled
+    ]
+    return [
+        *_first(equal, "{} more groups of the pool are of equal records."),
+        *_first(
+            relabelled, "{} more groups of the pool have the same features under several labels."
+        ),
+    ]
+
+
+def _first(sentences: list[str], rest: str) -> list[str]:
+    """The first of them, and one that counts the others."""
+    more = len(sentences) - MOST_NAMED
+    # A line that speaks of one is no shorter than the one it stands for.
+    return sentences if more <= 1 else [*sentences[:MOST_NAMED], rest.format(f"{more:,}")]
+
+
+def _listed(records: IntArray) -> str:
+    numbers = [str(number) for number in records[:MOST_NAMED].tolist()]
+    more = len(records) - len(numbers)
+    rest = f" and {more:,} more" if more else ""
+    return f"record{'s' if len(records) > 1 else ''} {', '.join(numbers)}{rest}"

@@ -1,0 +1,109 @@
+"""Records that are there twice: found, told apart from relabelled ones, and said in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epsilometer.measurement.bases import ChallengeBase
+from epsilometer.measurement.duplicates import (
+    base_warnings,
+    duplicates_of,
+    duplicates_within,
+    pool_warnings,
+)
+from epsilometer.measurement.population import Population
+
+
+def people(labels: bool = True, dtype: Any = np.float64) -> Population:
+    """30 records; 20, 21 equal 3; 22 has the features of 3 under another label; 23 equals 4."""
+    rows = np.random.default_rng(1).permutation(120).reshape(30, 2, 2).astype(dtype)
+    tags = np.arange(30) % 2
+    for copy, original in ((20, 3), (21, 3), (22, 3), (23, 4)):
+        rows[copy], tags[copy] = rows[original], tags[original]
+    tags[22] = 1 - tags[3]
+    return Population(features=rows, labels=tags if labels else None)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_equal_and_relabelled_records_are_told_apart(dtype: Any) -> None:
+    found = duplicates_of(people(dtype=dtype), 3, np.arange(30))
+    assert (found.equal.tolist(), found.relabelled.tolist()) == ([20, 21], [22])
+    found = duplicates_of(people(labels=False, dtype=dtype), 3, np.arange(30))
+    assert (found.equal.tolist(), found.relabelled.tolist()) == ([20, 21, 22], [])
+
+
+def test_only_the_records_of_the_data_set_count() -> None:
+    found = duplicates_of(people(), 3, [0, 1, 3, 21, 5])
+    assert (found.equal.tolist(), found.relabelled.tolist()) == ([21], [])
+    for records in ([0, 1, 2], []):
+        none = duplicates_of(people(), 3, np.array(records, dtype=np.int64))
+        assert (len(none.equal), len(none.relabelled)) == (0, 0)
+
+
+def test_nearly_equal_is_not_equal_and_zeros_are() -> None:
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, np.nextafter(1.0, 2.0)]])
+    found = duplicates_of(Population(features=rows), 0, [1, 2])
+    assert found.equal.tolist() == [1]
+
+
+def test_equal_hashes_are_not_taken_for_equal_records() -> None:
+    same = people()
+    same.__dict__["row_hashes"] = np.zeros(30, dtype=np.int64)
+    assert duplicates_of(same, 3, np.arange(30)).equal.tolist() == [20, 21]
+    for mine, theirs in zip(
+        duplicates_within(same, np.arange(30)),
+        duplicates_within(people(), np.arange(30)),
+        strict=True,
+    ):
+        assert [each.tolist() for each in mine] == [each.tolist() for each in theirs]
+
+
+def test_groups_within_a_pool() -> None:
+    found = duplicates_within(people(), np.arange(30)[::-1])
+    assert [group.tolist() for group in found.equal] == [[3, 20, 21], [4, 23]]
+    assert [group.tolist() for group in found.relabelled] == [[3, 20, 21, 22]]
+    found = duplicates_within(people(labels=False), np.arange(30))
+    assert [group.tolist() for group in found.equal] == [[3, 20, 21, 22], [4, 23]]
+    assert found.relabelled == []
+    assert duplicates_within(people(), np.arange(20)) == ([], [])
+
+
+def test_a_crafted_copy_has_its_original() -> None:
+    """Copies of the original that D may hold are found; so is the original itself, if it were there."""
+    whole = people().extended(people().features[[3]], [0])
+    found = duplicates_of(whole, 30, np.arange(30))
+    assert (found.equal.tolist(), found.relabelled.tolist()) == ([22], [3, 20, 21])
+
+
+def test_sentences_of_bases() -> None:
+    bases = [
+        ChallengeBase(dataset=[1, 2, 5], challenge=3),
+        ChallengeBase(dataset=[1, 20, 21, 22], challenge=3),
+        ChallengeBase(dataset=[1, 22], challenge=3),
+        ChallengeBase(dataset=[1, 2], challenge=4, replacement=23),
+    ]
+    assert base_warnings(people(), list("abcd"), bases) == [
+        "base b: its challenge point (record 3) is also in D as records 20, 21: the attack cannot tell "
+        "them apart, so this base shows less than it could.",
+        "base d: its challenge point (record 4) is also in D as record 23: the attack cannot tell them "
+        "apart, so this base shows less than it could.",
+        "base c: D has the features of its challenge point (record 3) under another label, as record "
+        "22: a model can hardly learn both, so this base may show less than it could.",
+    ]
+    assert base_warnings(people(), ["a"], bases[:1]) == []
+    many = base_warnings(people(), list("abcdefghij"), [bases[1]] * 10)
+    assert len(many) == 4
+    assert many[3] == "7 more bases have a copy of their challenge point in D."
+
+
+def test_sentences_of_a_pool() -> None:
+    assert pool_warnings(people(), np.arange(20)) == []
+    lines = pool_warnings(people(), np.arange(30))
+    assert [line.split(":")[1] for line in lines] == [
+        " records 3, 20, 21 are equal",
+        " records 4, 23 are equal",
+        " records 3, 20, 21 and 1 more have the same features under different labels",
+    ]
