@@ -38,6 +38,7 @@ from epsilometer.model.profile import ProfileModel
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import calibration_of_one_run  # noqa: E402 - beside this script
+import calibration_of_pool  # noqa: E402
 import calibration_of_verdicts  # noqa: E402
 
 PAGE = HERE / "calibration.md"
@@ -406,6 +407,7 @@ def render(text: str) -> str:
         **profile_blocks(bounds),
         **calibration_of_verdicts.blocks(),
         **calibration_of_one_run.blocks(),
+        **calibration_of_pool.blocks(),
     }
     for name, table in tables.items():
         start = text.index(f"<!-- {name} -->\n") + len(f"<!-- {name} -->\n")

@@ -417,7 +417,7 @@ def quick_one_run_plan() -> StudyPlan:
 
 # --- points that share models -----------------------------------------------------------------------
 
-POOL_MODELS, POOL_POINTS = (16, 64, 128), (20, 200)
+POOL_MODELS = (16, 64, 128)
 
 
 def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:
@@ -437,18 +437,24 @@ def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:
     )
 
 
-def pool_plan(runs: int = 200, interval_runs: tuple[int, int] = (50, 30)) -> StudyPlan:
-    """Proofs and intervals where points share models: about 25 minutes of one core."""
+POOL_RUNS = {20: (200, 40), 200: (100, 20)}
+"""Points, and how many audits for proofs and for intervals."""
+
+POOL_INTERVALS = ((16, 20), (128, 20), (128, 200))
+"""Models and points of pools that the posterior reads, which takes it long."""
+
+
+def pool_plan() -> StudyPlan:
+    """Proofs and intervals where points share models: about a quarter of an hour of one core."""
     cells: list[Cell] = []
-    for points, many in zip(POOL_POINTS, interval_runs, strict=True):
+    for points, (runs, interval_runs) in POOL_RUNS.items():
         for models in POOL_MODELS:
             for delta, mechanism in pooled(points):
                 place: dict[str, Any] = {"delta": delta, "mechanism": mechanism}
                 place |= {"models": models, "points": points}
                 cells.append(PoolBoundCell(**place, runs=runs))
-                # Many points take long: the fewest and the most models.
-                if points == POOL_POINTS[0] or models != POOL_MODELS[1]:
-                    cells.append(PoolIntervalCell(**place, runs=many))
+                if (models, points) in POOL_INTERVALS:
+                    cells.append(PoolIntervalCell(**place, runs=interval_runs))
     return StudyPlan(cells=tuple(cells))
 
 

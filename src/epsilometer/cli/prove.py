@@ -98,12 +98,15 @@ def _text(proof: em.Proof, data: Any) -> str:
     if hasattr(data, "bases"):
         units = units_of(data)
         what, bases = units.scored, units.bases(len(data))
+        if data.shared_models:
+            models, what = data.shared_models, "models that they share"
     facts.append(("data", f"{bases}, {models:,} {what}"))
     if proof.hopeless is not None:
         facts.append(("note", proof.hopeless))
     elif math.isfinite(proof.most_provable):
         most = rounded_down(proof.most_provable)
-        facts.append(("at most", f"{most} could be proven, were all canaries told apart"))
+        told = "canaries" if data.one_run else "models with a point and without it"
+        facts.append(("at most", f"{most} could be proven, were all {told} told apart"))
     lines = [*wrapped(f"{said}."), ""]
     for label, text in facts:
         lines += wrapped(text, first=f"{label:<{FACT_COLUMNS}}", rest=" " * FACT_COLUMNS)

@@ -18,6 +18,7 @@ from epsilometer.inference.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.evidence import auditor_of, check_coins
+from epsilometer.proofs.shared_models import SharedModels
 
 CONTRADICTED = 0.05
 """Posterior probability below a valid bound from which the two contradict each other."""
@@ -45,6 +46,9 @@ def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
 def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
     if data.dependent or any(base.grouped for base in data.bases):
         return ()
+    if data.models is not None and data.fair_coins:
+        found = SharedModels.of_scores(data).bound_by_model(delta, error)
+        return (Bound("the one-run bound over all models", found),)
     if data.one_run:
         # Coins that cannot be fair, or not independent, have no bound.
         with suppress(InputError):

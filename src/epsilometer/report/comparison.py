@@ -167,6 +167,7 @@ def compare_scores(
     auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
     if one_run is None:
         one_run = isinstance(scores, CanaryScoreAuditor) or scores.one_run
+    shared = 0 if isinstance(scores, CanaryScoreAuditor) else scores.shared_models
     delta = _validate.delta(delta)
     both = _two_sided(significance)
     rows = [
@@ -185,7 +186,7 @@ def compare_scores(
         rows=tuple(rows),
         delta=delta,
         significance=significance,
-        source=_scores_in_words(auditors, one_run=one_run),
+        source=_scores_in_words(auditors, one_run=one_run, shared=shared),
         several=len(auditors) > 1,
         notes=tuple(_notes_of_scores(auditors, delta, [each for _, each in posteriors])),
     )
@@ -206,11 +207,13 @@ def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
     return np.repeat(rank, base.ones), np.repeat(rank, base.zeros)
 
 
-def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool) -> str:
+def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool, shared: int) -> str:
     members = sum(each.num_in for each in auditors)
     others = sum(each.num_out for each in auditors)
     if one_run:
         return f"scores of {members:,} members and {others:,} others"
+    if shared:
+        return f"{counted(len(auditors), 'point')} that share {shared:,} models"
     models = f"{members:,} models with the point and {others:,} without it"
     return f"{counted(len(auditors), 'challenge base')}: scores of {models}"
 

@@ -19,7 +19,7 @@ from epsilometer.report.figures.profile import curve_of, profile_charts
 from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
-from epsilometer.report.units import ONE_RUN_SHORT, assumptions, units_of
+from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
 from epsilometer.report.verdict_words import proven_fact
 
 NEGLIGIBLE = 1e-4
@@ -123,6 +123,8 @@ def _about(result: ProfileResult) -> list[tuple[str, str]]:
     ]
     if result.scores.one_run:
         found.append(("one run", ONE_RUN_SHORT))
+    if result.scores.models is not None:
+        found.append(("shared models", SHARED_ESTIMATE))
     if before:
         after = probability_text(nothing) if nothing >= NEGLIGIBLE else f"below {NEGLIGIBLE:g}"
         said = f"probability {after}; {before:g} before the data."

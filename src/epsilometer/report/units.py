@@ -1,4 +1,4 @@
-"""What scores are of, in words: models of challenge bases, or canaries of training runs."""
+"""What scores are of, in words: models of challenge bases, canaries of runs, points of a pool."""
 
 from __future__ import annotations
 
@@ -81,10 +81,42 @@ CANARIES = Units(
 )
 
 
+POINTS = Units(
+    base="point",
+    whole_base="point",
+    about="record",
+    scored="models",
+    without="models without the point",
+    with_point="models with the point",
+    shown="shown (worst point)",
+    worst="worst point",
+    worst_shows="the worst point shows",
+    about_shown="Shown is the epsilon of the point that leaks most, as far as these attacks saw it.",
+    section="Which points leak",
+    note=(
+        "A point's epsilon is what the attack on it saw: a point that leaks little here may leak more "
+        "to a better attack. All points were scored under the same models; those with the point and "
+        "those without it are counted apart."
+    ),
+    more_data=(
+        "More models, more points or stronger attacks would narrow the interval; of these, models help "
+        "every point at once."
+    ),
+    one_cannot_tell="one point cannot tell a weak attack from privacy",
+)
+
+
 def units_of(scores: Scores) -> Units:
     """The words for these scores."""
-    return CANARIES if scores.one_run else MODELS
+    if scores.one_run:
+        return CANARIES
+    return MODELS if scores.models is None else POINTS
 
+
+SHARED_ESTIMATE = (
+    "Points share models; the estimate treats them as independent, so its interval can be too narrow "
+    "(the calibration study has its coverage). What is proven does not assume it."
+)
 
 ONE_RUN = (
     "Each canary was put in by a fair coin of its own, and only the order of scores is used.",
@@ -103,9 +135,22 @@ ONE_RUN_SHORT = (
 )
 
 
+SHARED_MODELS = (
+    "Models were trained on random parts of one pool of records, so points share models; only the order "
+    "of each point's scores is used.",
+    SHARED_ESTIMATE,
+)
+"""What is assumed of points that share models."""
+
+
 def assumptions(result: ProfileResult) -> list[str]:
     """What the answer rests on, a sentence each."""
     found = result.model.sentences
-    if not result.scores.one_run:
+    own: tuple[str, ...]
+    if result.scores.one_run:
+        own = ONE_RUN
+    elif result.scores.models is not None:
+        own = SHARED_MODELS
+    else:
         return found
-    return [*ONE_RUN, *(sentence for sentence in found if sentence != INDEPENDENT_MODELS)]
+    return [*own, *(sentence for sentence in found if sentence != INDEPENDENT_MODELS)]

@@ -13,7 +13,7 @@ from epsilometer.inference.profile.engine import ProfileSettings
 from epsilometer.inference.profile.posterior import ProfileAccuracy, ProfilePosterior
 from epsilometer.inference.profile.solve import solve
 from epsilometer.inference.profile.tables import Table
-from epsilometer.inference.profile.tree import ARRIVALS
+from epsilometer.inference.profile.tree import ARRIVALS, MODEL_NUMBERS
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.families import FAMILY_KINDS
@@ -112,10 +112,25 @@ def _scores(reader: Reader) -> Scores:
     ]
     flags = {
         flag: bool(reader.get(f"observed_data/{flag}", ndim=0))
-        for flag in ("one_run", "dependent")
+        for flag in ("one_run", "dependent", "fair_coins")
         if f"observed_data/{flag}" in reader.arrays
     }
-    return Scores.of_bases(bases, names, **flags)
+    return Scores.of_bases(bases, names, models=_shared(reader, bases), **flags)
+
+
+def _shared(reader: Reader, bases: list[BaseScores]) -> list[tuple[IntArray, IntArray]] | None:
+    """Whose scores they are, where bases share models."""
+    names = [f"observed_data/{name}" for name in MODEL_NUMBERS]
+    if not all(name in reader.arrays for name in names):
+        return None
+    sides = []
+    for name, side in zip(names, ("trials_h0", "trials_h1"), strict=True):
+        numbers = reader.get(name, ndim=1)
+        sizes = [getattr(base, side) for base in bases]
+        if len(numbers) != sum(sizes) or numbers.dtype.kind not in "iu":
+            raise InputError(f"expected the number of every model in {name}.")
+        sides.append(np.split(numbers, np.cumsum(sizes)[:-1]))
+    return list(zip(*sides, strict=True))
 
 
 def _arrivals(

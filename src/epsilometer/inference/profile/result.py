@@ -43,6 +43,12 @@ MOST_LISTED = 4
 REVERSED = -4.0
 """Standard deviations of the rank sum from which members have the lower scores: 3e-5 by chance."""
 
+SHARED = (
+    "points share models and the posterior takes them as independent: where models differ among "
+    "themselves its interval is too narrow"
+)
+"""Why nothing is judged from points that share models: the study of pools has measured it."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProfileResult(Judged):
@@ -93,6 +99,8 @@ class ProfileResult(Judged):
         odd = self.predictive.surprising
         if odd:
             yield f"the model would hardly make such scores ({'; '.join(odd[:MOST_NAMED])})"
+        if self.scores.models is not None:
+            yield SHARED
         if self.model.reads_low and leaning is Outcome.PASS:
             yield "the family of curves is known to read below the true epsilon here"
         if self._left_out and leaning is Outcome.PASS:
@@ -111,6 +119,8 @@ class ProfileResult(Judged):
             seen = "what they show on the worst base"
             if self.scores.one_run:
                 seen = "what the canaries show"
+            elif self.scores.models is not None:
+                seen = "what they show on the worst point"
             yield (
                 f"the attacks were weak: {seen} is at most {high:.2f}, less than half of the claim"
             )

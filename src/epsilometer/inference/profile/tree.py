@@ -27,6 +27,9 @@ CHOICES = ("epsilon", "mixing", "strength")
 ARRIVALS = ("arrival_h0", "arrival_h1")
 """Places of the models among the scores of their base, in the order in which they came."""
 
+MODEL_NUMBERS = ("model_h0", "model_h1")
+"""Numbers of the models of each base, in the same order, where bases share models."""
+
 
 def model_values(model: ProfileModel) -> dict[str, Any]:
     """The model as plain values, choices with the names of their classes."""
@@ -72,6 +75,7 @@ def to_datatree(posterior: ProfilePosterior) -> xarray.DataTree:
             "grouped": ("base", np.array([base.grouped for base in bases], dtype=np.int64)),
             "one_run": ((), np.int64(posterior.scores.one_run)),
             "dependent": ((), np.int64(posterior.scores.dependent)),
+            "fair_coins": ((), np.int64(posterior.scores.fair_coins)),
             "challenge_base": ("base", names, {"names_are_json": int(escaped)}),
         }
     )
@@ -79,6 +83,11 @@ def to_datatree(posterior: ProfilePosterior) -> xarray.DataTree:
         for side, name in enumerate(ARRIVALS):
             places = [base.arrival[side] for base in bases if base.arrival is not None]
             observed[name] = (f"model_{name}", np.concatenate(places).astype(np.int64))
+    shared = posterior.scores.models
+    if shared is not None:
+        for side, (name, order) in enumerate(zip(MODEL_NUMBERS, ARRIVALS, strict=True)):
+            numbers = np.concatenate([pair[side] for pair in shared]).astype(np.int64)
+            observed[name] = (f"model_{order}", numbers)
     grid: dict[str, Any] = {}
     for number, table in enumerate(posterior.tables):
         grid[f"leaks_{number}"] = ((f"leak_{number}",), table.leaks)

@@ -1,0 +1,214 @@
+"""Points that share models: exact means over all data, the slow twin, and what must not be done."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer.errors import InputError
+from epsilometer.model.pool_scores import PoolScores
+from epsilometer.model.scores import Scores
+from epsilometer.proofs import bets
+from epsilometer.proofs.evidence import ScoreStream
+from epsilometer.proofs.proof import evidence_of, prove
+from epsilometer.proofs.shared_models import DRAWN, FAIR, SharedModels
+
+
+def pool(
+    models: int, points: int, *, mu: float = 0.0, seed: int = 1, fair_coins: bool = True
+) -> PoolScores:
+    rng = np.random.default_rng(seed)
+    member = rng.random((models, points)) < 0.5
+    value = rng.normal(size=member.shape) + mu * member
+    return PoolScores(value=value, member=member, fair_coins=fair_coins)
+
+
+def evidence(value: FloatArray, member: BoolArray, *, fair_coins: bool = True) -> SharedModels:
+    return SharedModels.of_pool(PoolScores(value=value, member=member, fair_coins=fair_coins))
+
+
+# --- means over all that can happen -------------------------------------------------------------
+
+FAILS = 0.2
+
+
+def all_failures() -> tuple[FloatArray, FloatArray]:
+    """Log capitals of two points in four models, in every case, and the cases' probabilities.
+
+    A model fails with probability FAILS and then tells who was in it; else all scores are 0.  That is
+    (0, FAILS)-private, and no delta below FAILS will do.  Every case has two points, one after another.
+    """
+    drawn = np.array(list(product((False, True), repeat=12))).reshape(-1, 4, 3)
+    fails, member = drawn[:, :, :1], drawn[:, :, 1:]
+    value = np.where(fails, np.where(member, 1.0, -1.0), 0.0)
+    # A row for each case and point, with its four models.
+    inside, scores = (each.transpose(0, 2, 1).reshape(-1, 4) for each in (member, value))
+    found = SharedModels(
+        without=scores[~inside],
+        with_point=scores[inside],
+        sizes=np.stack([(~inside).sum(axis=1), inside.sum(axis=1)], axis=1),
+    )
+    failed = fails.sum(axis=(1, 2))
+    chances = FAILS**failed * (1 - FAILS) ** (4 - failed) / 4**4
+    return found.log_capitals(0.0, FAILS).reshape(len(chances), 2, -1), chances
+
+
+def test_averaged_over_points_the_capital_of_a_true_claim_does_not_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And multiplied as if points had models of their own it does: models fail for all points."""
+    monkeypatch.setattr(bets, "FIRST", 1)  # bets from the second pair on: four models have two
+    capitals, chances = all_failures()
+    assert chances.sum() == pytest.approx(1.0)
+    averaged = np.exp(capitals).mean(axis=(1, 2))
+    assert np.ptp(averaged) > 0.05  # there were bets
+    assert chances @ averaged == pytest.approx(1.0, abs=1e-12)  # the claim is met with equality
+    multiplied = np.exp(bets.mixed(capitals.transpose(1, 2, 0), independent=True))
+    assert chances @ multiplied > 1.0001
+
+
+def mean_e_value(coin: float, error: float) -> float:
+    """Exact mean against epsilon = 0 where scores tell nothing: two points in three models."""
+    total = 0.0
+    for bits in product((False, True), repeat=6):
+        member = np.array(bits).reshape(3, 2)
+        chance = coin ** member.sum() * (1 - coin) ** (~member).sum()
+        found = evidence(np.zeros((3, 2)), member).log_e_value(0.0, 0.0, error)
+        total += chance * np.exp(found)
+    return total
+
+
+def test_the_bound_by_model_keeps_the_mean_and_needs_fair_coins() -> None:
+    assert 0.5 < mean_e_value(0.5, 0.5) <= 1
+    assert mean_e_value(0.5, 0.5) > 0.5 + 1 / 64  # the bound spoke now and then
+    assert mean_e_value(0.9, 0.5) > 1
+
+
+# --- against the slow twin ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_by_point_is_the_average_of_the_streams_of_the_points(ties: bool) -> None:
+    scores = pool(40, 7, mu=1.0)
+    if ties:
+        scores = PoolScores(value=np.rint(scores.value), member=scores.member)
+    parts = [(scores.value[~m, n], scores.value[m, n]) for n, m in enumerate(scores.member.T)]
+    slow = ScoreStream(bases=parts, independent=False)
+    fast = SharedModels.of_pool(scores)
+    for epsilon, delta in ((0.0, 0.0), (0.7, 1e-5), (3.0, 0.1)):
+        np.testing.assert_allclose(
+            fast.log_capitals(epsilon, delta), slow.log_capitals(epsilon, delta), atol=1e-12
+        )
+        expected = slow.log_e_value(epsilon, delta, 0.05)
+        assert fast.log_e_value_by_point(epsilon, delta) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_bound_by_model_is_that_of_canaries() -> None:
+    scores = pool(16, 30, mu=2.0)
+    canaries = prove(scores.by_model(), delta=1e-5)
+    assert canaries.at_least > 1
+    found = SharedModels.of_pool(scores).bound_by_model(1e-5, 0.05)
+    assert found == pytest.approx(canaries.at_least, abs=2e-4)
+
+
+def test_matrix_and_points_say_the_same_in_any_order_of_rows() -> None:
+    scores = pool(24, 12, mu=1.5)
+    points = scores.by_point()
+    rows = [(*row, n) for row, n in zip(points.rows(), _models(points), strict=True)]
+    mixed = [rows[n] for n in np.random.default_rng(2).permutation(len(rows))]
+    base, hypothesis, _, score, model = zip(*mixed, strict=True)
+    shuffled = Scores.of_rows(base, hypothesis, score, one_run=True, model=model)
+    of_matrix = prove(scores, delta=1e-5, claim=0.5)
+    for other in (points, shuffled):
+        found = prove(other, delta=1e-5, claim=0.5, independent=True)
+        # The bound pays for points that were left out: half a thousandth of the error here.
+        assert found.at_least == pytest.approx(of_matrix.at_least, abs=5e-3)
+        assert found.assumes == of_matrix.assumes == FAIR
+        assert not found.any_time
+    one, two = (SharedModels.of_scores(each) for each in (points, shuffled))
+    capitals = sorted(two.log_capitals(0.5, 1e-5).sum(axis=1))
+    np.testing.assert_allclose(sorted(one.log_capitals(0.5, 1e-5).sum(axis=1)), capitals)
+
+
+def _models(scores: Scores) -> list[int]:
+    assert scores.models is not None
+    return [n for pair in scores.models for side in pair for n in side.tolist()]
+
+
+def test_points_left_out_are_paid_for() -> None:
+    """Few models leave out many points; the bound by model then has no error to spend."""
+    scores = pool(6, 200, mu=5.0)
+    assert SharedModels.of_pool(scores).bound_by_model(1e-5, 0.05) > 2
+    points = SharedModels.of_scores(scores.by_point())
+    assert points.one_sided == pytest.approx(len(points.sizes) / 32)
+    assert points.bound_by_model(1e-5, 0.05) == 0
+
+
+# --- what is proven -----------------------------------------------------------------------------
+
+
+def test_both_parts_speak() -> None:
+    scores = pool(128, 50, mu=2.0)
+    found = SharedModels.of_pool(scores)
+    assert prove(scores, delta=1e-5).at_least > 2.5
+    unfair = pool(128, 50, mu=2.0, fair_coins=False)
+    alone = prove(unfair, delta=1e-5)
+    assert 0.3 < alone.at_least < 2.5
+    assert alone.assumes == DRAWN
+    assert found.log_e_value(0.5, 1e-5, 0.05) > np.log(20)
+    assert prove(pool(128, 50), delta=1e-5).at_least == 0
+
+
+def test_coins_that_look_unfair_leave_the_bound_by_model_out() -> None:
+    rng = np.random.default_rng(1)
+    member = rng.random((40, 30)) < 0.8
+    found = evidence(rng.normal(size=member.shape), member)
+    assert found.assumes == DRAWN
+    assert found.bound_by_model(1e-5, 0.05) == 0
+    assert found.log_e_value(1.0, 1e-5, 0.05) == found.log_e_value_by_point(1.0, 1e-5)
+
+
+@pytest.mark.parametrize("fair_coins", [False, True])
+def test_no_outcome_proves_more_than_the_best(fair_coins: bool) -> None:
+    member = np.random.default_rng(3).random((64, 8)) < 0.5
+    order = np.arange(64.0)[:, None]
+    # Members rise and the others fall: every bet is won.
+    best = evidence(np.where(member, 100 + order, -order), member, fair_coins=fair_coins)
+    most = best.most_provable(1e-5, 0.05)
+    proven = prove(pool(64, 8, mu=3.0, fair_coins=fair_coins), delta=1e-5)
+    assert 0 < proven.at_least < proven.most_provable
+    value = PoolScores(
+        value=np.where(member, 100 + order, -order), member=member, fair_coins=fair_coins
+    )
+    assert prove(value, delta=1e-5).at_least == pytest.approx(most)
+
+
+def test_infinite_scores_are_the_highest_and_lowest() -> None:
+    scores = pool(40, 5, mu=1.0)
+    high, low = scores.value.max(), scores.value.min()
+    ends = np.where(
+        scores.value == high, np.inf, np.where(scores.value == low, -np.inf, scores.value)
+    )
+    found = evidence(ends, scores.member)
+    expected = SharedModels.of_pool(scores)
+    assert found.log_e_value(0.3, 1e-5, 0.05) == expected.log_e_value(0.3, 1e-5, 0.05)
+
+
+def test_scores_that_depend_on_judged_models_prove_nothing() -> None:
+    scores = pool(8, 3)
+    bad = PoolScores(value=scores.value, member=scores.member, fair_coins=True, dependent=True)
+    for data in (bad, bad.by_point()):
+        with pytest.raises(InputError, match="prove nothing"):
+            evidence_of(data)
+
+
+def test_points_without_pairs_count_and_prove_nothing() -> None:
+    member = np.zeros((10, 3), dtype=bool)
+    member[:5, 0] = True
+    found = evidence(np.zeros((10, 3)), member, fair_coins=False)
+    assert found.log_capitals(0.0, 0.0)[1:].tolist() == np.zeros((2, 105)).tolist()
+    empty = evidence(np.zeros((10, 2)), np.zeros((10, 2), dtype=bool), fair_coins=False)
+    assert empty.log_e_value(0.0, 0.0, 0.05) == pytest.approx(0.0)
