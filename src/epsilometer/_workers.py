@@ -12,8 +12,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 
-def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:
+def begin_worker(
+    start_method: str, then: Callable[..., object] | None = None, *arguments: object
+) -> None:
     """Call this first in a process that a pool has started; ``then`` is called after it."""
+    # A process that was spawned spawns its own by default: code that starts some, such as a loader of
+    # batches, would import its libraries again in each.  It shall find what it finds without a pool.
+    multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What code of others prints is not the program's answer.
@@ -38,7 +43,7 @@ def new_pool(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=begin_worker,
-        initargs=(then, *arguments),  # type: ignore[arg-type]
+        initargs=(multiprocessing.get_start_method(), then, *arguments),  # type: ignore[arg-type]
     )
 
 

@@ -16,6 +16,7 @@ from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.result import Origin
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.repeats import repeats
 from epsilometer.model.scores import Scores
 
 CANARIES = "canaries of one training run"
@@ -147,7 +148,7 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=tuple(attack.get("warnings", ())),
+        warnings=(*settings.warnings, *repeats(found.losses), *attack.get("warnings", ())),
         curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),
