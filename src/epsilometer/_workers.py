@@ -12,13 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 
-def begin_worker(
-    start_method: str, then: Callable[..., object] | None = None, *arguments: object
-) -> None:
+def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:
     """Call this first in a process that a pool has started; ``then`` is called after it."""
-    # A process that was spawned spawns its own by default: code that starts some, such as a loader of
-    # batches, would import its libraries again in each.  It shall find what it finds without a pool.
-    multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What code of others prints is not the program's answer.
@@ -26,6 +21,13 @@ def begin_worker(
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if then is not None:
         then(*arguments)
+
+
+def _begin_with(start_method: str, then: Callable[..., object] | None, *arguments: object) -> None:
+    # A process that was spawned spawns its own by default: code that starts some, such as a loader of
+    # batches, would import its libraries again in each.  It shall find what it finds without a pool.
+    multiprocessing.set_start_method(start_method, force=True)
+    begin_worker(then, *arguments)
 
 
 def _end_with_parent() -> None:
@@ -42,7 +44,7 @@ def new_pool(
     return ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=begin_worker,
+        initializer=_begin_with,  # type: ignore[arg-type]
         initargs=(multiprocessing.get_start_method(), then, *arguments),  # type: ignore[arg-type]
     )
 

@@ -208,8 +208,8 @@ class AuditConfig:
         if self.delta < 1 / records:
             return ()
         return (
-            f"delta = {self.delta:g} is not below 1/{records}, one over the number of records: a training "
-            "that publishes one of them as it is keeps such a promise, so a small epsilon means little.",
+            f"delta = {self.delta:g} is not below 1/{records}, one over the number of records: training "
+            "that publishes a record as it is can keep such a promise, so a small epsilon means little.",
         )
 
     def claimed_at(self, delta: float) -> float:

@@ -35,6 +35,8 @@ from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingErro
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+TRAINING = "train"
+"""Begins the names of threads that train."""
 CLOSED_PIPE = 141
 
 _INTERRUPTED = {
@@ -126,7 +128,9 @@ def run(argv: Sequence[str] | None = None) -> int:
             # The user's own traceback: printable text, line by line.
             sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
             sys.stderr.flush()
-    if (abandoned or code == INTERRUPTED) and argv is None and threading.active_count() > 1:
+    training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
+    interrupted = code == INTERRUPTED and threading.active_count() > 1
+    if argv is None and (interrupted or (abandoned and training)):
         # The interpreter would wait for threads that still train; what they make is not wanted.
         os._exit(code)
     return code

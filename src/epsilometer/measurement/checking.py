@@ -31,7 +31,7 @@ def check_training(
         said: list[str] = []
         run = Run(plan, opened, RETRIES, None, said.append)
         run.trial.begin()
-        run.groups.clear()
+        run.trial.alone = True
         slots = planned_slots(executor, workers)
         if run.trial.waiting:
             # Two are enough, and each has something to load.

@@ -308,7 +308,7 @@ class Run:
             return self.trial.waiting.popleft()
         if self.again:
             return Chunk.of(self.again.popleft())
-        while self.groups:
+        while self.groups and not self.trial.alone:
             place = self.order.randrange(len(self.groups))
             base, hypothesis, left = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))

@@ -67,14 +67,17 @@ def _depth(path: Path) -> int:
 
 def bounded(text: str) -> str:
     """Text of a traceback, printable, with long lines cut and lines in the middle left out."""
-    lines = [
-        line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3] + "..."
-        for line in map(_files.printable, text.expandtabs().splitlines())
-    ]
+    lines = text.splitlines()
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
         lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines ...", *lines[-half:]]
-    return "\n".join(lines)
+    return "\n".join(map(_short, lines))
+
+
+def _short(line: str) -> str:
+    # Cut once before, so that nothing long is gone through, and once after: escapes are longer.
+    text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
 
 
 @dataclass(kw_only=True)
@@ -111,7 +114,9 @@ def side_of(sizes: Sizes, hypothesis: int) -> int:
 def training_error(alike: Alike, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """Why a run ends, in one line, with the traceback of the last problem."""
     path = getattr(store, "path", None)
-    where = "" if path is None else f" `epsilometer status {path.name}` has the traceback."
+    if path is not None and path.absolute().parent == Path.cwd():
+        path = path.name
+    where = "" if path is None else f" `epsilometer status {path}` has the traceback."
     first, number = sizes.named(alike.tasks[0]), len(alike.tasks)
     text = (
         f"no model{alike.only} could be trained ({first}: {problem.message}); stopped after {number} of "

@@ -119,6 +119,8 @@ class Beginning:
     first: list[float] | None = field(default_factory=list)
     """Losses of the first models of the first base, until it is known whether they differ."""
     told: bool = False
+    alone: bool = False
+    """Whether no others follow."""
 
     def begin(self) -> None:
         """Put a model of each hypothesis before all others, and a second one without the point."""
