@@ -46,6 +46,7 @@ from epsilometer.errors import ExecutorError as ExecutorError
 from epsilometer.errors import InputError as InputError
 from epsilometer.errors import NotConvergedError as NotConvergedError
 from epsilometer.errors import StoreError as StoreError
+from epsilometer.errors import TrainingError as TrainingError
 from epsilometer.inference.checks.comparison import Assumption as Assumption
 from epsilometer.inference.checks.comparison import ModelComparison as ModelComparison
 from epsilometer.inference.checks.comparison import compare_models as compare_models
@@ -86,6 +87,7 @@ from epsilometer.measurement.canaries import Canaries as Canaries
 from epsilometer.measurement.canary_kinds import OwnCanaries as OwnCanaries
 from epsilometer.measurement.challenges import Outliers as Outliers
 from epsilometer.measurement.challenges import OwnPoints as OwnPoints
+from epsilometer.measurement.checking import check_training as check_training
 from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
 from epsilometer.measurement.designs import cross_feed as cross_feed
@@ -100,6 +102,7 @@ from epsilometer.measurement.population import Population as Population
 from epsilometer.measurement.promises import promise_of as promise_of
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
+from epsilometer.measurement.trial import Trial as Trial
 from epsilometer.model.correlated import CorrelatedCells as CorrelatedCells
 from epsilometer.model.correlated import CorrelatedNormal as CorrelatedNormal
 from epsilometer.model.correlated_binomial import KupperHaseman as KupperHaseman

@@ -23,6 +23,13 @@ def begin_worker(then: Callable[..., object] | None = None, *arguments: object) 
         then(*arguments)
 
 
+def _begin_with(start_method: str, then: Callable[..., object] | None, *arguments: object) -> None:
+    # A process that was spawned spawns its own by default: code that starts some, such as a loader of
+    # batches, would import its libraries again in each.  It shall find what it finds without a pool.
+    multiprocessing.set_start_method(start_method, force=True)
+    begin_worker(then, *arguments)
+
+
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -37,8 +44,8 @@ def new_pool(
     return ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=begin_worker,
-        initargs=(then, *arguments),  # type: ignore[arg-type]
+        initializer=_begin_with,  # type: ignore[arg-type]
+        initargs=(multiprocessing.get_start_method(), then, *arguments),  # type: ignore[arg-type]
     )
 
 

@@ -29,3 +29,16 @@ class StoreError(EpsilometerError):
 
 class ExecutorError(EpsilometerError):
     """What should train the models cannot be reached or is gone; losses that came in are kept."""
+
+
+class TrainingError(EpsilometerError):
+    """The training code fails, whatever the model; losses that came in are kept.
+
+    ``traceback`` is the part of its traceback that is in the user's code, as text; it may be empty.
+    """
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+        if traceback:
+            self.add_note(traceback)

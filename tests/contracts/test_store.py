@@ -182,6 +182,14 @@ def test_a_loss_already_there_clears_the_failure(store: Store) -> None:
     assert store.failures() == []
 
 
+def test_failures_keep_their_traceback(store: Store) -> None:
+    told = Failure(Task(0, 1, 4), 1, "KeyError: 'a'", '  File "mine.py", line 7\n    x\nKeyError')
+    silent = Failure(Task(1, 0, 0), 1, "its result was lost")
+    for failure in (silent, told):
+        store.add_failure(failure)
+    assert store.failures() == [told, silent]
+
+
 # --- losses from elsewhere ------------------------------------------------------------------------
 
 
@@ -285,8 +293,32 @@ def test_refuses_another_plan_and_names_the_difference(make_store: MakeStore, wo
 def test_refuses_other_bases(make_store: MakeStore) -> None:
     store = make_store()
     store.prepare(given([1, 2], [3, 4]))
+    store.add([row(0, 0, 0, 1.0)])
     with pytest.raises(StoreError, match="challenge base 1 has other records there"):
         store.prepare(given([1, 2], [4, 3]))
+
+
+@pytest.mark.parametrize("words", OTHERS)
+def test_without_losses_another_plan_is_taken_and_failures_are_forgotten(
+    make_store: MakeStore, words: str
+) -> None:
+    store = make_store()
+    store.prepare(replace(fast(), challenge_bases=4))
+    store.add_failure(Failure(Task(0, 0, 0), 3, "ValueError: no"))
+    store.prepare(OTHERS[words])
+    assert store.failures() == []
+    assert store.names() == list(OTHERS[words].names)
+    store.add([row(0, 0, 0, 1.0)])
+    with pytest.raises(StoreError, match="holds another plan"):
+        store.prepare(fast())
+
+
+def test_without_losses_failures_of_the_same_plan_stay(make_store: MakeStore) -> None:
+    store, failure = make_store(), Failure(Task(0, 0, 0), 3, "ValueError: no")
+    store.prepare(fast())
+    store.add_failure(failure)
+    store.prepare(replace(fast(), challenge_bases=4))
+    assert store.failures() == [failure]
 
 
 def test_a_plan_may_grow_and_shrink(make_store: MakeStore) -> None:
@@ -326,6 +358,7 @@ def changed_code(make: MakeStore, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store made before the source file of the algorithm changed."""
     store = make()
     store.prepare(plan(Settings(source="a")))
+    store.add([row(0, 0, 0, 1.0)])
     monkeypatch.setattr(
         "epsilometer.measurement.algorithm._source", lambda _: {"source file": "another file"}
     )
@@ -351,6 +384,7 @@ def test_changed_code_is_accepted_on_request_and_then_kept(
 def test_a_setting_named_source_is_not_code(make_store: MakeStore) -> None:
     store = make_store()
     store.prepare(plan(Settings(source="a")))
+    store.add([row(0, 0, 0, 1.0)])
     with pytest.raises(StoreError, match='source is "a" there and "b" here'):
         store.prepare(plan(Settings(source="b")), accept_changed_code=True)
 
@@ -378,5 +412,6 @@ def test_population_of_another_type_is_another_population(make_store: MakeStore)
     store = make_store()
     single = Population(features=population().features.astype(np.float32))
     store.prepare(replace(plan(), population=single))
+    store.add([row(0, 0, 0, 1.0)])
     with pytest.raises(StoreError, match=r"population\.sha256"):
         store.prepare(plan())

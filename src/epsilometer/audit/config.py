@@ -69,6 +69,7 @@ class PopulationTable(_Table):
 
     source: str
     path: str | None = None
+    shape: list[Count] | None = None
 
 
 class AuditTable(_Table):
@@ -209,6 +210,17 @@ class AuditConfig:
         """What epsilon is asked at."""
         return self.file.estimate.delta
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the configuration itself, in sentences."""
+        records = self.file.audit.dataset_size
+        if self.delta < 1 / records:
+            return ()
+        return (
+            f"delta = {self.delta:g} is not below 1/{records}, one over the number of records: training "
+            "that publishes a record as it is can keep such a promise, so a small epsilon means little.",
+        )
+
     def claimed_at(self, delta: float) -> float:
         """What is claimed at another delta: the algorithm's own promise there, or the same."""
         if self.claim is None:
@@ -297,6 +309,11 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         )
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None
+    if table.shape is not None:
+        try:
+            population = population.shaped(table.shape)
+        except InputError as error:
+            raise InputError(f"[population] {error}") from None
     algorithm = _algorithm(file.algorithm, folder)
     design = _design(file, algorithm, statistic, folder)
     try:

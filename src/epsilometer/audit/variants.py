@@ -17,6 +17,7 @@ from epsilometer.inference.result import Origin
 from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.repeats import repeats
 from epsilometer.model.scores import Scores
 
 CANARIES = "canaries of one training run"
@@ -149,7 +150,7 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=tuple(attack["warnings"]),
+        warnings=(*settings.warnings, *repeats(found.losses), *attack["warnings"]),
         curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES
-from epsilometer.cli import options, results
+from epsilometer.cli import checks, options, results
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
@@ -107,6 +107,19 @@ class ExecutionOptions:
                 retries=execution.retries if self.retries is None else self.retries,
                 accept_changed_code=self.accept_changed_code,
                 progress=show,
+                say=results.warn,
+            )
+
+    def try_out(self, settings: em.AuditConfig) -> em.Trial:
+        """Train the first models only."""
+        execution = settings.file.execution
+        with redirect_stdout(sys.stderr):
+            return em.check_training(
+                settings.plan,
+                settings.store,
+                executor=self.executor or execution.executor,
+                workers=self.workers or execution.workers,
+                accept_changed_code=self.accept_changed_code,
             )
 
 
@@ -120,6 +133,10 @@ def audit(
     *,
     execution: ExecutionOptions,
     show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
+    check: bool = flag(
+        "Train the first few models only: does the training work, and how long will all of it take?",
+        "--check",
+    ),
     delta: str | None = options.DELTAS,
     curves: options.CurveOptions,
     priors: options.PriorOptions,
@@ -163,6 +180,8 @@ def audit(
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)
     verdict.check_claim(over)
+    if check:
+        return checks.show(settings, execution.try_out(settings), as_json=delivery.as_json)
     settings, measurement, found, stopping = measure_until(
         settings,
         execution.goal(settings, verdict.chosen_error),
@@ -376,6 +395,8 @@ def _progress() -> Iterator[Callable[[em.Progress], None]]:
 
 def progress_text(now: em.Progress, seconds: float) -> str:
     """Models done, rate and time left."""
+    from epsilometer.measurement.trial import duration
+
     text = f"{now.done:,} of {now.total:,} models"
     if now.failed:
         text += f", {now.failed:,} failed"
@@ -384,11 +405,4 @@ def progress_text(now: em.Progress, seconds: float) -> str:
         return text
     left = (now.total - now.done - now.failed) / rate
     speed = f"{rate:.3g} a second" if rate >= 0.1 else f"{60 * rate:.3g} a minute"
-    return f"{text}, {speed}, {_duration(left)} left"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+    return f"{text}, {speed}, {duration(left)} left"

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from epsilometer import _files
 from epsilometer.cli import results
 from epsilometer.cli.attack import attack
 from epsilometer.cli.audit import audit
@@ -31,10 +32,12 @@ from epsilometer.cli.report import report
 from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
-from epsilometer.errors import EpsilometerError, NotConvergedError
+from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+TRAINING = "train"
+"""Begins the names of threads that train."""
 CLOSED_PIPE = 141
 
 _INTERRUPTED = {
@@ -93,13 +96,15 @@ def main(
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; nothing but that code and text comes out."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    message, code = "", 0
+    message, code, details, abandoned = "", 0, "", False
     try:
         result: Any = app(args=arguments, prog_name="epsilometer", standalone_mode=False)
         sys.stdout.flush()
         code = int(result or 0)
     except NotConvergedError as error:
         message, code = str(error), NOT_CONVERGED
+    except TrainingError as error:
+        message, code, details, abandoned = str(error), BAD_INPUT, error.traceback, True
     except EpsilometerError as error:
         message, code = str(error), BAD_INPUT
     except _UsageProblem as error:
@@ -122,7 +127,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             # One line, whatever text a file or an argument put into the message.
             results.warn(" ".join(message.split()))
-    if code == INTERRUPTED and argv is None and threading.active_count() > 1:
+            # The user's own traceback: printable text, line by line.
+            sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
+            sys.stderr.flush()
+    training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
+    interrupted = code == INTERRUPTED and threading.active_count() > 1
+    if argv is None and (interrupted or (abandoned and training)):
         # The interpreter would wait for threads that still train; what they make is not wanted.
         os._exit(code)
     return code

@@ -13,9 +13,10 @@ from epsilometer.report.text import counted, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.measurement.sqlite_store import Status
+    from epsilometer.measurement.store import Failure
 
-MOST_ROWS = 40
-"""Bases and failures that are shown: a screen of each."""
+MOST_ROWS, MOST_ERRORS = 40, 10
+"""Bases, and errors with their tracebacks, that are shown: a screen or two of each."""
 
 
 def status(
@@ -40,7 +41,9 @@ def _described(found: Status) -> dict[str, Any]:
             {"challenge_base": name, "done_h0": h0, "done_h1": h1}
             for name, h0, h1 in _done_of_bases(found)
         ],
-        "failures": [failure.described() for failure in found.failures],
+        "failures": [
+            failure.described() | {"traceback": failure.traceback} for failure in found.failures
+        ],
         "runs": found.runs,
         "plan": found.identity,
     }
@@ -60,6 +63,14 @@ def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
         (name, min(part[base][0] for part in parts), min(part[base][1] for part in parts))
         for base, name in enumerate(found.names)
     ]
+
+
+def _alike(found: Status) -> list[tuple[str, list[Failure]]]:
+    """Failures by what they say, the most frequent first."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in found.failures:
+        groups.setdefault(failure.message, []).append(failure)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
 def _text(name: str, found: Status) -> str:
@@ -89,12 +100,17 @@ def _text(name: str, found: Status) -> str:
             lines.append(f"  and {len(missing) - MOST_ROWS} more")
     if found.failures:
         lines += ["", "failed:"]
-        for failure in found.failures[:MOST_ROWS]:
-            where = sizes.named(failure.task)
-            text = f"{where}, {failure.attempts} times: {failure.message}"
+        alike = _alike(found)
+        for message, failures in alike[:MOST_ERRORS]:
+            first = failures[0]
+            where = f"{sizes.named(first.task)}, {counted(first.attempts, 'time')}"
+            which = f"{counted(len(failures), 'model')} (first: {where})"
+            text = f"{which}: {message}" if len(failures) > 1 else f"{where}: {message}"
             lines += wrapped(_files.printable(text), first="  ", rest="    ")
-        if len(found.failures) > MOST_ROWS:
-            lines.append(f"  and {len(found.failures) - MOST_ROWS} more (--json has them all)")
+            shown = next((each.traceback for each in failures if each.traceback), "")
+            lines += [f"    {_files.printable(line)}" for line in shown.splitlines()]
+        if len(alike) > MOST_ERRORS:
+            lines.append(f"  and {len(alike) - MOST_ERRORS} other errors (--json has them all)")
     if found.runs:
         last = found.runs[-1]
         ended = f"ended {last['ended']}" if last["ended"] else "has not ended, or was killed"

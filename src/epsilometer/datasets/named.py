@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,7 @@ def load_population(
     folder: Path | None = None,
     path: Path | None = None,
     say: Say | None = None,
+    shape: Sequence[int] | None = None,
 ) -> Population:
     """A population by name, or one in a .npz, .csv or .parquet file.
 
@@ -54,7 +55,15 @@ def load_population(
         Where the files of a set of images are, for its name only.
     say
         Is told in words before something is downloaded.
+    shape
+        Of a record's features, such as (1, 8, 8) for the images of ``digits``, which are rows of 64
+        pixels otherwise; as many numbers as it has.
     """
+    found = _loaded(source, folder=folder, path=path, say=say)
+    return found if shape is None else found.shaped(shape)
+
+
+def _loaded(source: str, *, folder: Path | None, path: Path | None, say: Say | None) -> Population:
     if path is not None and source not in IMAGE_SETS:
         raise InputError(f"path is for {', '.join(IMAGE_SETS)}; got source={source!r}.")
     start = Path() if folder is None else folder

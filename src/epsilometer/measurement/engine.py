@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -19,7 +19,7 @@ from concurrent.futures import (
     Future,
     wait,
 )
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -27,12 +27,20 @@ from typing import Any, NamedTuple
 from epsilometer import _validate
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
-from epsilometer.measurement.executors import Pool, ResultLostError, WorkerDiedError, open_pool
+from epsilometer.measurement.executors import (
+    Pool,
+    ResultLostError,
+    WorkerDiedError,
+    open_pool,
+)
+from epsilometer.measurement.failures import Alike, Streaks, message_of, side_of, training_error
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
 from epsilometer.measurement.tasks import Answer, Chunk, Problem
+from epsilometer.measurement.trial import Beginning
 
 RETRIES = 2
 """Enough for what fails by chance; what fails three times is likely to fail again."""
@@ -101,6 +109,11 @@ class Measurement:
     def shares_models(self) -> bool:
         return len(self.losses) > 1
 
+    @property
+    def warnings(self) -> list[str]:
+        """What looks wrong with the losses, in sentences: such as models that are all the same."""
+        return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
+
 
 def measure(
     plan: Plan,
@@ -111,11 +124,15 @@ def measure(
     retries: int = RETRIES,
     accept_changed_code: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Measurement:
     """Train every model of a plan that the store does not hold yet, and return all losses.
 
     Stop it in any way and call it again: it goes on where it was.  Ask for more bases, replicates or
     variants, and only those are added.
+
+    A model of each hypothesis is trained first, so that training code that fails is known at once: see
+    `check_training` for that alone.
 
     Parameters
     ----------
@@ -133,6 +150,8 @@ def measure(
         Go on although the code of the algorithm differs from what the store was made with.
     progress
         Called now and then from the calling thread.
+    say
+        Is told in a sentence how long the rest will take, if that is long, and what looks wrong.
 
     Raises
     ------
@@ -140,43 +159,70 @@ def measure(
         If the store is of another plan, damaged, or full.  What was committed stays.
     ExecutorError
         If the workers are out of reach.
-    EpsilometerError
-        If no model at all could be trained; the message has the first reason.
+    TrainingError
+        If models fail with one error and none is trained in between: the first ones, or many in a row.
+        It has the traceback.
     """
     _validate.whole_number("retries", retries, least=0)
-    with ExitStack() as stack:
-        if store is None:
-            store = MemoryStore()
-        elif not isinstance(store, Store):
-            store = stack.enter_context(SqliteStore(store))
-        store.prepare(plan, accept_changed_code=accept_changed_code)
-        run = _Run(plan, store, retries, progress or (lambda _: None))
-        if run.groups:
-            pool = open_pool(executor, plan, workers=workers)
-            try:
-                run.train(pool)
-            except BaseException:
-                pool.close(wait=False)  # not even for models that are under way
-                raise
-            pool.close()
+    with opened_store(store) as opened:
+        opened.prepare(plan, accept_changed_code=accept_changed_code)
+        run = Run(plan, opened, retries, progress, say)
+        if not run.reused:
+            run.trial.begin()
+        if run.groups or run.trial.waiting:
+            run.train_on(open_pool(executor, plan, workers=workers))
         return run.result()
 
 
-class _Run:
+@contextmanager
+def opened_store(store: Store | str | PathLike[str] | None) -> Iterator[Store]:
+    """A store as it is, one in memory, or a file for as long as it is needed."""
+    if store is None:
+        yield MemoryStore()
+    elif isinstance(store, Store):
+        yield store
+    else:
+        with SqliteStore(store) as opened:
+            yield opened
+
+
+class Run:
     """The state of one call of `measure`."""
 
     def __init__(
-        self, plan: Plan, store: Store, retries: int, progress: Callable[[Progress], None]
+        self,
+        plan: Plan,
+        store: Store,
+        retries: int,
+        progress: Callable[[Progress], None] | None,
+        say: Callable[[str], None] | None,
     ) -> None:
-        self.plan, self.store, self.retries, self.progress = plan, store, retries, progress
+        self.plan, self.store, self.retries = plan, store, retries
+        self.progress = progress or (lambda _: None)
         self.sizes = plan.sizes
         self.groups: list[Chunk] = []
         """Models of each base and hypothesis that are still to be handed out."""
+        self.batch_size = batch_size_of(plan.algorithm)
+        self.trial = Beginning(
+            plan=plan, groups=self.groups, batch_size=self.batch_size, say=say or (lambda _: None)
+        )
         self.reused = 0
+        before = {side_of(self.sizes, hypothesis): False for _, hypothesis, _ in plan.groups()}
         for base, hypothesis, replicates in plan.groups():
             every = Chunk(base, hypothesis, tuple(replicates))
             if (missing := self._missing(every)).replicates:
                 self.groups.append(missing)
+            before[side_of(self.sizes, hypothesis)] |= len(missing.replicates) < len(replicates)
+        self.streaks = Streaks(
+            models=self.sizes.models,
+            bases=self.sizes.challenge_bases,
+            trained=before,
+            known={failure.task: failure.message for failure in store.failures()},
+        )
+        self.problems: dict[Task, Problem] = {}
+        """What models said that are to be tried again."""
+        self.stopping = False
+        self.slots = 1
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
@@ -193,10 +239,18 @@ class _Run:
         self.waiting: list[Row] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
-        self.batch_size = batch_size_of(plan.algorithm)
         self.order = random.Random()
 
     # --- the loop -----------------------------------------------------------------------------
+
+    def train_on(self, pool: Pool) -> None:
+        """Train with a pool, and close it."""
+        try:
+            self.train(pool)
+        except BaseException:
+            pool.close(wait=False)  # not even for models that are under way
+            raise
+        pool.close()
 
     def train(self, pool: Pool) -> None:
         run = self.store.begin_run(pool.name)
@@ -209,6 +263,7 @@ class _Run:
                     self._commit()
         finally:
             # Also when interrupted: what has come in is not lost.
+            self.stopping = True
             self._salvage()
             self._commit()
             self.progress(self._progress())
@@ -227,15 +282,16 @@ class _Run:
             if not self.under_way:
                 self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
             return True
+        self.slots = pool.slots
         # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
         # chunk has ended before the next can be handed out.
-        most = pool.slots + 1 if pool.slots > 1 else 1
+        most = self.slots + 1 if self.slots > 1 else 1
         while len(self.under_way) < most:
             chunk = self._next_chunk()
             if chunk is None:
                 break
             self._submit(pool, chunk)
-        return bool(self.under_way or self.suspects or self.again)
+        return bool(self.under_way or self.suspects or self.again or self.trial.waiting)
 
     def _submit(self, pool: Pool, chunk: Chunk) -> Future[Answer] | None:
         try:
@@ -251,9 +307,11 @@ class _Run:
         return future
 
     def _next_chunk(self) -> Chunk | None:
+        if self.trial.waiting:
+            return self.trial.waiting.popleft()
         if self.again:
             return Chunk.of(self.again.popleft())
-        while self.groups:
+        while self.groups and not self.trial.alone:
             place = self.order.randrange(len(self.groups))
             base, hypothesis, left = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))
@@ -288,7 +346,7 @@ class _Run:
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             else:
-                self._failed(chunk, f"{type(error).__name__}: {error}")
+                self._failed(chunk, Problem(message_of(error)))
         if broken:
             self._recover(broken, pool)
 
@@ -304,7 +362,7 @@ class _Run:
                 f"{self.deaths} workers in a row died while they trained, whatever the model "
                 f"(last: {last}): does it train with the executor serial? Losses that came in are kept."
             )
-        self._count_failure(tasks[0], "the worker that trained it died", self.suspects)
+        self._give_up_or(tasks[0], Problem("the worker that trained it died"), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Nobody is to blame for an answer that was lost, unless it happens over and over."""
@@ -313,13 +371,14 @@ class _Run:
             if self.lost[task] <= MOST_LOST:
                 self.again.append(task)
             else:
-                self._count_failure(task, "its result was lost again and again", self.again)
+                self._give_up_or(task, Problem("its result was lost again and again"), self.again)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, Problem):
-            self._failed(chunk, trained.message)
+            self._failed(chunk, trained)
             return
         self.deaths = 0
+        self.trial.pace.add(len(chunk.replicates), trained.seconds)
         wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
         # Grows step by step: the first chunks may not tell.
         most = max(1, min(LARGEST_CHUNK, LARGEST_ANSWER // max(1, self.sizes.points)))
@@ -329,28 +388,62 @@ class _Run:
             if row.problem is not None:
                 canary = f"canary {row.replicate}: " if self.sizes.canaries else ""
                 bad.setdefault(self._task_of(row, chunk), f"{canary}{row.problem}")
-        self.waiting += [row for row in trained.rows if self._task_of(row, chunk) not in bad]
+        good = [row for row in trained.rows if self._task_of(row, chunk) not in bad]
+        self.waiting += good
+        done = [task for task in chunk.tasks() if task not in bad]
+        if done:
+            self.streaks.trained(side_of(self.sizes, chunk.hypothesis), done)
+        self.trial.look_at(good)
+        self.trial.tell_time(self.reused + self.trained + len(self.failed), self.slots)
         for task, message in bad.items():
-            self._count_failure(task, message, self.again)
+            self._count_failure(task, Problem(message))
 
     def _task_of(self, row: Row, chunk: Chunk) -> Task:
         """The model whose loss it is: of canaries all of a chunk, which is one run."""
         return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
 
-    def _failed(self, chunk: Chunk, message: str) -> None:
+    def _failed(self, chunk: Chunk, problem: Problem) -> None:
         if len(chunk.replicates) > 1:
             self.again += chunk.tasks()
         else:
-            self._count_failure(chunk.tasks()[0], message, self.again)
+            self._count_failure(chunk.tasks()[0], problem)
 
-    def _count_failure(self, task: Task, message: str, retry: deque[Task]) -> None:
+    def _count_failure(self, task: Task, problem: Problem) -> None:
+        """The user's code failed: so may all of it."""
+        side = side_of(self.sizes, task.hypothesis)
+        self.problems[task] = problem
+        alike = self.streaks.failed(side, task, problem.message)
+        if alike is not None and not self.stopping:
+            self._stop(alike)
+        if not self.streaks.ever_trained(side):
+            self.trial.one_more(side)  # another one, before this one again
+        hopeless = self.streaks.hopeless(problem.message)
+        self._give_up_or(task, problem, self.again, hopeless=hopeless)
+
+    def _give_up_or(
+        self, task: Task, problem: Problem, retry: deque[Task], *, hopeless: bool = False
+    ) -> None:
+        """Try a model again, or give it up."""
         self.attempts[task] += 1
-        if self.attempts[task] <= self.retries:
+        if self.attempts[task] <= self.retries and not hopeless:
             retry.append(task)
             return
-        failure = Failure(task, self.attempts[task], message)
+        self.problems.pop(task, None)
+        self.streaks.given_up(task)
+        self._keep_failure(task, problem)
+
+    def _keep_failure(self, task: Task, problem: Problem) -> None:
+        failure = Failure(task, self.attempts[task], *problem)
         self.failed.append(failure)
         self.store.add_failure(failure)
+
+    def _stop(self, alike: Alike) -> None:
+        """End the run: whatever is trained fails with one error."""
+        self.attempts[alike.tasks[-1]] += 1
+        for task in alike.tasks:
+            if task in self.problems:  # not given up yet
+                self._keep_failure(task, self.problems[task])
+        raise training_error(alike, self.sizes, self.problems[alike.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: Pool) -> None:
         """Workers died: start anew, then train what was under way one by one to find the culprit."""

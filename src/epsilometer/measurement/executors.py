@@ -303,6 +303,15 @@ def available_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def planned_slots(executor: str | Executor, workers: int | None) -> int:
+    """How many models will be trained at the same time, as far as that is known beforehand."""
+    if executor == "serial":
+        return 1
+    if isinstance(executor, Executor):
+        return workers or getattr(executor, "_max_workers", None) or available_workers()
+    return available_workers() if workers is None else workers
+
+
 def check_name(executor: str) -> None:
     """Raise :class:`InputError` unless the words name an executor."""
     if executor not in NAMES and not _ADDRESS.fullmatch(executor):
@@ -321,7 +330,7 @@ def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = Non
     """
     number = available_workers() if workers is None else _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):
-        slots = workers or getattr(executor, "_max_workers", None) or number
+        slots = planned_slots(executor, workers)
         return ExecutorPool(executor, plan, slots=slots, name=type(executor).__name__, own=False)
     check_name(executor)
     if executor == "serial":

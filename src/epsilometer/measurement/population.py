@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilometer import _validate
 from epsilometer.errors import InputError
 
 Array = NDArray[Any]
@@ -82,6 +85,26 @@ class Population:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def shaped(self, shape: Sequence[int]) -> Population:
+        """The same records with features of another shape, such as (1, 8, 8) for images.
+
+        The records are others then, as far as stores know: their fingerprint has the shape.
+
+        Examples
+        --------
+        >>> Population(features=[[1.0, 2.0], [3.0, 4.0]]).shaped((1, 2)).point(0).features.shape
+        (1, 2)
+        """
+        wanted = tuple(_validate.whole_number("shape", size) for size in shape)
+        own = self.features.shape[1:]
+        if not wanted or math.prod(wanted) != math.prod(own):
+            raise InputError(
+                f"expected a shape of {math.prod(own)} numbers, as a record of {self.name} has, got "
+                f"shape={list(wanted)}, {math.prod(wanted)} numbers."
+            )
+        features = self.features.reshape(len(self), *wanted)
+        return Population(features=features, labels=self.labels, name=self.name)
 
     def take(self, indices: Array) -> Dataset:
         """The records with these indices, in this order, as arrays of their own."""

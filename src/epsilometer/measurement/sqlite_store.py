@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,6 +76,10 @@ _POOL_TABLES = {
 _KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
 """Tables whose rows carry a checksum, and how many columns their keys have."""
 
+BEGUN = "begun"
+"""Key of a mark that a plan gets when a store without losses takes it on: a process that still trains
+for the plan before must notice."""
+
 _WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
 """Losses within sizes."""
 
@@ -110,6 +115,7 @@ class SqliteStore(Store):
     def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
         self.path = Path(path)
         self.name = self.path.name
+        self._begun: list[Any] = []
         if read_only and not self.path.is_file():
             raise InputError(f"{self.path}: expected a store of losses, got no such file.")
         if not self.path.absolute().parent.is_dir():
@@ -247,6 +253,12 @@ class SqliteStore(Store):
         with self._transaction():
             bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
             there = self._value("identity"), [fingerprint for (fingerprint,) in bases]
+            if not self._ask("SELECT 1 FROM losses LIMIT 1") and not self._same(plan, *there):
+                for table in ("plan", "bases", "failures"):
+                    self._db.execute(f"DELETE FROM {table}")
+                self._put("plan", (BEGUN, canonical(uuid.uuid4().hex)))
+                there = None, []
+            self._begun = [self._value(BEGUN)]
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
             self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
@@ -288,6 +300,11 @@ class SqliteStore(Store):
         # SQLite keeps no negative zero.
         plain = [row._replace(loss=row.loss + 0.0) for row in rows]
         with self._transaction():
+            if self._begun and self._begun != [self._value(BEGUN)]:
+                raise StoreError(
+                    f"{self.path}: another process has begun another plan there meanwhile; nothing was "
+                    "added. Use another store."
+                )
             before = self._db.total_changes
             self._put("losses", *plain, or_else="IGNORE")
             new = self._db.total_changes - before
@@ -377,12 +394,18 @@ class SqliteStore(Store):
     # --- failures and runs --------------------------------------------------------------------
 
     def add_failure(self, failure: Failure) -> None:
+        # The traceback follows the message in its column, so that the format stays what it was.
+        text = failure.message + (f"\n{failure.traceback}" if failure.traceback else "")
         with self._transaction():
-            self._put("failures", (*failure.task, failure.attempts, failure.message))
+            self._put("failures", (*failure.task, failure.attempts, text))
 
     def failures(self) -> list[Failure]:
         rows = self._ask("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
-        return [Failure(Task(*row[:3]), row[3], row[4]) for row in rows]
+        found = []
+        for *place, attempts, text, _ in rows:
+            message, _, lines = text.partition("\n")
+            found.append(Failure(Task(*place), attempts, message, lines))
+        return found
 
     def begin_run(self, executor: str) -> int:
         versions = {name: metadata.version(name) for name in ("epsilometer", "numpy")}

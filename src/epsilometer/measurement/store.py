@@ -21,11 +21,13 @@ from epsilometer.measurement.tasks import Chunk
 
 
 class Failure(NamedTuple):
-    """A model that could not be trained, after how many attempts, and what it said last."""
+    """A model that could not be trained, after how many attempts, and what it said last, in one line."""
 
     task: Task
     attempts: int
     message: str
+    traceback: str = ""
+    """Of the user's own code."""
 
     def described(self) -> dict[str, int | str]:
         """As plain values for JSON."""
@@ -39,7 +41,10 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        """Take the plan on, or raise :class:`StoreError` naming what differs from the one it holds."""
+        """Take the plan on, or raise :class:`StoreError` naming what differs from the one it holds.
+
+        A store without losses takes any plan, and forgets failures of another: nothing is lost.
+        """
 
     @abc.abstractmethod
     def add(self, rows: Iterable[LossRow]) -> int:
@@ -132,6 +137,12 @@ class Store(abc.ABC):
             member=np.stack([row.member for row in rows]),
             **self.pool(),
         )
+    @staticmethod
+    def _same(plan: Plan, identity: object, bases: Sequence[str]) -> bool:
+        """Whether a plan is the one held, code and all."""
+        held = zip(bases, plan.bases, strict=False)
+        same = all(old == base.fingerprint for old, base in held)
+        return same and identity is not None and not differences(identity, plan.identity)
 
     def losses(self, sizes: Sizes, variant: str) -> Losses:
         """Losses of one variant within the sizes."""
@@ -218,6 +229,8 @@ class MemoryStore(Store):
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        if not self._losses and not self._same(plan, self._identity, self._bases):
+            self._identity, self._bases, self._names, self._failures = None, [], [], {}
         self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
         self._identity, number = plan.identity, len(plan.bases)
         self._bases[:number] = [base.fingerprint for base in plan.bases]

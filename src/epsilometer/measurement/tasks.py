@@ -25,6 +25,7 @@ from epsilometer.measurement.algorithm import (
     TrainsMany,
 )
 from epsilometer.measurement.bases import Base
+from epsilometer.measurement.failures import message_of, traceback_of
 from epsilometer.measurement.one_run import CanaryRun, MeasureOneRun
 from epsilometer.measurement.plan import (
     Plan,
@@ -82,13 +83,10 @@ class Problem(NamedTuple):
     """
 
     message: str
+    traceback: str = ""
 
 
 Answer = Trained | Problem
-
-
-LONGEST_MESSAGE = 500
-"""Of a failure, as it is kept: enough to know it by."""
 
 
 def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
@@ -97,8 +95,7 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
     error = future.exception()
     if error is None:
         return future.result()
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return Problem(text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "...")
+    return Problem(message_of(error), traceback_of(error))
 
 
 def _train(plan: Plan, chunk: Chunk) -> Trained:

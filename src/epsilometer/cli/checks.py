@@ -1,0 +1,80 @@
+"""What ``epsilometer audit --check`` shows: the first models, and what they tell of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import epsilometer as em
+from epsilometer import _files
+from epsilometer.cli import results
+from epsilometer.report.text import wrapped
+
+MOST_LOSSES = 3
+"""Losses that are shown one by one; of more, their mean."""
+
+
+def show(settings: em.AuditConfig, trial: em.Trial, *, as_json: bool) -> int:
+    """Print what was found, with warnings on stderr; the exit code of an answer."""
+    warnings = [*trial.warnings, *settings.warnings]
+    for text in warnings:
+        results.warn(f"warning: {text}")
+    for failure in trial.failures:
+        where = trial.plan.sizes.named(failure.task)
+        results.warn(f"warning: {where} failed, others did not: {failure.message}")
+    data: dict[str, Any] = trial.described() | {
+        "store": str(settings.store),
+        "warnings": warnings,
+    }
+    return results.answer(as_json, lambda: data, lambda: _text(settings, trial))
+
+
+def _text(settings: em.AuditConfig, trial: em.Trial) -> str:
+    from epsilometer.measurement.trial import time_sentence
+
+    left = trial.models - trial.models_done
+    time = "nothing is left to train"
+    if trial.seconds_per_model is not None and left:
+        time = time_sentence(left, trial.seconds_per_model, trial.workers)
+        time += f" ({trial.seconds_per_model:.2g} s a model)"
+    rows = [
+        (
+            "models",
+            f"{trial.models:,} planned; {trial.models_trained:,} trained now, "
+            f"{trial.models_done - trial.models_trained:,} there before",
+        ),
+        ("time", time),
+        *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
+        ("store", _files.printable(settings.store)),
+    ]
+    lines = ["The training works."]
+    for label, text in rows:
+        lines += wrapped(text, first=f"  {label:<10}", rest=" " * 12)
+    return "\n".join(lines) + "\n"
+
+
+def _label(variant: str, trial: em.Trial) -> str:
+    return "loss" if len(trial.losses) == 1 else f"loss, {_files.printable(variant)} "
+
+
+def _losses(without: list[float], with_point: list[float], trial: em.Trial) -> str:
+    canaries = trial.plan.sizes.canaries
+    sides = (
+        ("of canaries left out", "of those that were in")
+        if canaries
+        else (
+            "without the challenge point",
+            "with it",
+        )
+    )
+    parts = [
+        f"{_values(losses)} {side}"
+        for losses, side in zip((without, with_point), sides, strict=True)
+        if losses
+    ]
+    return "; ".join(parts)
+
+
+def _values(losses: list[float]) -> str:
+    if len(losses) <= MOST_LOSSES:
+        return ", ".join(f"{loss:.4g}" for loss in losses)
+    return f"{sum(losses) / len(losses):.4g} on average ({len(losses):,} losses)"

@@ -1,0 +1,211 @@
+"""What went wrong while somebody's code trained: its words, its traceback, and when to stop trying."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epsilometer import _files
+from epsilometer.errors import TrainingError
+from epsilometer.measurement.plan import Sizes, Task
+
+LONGEST_MESSAGE = 500
+"""Of a failure, as it is kept: enough to know it by."""
+
+LONGEST_LINE, MOST_LINES = 200, 40
+"""Of a traceback, as it is kept: a few screens, whatever it was."""
+
+FIRST_ALIKE, ALIKE, ALIKE_LATER = 2, 5, 20
+"""So many different models that fail alike, with none trained in between, end a run: where none was
+ever trained; where this run has trained none; and later.  Where every other model fails by chance, 20
+in a row are one in a million."""
+
+FRUITLESS = 3
+"""So many models that failed alike at every attempt show that trying again does not help."""
+
+SIDES = ("without", "with")
+"""The hypotheses in words: the challenge point is not in the data, or it is."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def message_of(error: BaseException) -> str:
+    """An error in one line."""
+    # Python's own way to the text: it survives errors that cannot say what they are.
+    kind = traceback.TracebackException(type(error), error, None, compact=True)
+    text = " ".join(f"{type(error).__name__}: {kind!s}".split())
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."
+
+
+def traceback_of(error: BaseException) -> str:
+    """The part of an error's traceback that is in the user's code, as text that is safe to print."""
+    found = traceback.TracebackException.from_exception(error, compact=True)
+    found.stack = traceback.StackSummary.from_list(_users_part(found.stack))
+    if not found.stack and found.__cause__ is None and found.__context__ is None:
+        return ""
+    text = "".join(found.format()).removeprefix("Traceback (most recent call last):\n")
+    return bounded(text)
+
+
+def _users_part(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Frames below ours; those of an algorithm that ships stay if there are no others."""
+    depths = [_depth(Path(frame.filename)) for frame in frames]
+    below = next((n for n, depth in enumerate(depths) if depth < 2), len(frames))
+    users = next((n for n, depth in enumerate(depths) if depth < 1), below)
+    return list(frames[users:])
+
+
+def _depth(path: Path) -> int:
+    """2 for the machinery of measurements, 1 for the rest of this package, 0 for code of others."""
+    if not path.is_relative_to(_PACKAGE):
+        return 0
+    return 2 if path.parent.name == "measurement" else 1
+
+
+def bounded(text: str) -> str:
+    """Text of a traceback, printable, with long lines cut and lines in the middle left out."""
+    lines = text.splitlines()
+    if len(lines) > MOST_LINES:
+        half = MOST_LINES // 2
+        lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines ...", *lines[-half:]]
+    return "\n".join(map(_short, lines))
+
+
+def _short(line: str) -> str:
+    # Cut once before, so that nothing long is gone through, and once after: escapes are longer.
+    text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
+
+
+@dataclass(kw_only=True)
+class _Streak:
+    """Models that failed with one error since one was last trained."""
+
+    message: str = ""
+    tasks: dict[Task, None] = field(default_factory=dict)
+
+    def add(self, task: Task, message: str) -> None:
+        if message != self.message:
+            self.message = message
+            self.tasks.clear()
+        self.tasks[task] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alike:
+    """Models that failed with one error, none having been trained in between."""
+
+    message: str
+    tasks: tuple[Task, ...]
+    trained: bool
+    """Whether models like them were trained before."""
+    only: str = ""
+    """Which models they are, where others can be trained."""
+
+
+def side_of(sizes: Sizes, hypothesis: int) -> int:
+    """Which models are alike: those of a hypothesis; of canaries all runs."""
+    return 0 if sizes.canaries else hypothesis
+
+
+def training_error(alike: Alike, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
+    """Why a run ends, in one line, with the traceback of the last problem."""
+    path = getattr(store, "path", None)
+    if path is not None and path.absolute().parent == Path.cwd():
+        path = path.name
+    where = "" if path is None else f" `epsilometer status {path}` has the traceback."
+    first, number = sizes.named(alike.tasks[0]), len(alike.tasks)
+    text = (
+        f"no model{alike.only} could be trained ({first}: {problem.message}); stopped after {number} of "
+        f"{sizes.models:,}."
+    )
+    if alike.trained:
+        text = (
+            f"stopped: {number} models in a row failed with the same error, {problem.message} (first: "
+            f"{first}). Losses that came in are kept."
+        )
+    return TrainingError(text + where, problem.traceback)
+
+
+class Streaks:
+    """Failures of a run: which end it, and which are not worth another attempt.
+
+    Parameters
+    ----------
+    models
+        How many models there are to train.
+    bases
+        How many bases these are of.
+    trained
+        For each hypothesis, whether models of it were trained before.
+    known
+        Models that failed before, and how: they say nothing new, or a store with some could never be
+        completed as far as it goes.
+    """
+
+    def __init__(
+        self, *, models: int, bases: int, trained: dict[int, bool], known: dict[Task, str]
+    ) -> None:
+        self._models, self._bases, self._known = models, bases, known
+        self._before = dict(trained)
+        self._now = dict.fromkeys(trained, False)
+        self._all = _Streak()
+        self._of = {hypothesis: _Streak() for hypothesis in trained}
+        self._every_attempt: dict[Task, str | None] = {}
+        self._fruitless: Counter[str] = Counter()
+        self._helped: set[str] = set()
+        """Errors that another attempt has got over."""
+
+    def ever_trained(self, hypothesis: int) -> bool:
+        """Whether a model of a hypothesis was trained, now or before."""
+        return self._before.get(hypothesis, False) or self._now.get(hypothesis, False)
+
+    def trained(self, hypothesis: int, tasks: list[Task]) -> None:
+        """Models were trained."""
+        self._now[hypothesis] = True
+        self._all.tasks.clear()
+        self._of[hypothesis].tasks.clear()
+        for task in tasks:
+            if (message := self._every_attempt.pop(task, None)) is not None:
+                self._helped.add(message)
+
+    def failed(self, hypothesis: int, task: Task, message: str) -> Alike | None:
+        """A model failed; what ends the run, if it does."""
+        told = self._every_attempt.setdefault(task, message)
+        if told != message:
+            self._every_attempt[task] = None
+        everything = [self.ever_trained(side) for side in self._of]
+        if any(everything) and self._known.get(task) == message:
+            return None
+        self._all.add(task, message)
+        self._of[hypothesis].add(task, message)
+        if self._enough(self._all, known=any(everything), now=any(self._now.values())):
+            return Alike(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
+        known, own = self.ever_trained(hypothesis), self._of[hypothesis]
+        if self._enough(own, known=known, now=self._now[hypothesis]):
+            only = f" {SIDES[hypothesis]} the challenge point" if any(everything) else ""
+            return Alike(message=message, tasks=tuple(own.tasks), trained=known, only=only)
+        return None
+
+    def _enough(self, streak: _Streak, *, known: bool, now: bool) -> bool:
+        alike = len(streak.tasks)
+        if not known:
+            return alike >= min(FIRST_ALIKE, self._models)
+        if not now:
+            return alike >= ALIKE
+        # A base whose models all fail is no reason to give up the others.
+        return alike >= ALIKE_LATER and (
+            self._bases == 1 or len({t.base for t in streak.tasks}) > 1
+        )
+
+    def given_up(self, task: Task) -> None:
+        """A model failed for the last time."""
+        if (message := self._every_attempt.pop(task, None)) is not None:
+            self._fruitless[message] += 1
+
+    def hopeless(self, message: str) -> bool:
+        """Whether trying again has never helped against an error."""
+        return self._fruitless[message] >= FRUITLESS and message not in self._helped

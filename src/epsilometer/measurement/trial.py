@@ -1,0 +1,182 @@
+"""The first models of a run: what they tell of the time that all will take, before all are trained."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from epsilometer.measurement.failures import side_of
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.repeats import first_repeats
+from epsilometer.measurement.store import Failure
+from epsilometer.measurement.rows import Row
+from epsilometer.measurement.tasks import Chunk
+
+SECONDS_WORTH_SAYING = 10.0
+"""A run that takes less is over before anybody has read how long it takes."""
+
+WARM_UP = 30.0
+"""Seconds that the first model of a worker may take for loading libraries and compiling, at most."""
+
+
+WARNING = "warning: "
+"""Begins what is said of something wrong."""
+
+
+class Trial(NamedTuple):
+    """What training the first models of a plan has shown.
+
+    Attributes
+    ----------
+    losses
+        For each variant by name, losses of the first base without and with the challenge point; of
+        canaries those left out, and those that were in.
+    models_done, models_trained
+        Models whose losses are in the store, and those of them that were trained just now.
+    seconds_per_model
+        Of one worker; None if there was nothing left to train.
+    workers
+        How many will train at the same time.
+    failures
+        Models that failed just now, although others of their hypothesis did not.
+    warnings
+        What looks wrong, in sentences.
+    """
+
+    plan: Plan
+    losses: dict[str, tuple[list[float], list[float]]]
+    models_done: int
+    models_trained: int
+    seconds_per_model: float | None
+    workers: int
+    failures: list[Failure]
+    warnings: list[str]
+
+    @property
+    def models(self) -> int:
+        """Models of the plan."""
+        return self.plan.sizes.models
+
+    @property
+    def seconds_left(self) -> float:
+        """Time that training the rest will take, about."""
+        left = self.models - self.models_done
+        return seconds_for(left, self.seconds_per_model or 0.0, self.workers)
+
+    def described(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "models": self.models,
+            "models_done": self.models_done,
+            "models_trained": self.models_trained,
+            "workers": self.workers,
+            "seconds_per_model": self.seconds_per_model,
+            "seconds_left": self.seconds_left,
+            "losses": [
+                {"variant": name, "losses_h0": without, "losses_h1": with_point}
+                for name, (without, with_point) in self.losses.items()
+            ],
+            "models_failed": [failure.described() for failure in self.failures],
+            "warnings": self.warnings,
+        }
+
+
+@dataclass(kw_only=True)
+class Pace:
+    """How fast models are trained, by the best chunk so far: others had libraries to load."""
+
+    best: float = float("inf")
+    chunks: int = 0
+
+    def add(self, models: int, seconds: float) -> None:
+        self.best = min(self.best, seconds / models)
+        self.chunks += 1
+
+    def known(self, slots: int) -> bool:
+        """Whether some worker has trained twice, or loading cannot be what took so long."""
+        return self.chunks > slots + 1 or (self.chunks > 1 and self.best > WARM_UP)
+
+
+@dataclass(kw_only=True)
+class Beginning:
+    """The models of a run that go before all others, and what is said of them.
+
+    Parameters
+    ----------
+    groups
+        Models by base and hypothesis that the run has still to hand out; what goes before is taken off.
+    batch_size
+        Models that are trained at once.
+    """
+
+    plan: Plan
+    groups: list[Chunk]
+    batch_size: int
+    say: Callable[[str], None]
+    waiting: deque[Chunk] = field(default_factory=deque)
+    pace: Pace = field(default_factory=Pace)
+    first: list[float] | None = field(default_factory=list)
+    """Losses of the first models of the first base, until it is known whether they differ."""
+    told: bool = False
+    alone: bool = False
+    """Whether no others follow."""
+
+    def begin(self) -> None:
+        """Put a model of each hypothesis before all others, and a second one without the point."""
+        sides = sorted({side_of(self.plan.sizes, group.hypothesis) for group in self.groups})
+        for side in [*sides, 0] if self.batch_size == 1 and len(sides) > 1 else sides:
+            self.one_more(side)
+
+    def one_more(self, side: int) -> None:
+        """Let another model of a hypothesis go before all others, if there is one left."""
+        for place, (base, hypothesis, left) in enumerate(self.groups):
+            if side_of(self.plan.sizes, hypothesis) == side:
+                first, rest = left[: self.batch_size], left[self.batch_size :]
+                self.waiting.append(Chunk(base, hypothesis, first))
+                self.groups[place : place + 1] = [Chunk(base, hypothesis, rest)] if rest else []
+                return
+
+    def look_at(self, rows: Iterable[Row]) -> None:
+        """Tell early if models come out the same."""
+        sizes = self.plan.sizes
+        if self.first is None or sizes.canaries:
+            return
+        new = [r.loss for r in rows if r[:2] == (0, 0) and r.variant == sizes.variants[0]]
+        self.first += new
+        if new and len(self.first) == 2 and self.first[0] == self.first[1]:
+            self.one_more(0)  # two may be a coincidence
+        if (text := first_repeats(self.first, self.plan.names[0])) is not None:
+            self.say(f"{WARNING}{text}")
+        if len(self.first) > 2:
+            self.first = None
+
+    def tell_time(self, done: int, slots: int) -> None:
+        """Say once how long the models that are not done will take, if that is long."""
+        if self.told or not self.pace.known(slots):
+            return
+        self.told = True
+        left = self.plan.sizes.models - done
+        if seconds_for(left, self.pace.best, slots) >= SECONDS_WORTH_SAYING:
+            self.say(time_sentence(left, self.pace.best, slots))
+
+
+def seconds_for(models: int, seconds_per_model: float, workers: int) -> float:
+    """Time for so many models."""
+    return models * seconds_per_model / max(1, min(workers, models))
+
+
+def time_sentence(models: int, seconds_per_model: float, workers: int) -> str:
+    """``about 12 min for 4,000 models with 2 workers``."""
+    whole = duration(seconds_for(models, seconds_per_model, workers))
+    many = "model" if models == 1 else "models"
+    return f"about {whole} for {models:,} {many} with {workers:,} worker{'s' * (workers != 1)}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
