@@ -108,9 +108,9 @@ def read_attacked(
         )
     with SqliteStore(settings.store, read_only=True) as store:
         sizes = store.sizes()
-        losses = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
+        losses: Any = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
     plan = settings.plan
-    if isinstance(losses, PoolLosses):
+    if isinstance(losses, PoolLosses):  # records let every attack be made
         records = plan.all_records.take(np.array([int(name) for name in losses.names]))
         losses = losses.with_records(records.features, records.labels)
     return _checked(

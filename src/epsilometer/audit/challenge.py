@@ -32,8 +32,6 @@ def challenge_of(value: str | list[int], *, folder: Path) -> ChallengeKind:
             return GivenPoints(indices=tuple(value))
         except InputError as error:
             raise InputError(f"{PLACE}: {error}") from None
-    if value == PILOT:
-        return _pilot()
     if ":" in value:
         function = loading.load_object(value, folder=folder, place=PLACE)
         if not callable(function):
@@ -55,7 +53,3 @@ def check_number(kind: ChallengeKind, challenge_bases: int) -> None:
             f"{PLACE}: expected challenge_bases = {kind.number}, one for each point of the list, got "
             f"challenge_bases = {challenge_bases}; it can be left out."
         )
-
-
-def _pilot() -> ChallengeKind:
-    raise InputError(f"{PLACE}: pilot is not built here.")

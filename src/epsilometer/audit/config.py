@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import ValidationError
 
 from epsilometer import _files
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import claims, loading
 from epsilometer.audit.assumptions import (
     CORRELATED,
     INDEPENDENT,
-    LIKELIHOOD_KINDS,
     model_of,
     profile_of,
 )
-from epsilometer.audit.challenge import challenge_of, check_number, is_challenge
 from epsilometer.audit.claims import Claim, Say
+from epsilometer.audit.designs import TrainPilot, design_of, kind_of, plan_of
+from epsilometer.audit.tables import AlgorithmTable, AuditFile, EstimateTable, worded
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
-from epsilometer.measurement.bases import ADJACENCIES
-from epsilometer.measurement.canary_kinds import KINDS, OwnCanaries
-from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
+from epsilometer.measurement.designs import Design, MeasureMIA
 from epsilometer.measurement.executors import check_name
-from epsilometer.measurement.one_run import COMPARISONS, GRADIENT, MeasureOneRun
+from epsilometer.measurement.one_run import MeasureOneRun
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.population import Population
-from epsilometer.model.families import AVERAGE, FAMILIES
 from epsilometer.model.joint import AuditModel
 from epsilometer.model.profile import ProfileModel
 
@@ -49,144 +42,6 @@ SHIPPED = {
 
 DEFAULT = Path(__file__).with_name("default_audit.toml")
 """The audit that ships."""
-
-LARGEST_SIZE = 10**9
-"""Models, bases or records that nobody means: a slip of the keyboard is refused before it is planned."""
-
-Count = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class PopulationTable(_Table):
-    """What D and z are drawn from."""
-
-    source: str
-    path: str | None = None
-    shape: list[Count] | None = None
-
-
-class AuditTable(_Table):
-    """Which models are trained: many for each challenge base, or one with many canaries."""
-
-    design: Literal["many-models", "one-run", "pool"] = "many-models"
-    models: Annotated[int, Field(ge=4, le=LARGEST_SIZE)] | None = None
-    pool_size: Count | None = None
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    references: Annotated[int, Field(ge=0, le=LARGEST_SIZE)] = 0
-    points: Count | None = None
-    first_stage: Annotated[int, Field(ge=0, le=LARGEST_SIZE)] | None = None
-    runs: Count = 1
-    canaries: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
-    canary_kind: Annotated[str, Field(min_length=1)] | None = None
-    compare_with: Literal[COMPARISONS] = "nothing"  # type: ignore[valid-type]
-    challenge: str | list[int] = "random"
-    challenge_bases: Count = 20
-    replicates: Count = 100
-    shadows: Annotated[int, Field(ge=2, le=LARGEST_SIZE)] | None = None
-    dataset_size: Count | None = None
-    adjacency: Literal["include", "replace"] = "include"
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
-    store: Annotated[str, Field(min_length=1)] = "audit.db"
-
-    @field_validator("challenge", mode="wrap")
-    @classmethod
-    def _challenge(cls, value: Any, _: Any) -> str | list[int]:
-        if is_challenge(value):
-            return value  # type: ignore[no-any-return]
-        raise PydanticCustomError("challenge", "expected a kind or a list of whole numbers")
-
-
-class AlgorithmTable(_Table):
-    """What is audited."""
-
-    object: str
-    options: dict[str, Any] = Field(default_factory=dict)
-    output_perturbation: float | list[float] | None = None
-
-    @field_validator("output_perturbation", mode="wrap")
-    @classmethod
-    def _noise(cls, value: Any, _: Any) -> float | list[float] | None:
-        items = value if isinstance(value, list) else [value]
-        plain = all(_is_number(item) and 0 <= item < math.inf for item in items)
-        if value is None or (items and plain):
-            return [float(item) for item in items] if isinstance(value, list) else value
-        raise PydanticCustomError("noise", "expected a number >= 0 or a list of such")
-
-
-ONE_RUN_KEYS = ("runs", "canaries", "canary_kind", "compare_with")
-MANY_MODELS_KEYS = ("challenge_bases", "replicates", "shadows")
-"""Keys of [audit] that belong to one design."""
-
-CANARIES = 1000
-"""Of a run, if the configuration does not say."""
-
-
-class AttackTable(_Table):
-    """How it is attacked."""
-
-    statistic: str = "loss"
-    target_alpha: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    method: Literal[tuple(ATTACKS | POOL_ATTACKS)] | None = None  # type: ignore[valid-type]
-
-
-class EstimateTable(_Table):
-    """What is assumed; delta has no default: a privacy parameter is never guessed.
-
-    ``family`` and ``mixing`` are of the whole-curve model, ``likelihood`` of the published one, which
-    stands beside it.
-    """
-
-    delta: Annotated[float, Field(ge=0, lt=1)]
-    model: Literal["profile", "published"] = "profile"
-    family: Literal[(AVERAGE, *FAMILIES)] = AVERAGE  # type: ignore[valid-type]
-    mixing: str | float = "free"
-    likelihood: Literal[tuple(LIKELIHOOD_KINDS)] | None = None  # type: ignore[valid-type]
-    claim: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    strength: str | float | None = None
-    epsilon_prior_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.9
-
-    @field_validator("strength", mode="wrap")
-    @classmethod
-    def _strength(cls, value: Any, _: Any) -> float | None:
-        if value in (None, "free"):
-            return None
-        if _is_number(value) and 0 <= value <= 1:
-            return float(value)
-        raise PydanticCustomError("strength", "expected free or a number in [0, 1]")
-
-    @field_validator("mixing", mode="wrap")
-    @classmethod
-    def _mixing(cls, value: Any, _: Any) -> str | float:
-        if value in ("free", "none") or (_is_number(value) and 0 < value <= 1):
-            return value  # type: ignore[no-any-return]
-        raise PydanticCustomError("mixing", "expected free, none or a number in (0, 1]")
-
-
-class ExecutionTable(_Table):
-    """Who trains; the command line has the last word."""
-
-    executor: str = "serial"
-    workers: Count | None = None
-    retries: Annotated[int, Field(ge=0, le=1000)] = 2
-
-
-class AuditFile(_Table):
-    """The whole file."""
-
-    population: PopulationTable
-    audit: AuditTable
-    algorithm: AlgorithmTable
-    attack: AttackTable = Field(default_factory=AttackTable)
-    estimate: EstimateTable
-    execution: ExecutionTable = Field(default_factory=ExecutionTable)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,7 +68,8 @@ class AuditConfig:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful about the configuration itself, in sentences."""
-        records = self.file.audit.dataset_size
+        table = self.file.audit
+        records = table.dataset_size or round((table.pool_size or 1) * table.share)
         if self.delta < 1 / records:
             return ()
         return (
@@ -255,6 +111,7 @@ def read_audit(
     folder: Path | None = None,
     estimate: Mapping[str, Any] | None = None,
     say: Say = _files.warn,
+    train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
     """Read and check a configuration; everything wrong with it is named with its place.
 
@@ -268,6 +125,9 @@ def read_audit(
         Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
     say
         Is told in words before something is downloaded, and when an algorithm's claim is left aside.
+    train_pilot
+        Is called where a pilot shall choose the challenge points and is not trained yet: it measures
+        ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.
     """
     path = Path(path)
     name = path.name
@@ -281,10 +141,10 @@ def read_audit(
             data["estimate"] = {**data.get("estimate", {}), **estimate}
         file = AuditFile.model_validate(data)
     except ValidationError as error:
-        wrong = "; ".join(_worded(detail) for detail in error.errors(include_url=False))
+        wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}.") from None
     try:
-        found = _loaded(file, folder or path.absolute().parent, say)
+        found = _loaded(file, folder or path.absolute().parent, say, train_pilot)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if found.claim is not None and "claim" in (estimate or {}):
@@ -292,7 +152,7 @@ def read_audit(
     return found
 
 
-def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
+def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | None) -> AuditConfig:
     from epsilometer.datasets import named
 
     check_name(file.execution.executor)
@@ -315,9 +175,10 @@ def _loaded(file: AuditFile, folder: Path, say: Say) -> AuditConfig:
         except InputError as error:
             raise InputError(f"[population] {error}") from None
     algorithm = _algorithm(file.algorithm, folder)
-    design = _design(file, algorithm, statistic, folder)
+    design = design_of(file, algorithm, statistic, folder)
     try:
-        plan = _plan(file.audit, design, population, algorithm, folder)
+        kind = kind_of(file.audit, population, algorithm, folder, train_pilot)
+        plan = plan_of(file.audit, design, population, algorithm, kind)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
@@ -376,77 +237,6 @@ def _profile(table: EstimateTable, design: Design, algorithm: Any) -> ProfileMod
     )
 
 
-def _design(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path) -> Design:
-    """How models are put to use; keys of another design are refused."""
-    table, given = file.audit, file.audit.model_fields_set
-    one_run = table.design == "one-run"
-    if one_run and "challenge" in given:
-        raise InputError("[audit] challenge does not go with one-run; canaries have canary_kind.")
-    for key in MANY_MODELS_KEYS if one_run else ONE_RUN_KEYS:
-        if key in given:
-            other = "runs and canaries" if one_run else 'design = "one-run"'
-            raise InputError(f"[audit] {key} does not go with {table.design}; it has {other}.")
-    try:
-        return _one_run(file, algorithm, statistic, folder) if one_run else _many_models(table)
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith("[") else f"[audit] {text}") from None
-
-
-def _many_models(table: AuditTable) -> Design:
-    if table.shadows is None:
-        return MeasureMIAFast(replicates=table.replicates)
-    return MeasureMIA(
-        replicates=table.replicates, shadows_h0=table.shadows, shadows_h1=table.shadows
-    )
-
-
-def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path) -> Design:
-    table = file.audit
-    for name, part, keys in (
-        ("attack", file.attack, ("target_alpha", "method")),
-        ("estimate", file.estimate, ("likelihood",)),
-    ):
-        for key in keys:
-            if key in part.model_fields_set:
-                raise InputError(f"[{name}] {key} is for many models; canaries have scores alone.")
-    if file.estimate.model != "profile":
-        raise InputError("[estimate] model: canaries are read by the whole-curve model, profile.")
-    planted = int(getattr(algorithm, "gradient_canaries", 0))
-    kind: Any = table.canary_kind or (GRADIENT if planted else "population")
-    count = table.canaries or (planted if kind == GRADIENT else 0) or CANARIES
-    if ":" in kind:
-        function = loading.load_object(kind, folder=folder, place="[audit] canary_kind")
-        kind = OwnCanaries(function=function, name=kind)
-    elif kind != GRADIENT and kind not in KINDS:
-        known = ", ".join([*KINDS, GRADIENT])
-        raise InputError(
-            f"[audit] canary_kind: expected {known} or module:function, got {_files.shown(kind)}."
-        )
-    return MeasureOneRun(
-        canaries=count, kind=kind, compare_with=table.compare_with, statistic=statistic
-    )
-
-
-def _plan(
-    table: AuditTable, design: Design, population: Population, algorithm: Any, folder: Path
-) -> Plan:
-    kind = challenge_of(table.challenge, folder=folder)
-    if "challenge_bases" in table.model_fields_set:
-        check_number(kind, table.challenge_bases)
-    bases = kind.number or table.challenge_bases
-    return Plan(
-        population=population,
-        algorithm=algorithm,
-        design=design,
-        challenge_bases=table.runs if design.canaries else bases,
-        challenge=kind,
-        dataset_size=table.dataset_size,
-        adjacency=ADJACENCIES[table.adjacency],
-        seed=table.seed,
-    )
-
-
 def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     place = "[algorithm] object"
     found = loading.load_object(SHIPPED.get(table.object, table.object), folder=folder, place=place)
@@ -469,25 +259,3 @@ def _algorithm(table: AlgorithmTable, folder: Path) -> Any:
     if isinstance(noise, list):
         return NoiseLevels(algorithm=found, scales=tuple(noise))
     return OutputPerturbation(algorithm=found, scale=noise)
-
-
-_WORDS = {"String should have": "expected", "a valid integer": "a whole number", "a valid ": "a "}
-
-
-def _worded(detail: ErrorDetails) -> str:
-    """One thing that is wrong, with its place: ``[audit] replicates: expected ..., got ...``."""
-    table, *keys = map(str, detail["loc"])
-    where = f"[{table}] {'.'.join(keys)}".strip()
-    if detail["type"] == "missing":
-        return f"{where if keys else f'table {where}'} is missing"
-    if detail["type"] == "extra_forbidden":
-        known: Any = AuditFile.model_fields
-        if keys:
-            known = known[table].annotation.model_fields
-        near = difflib.get_close_matches(keys[-1] if keys else table, known, 1)
-        hint = f"is it {near[0]}" if near else f"known are {', '.join(known)}"
-        return f"unknown {'key' if keys else 'table'} {where}: {hint}"
-    message = detail["msg"].replace("Input should be", "expected")
-    for theirs, ours in _WORDS.items():
-        message = message.replace(theirs, ours)
-    return f"{where}: {message}, got {_files.shown(detail['input'])}"

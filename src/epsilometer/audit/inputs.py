@@ -312,8 +312,8 @@ def _refuse_variant(options: LossOptions) -> None:
 
 def read_losses(
     path: Path, variant: str | None = None, shadows: int | None = None
-) -> tuple[Losses, Design]:
-    """Losses of a file or a store, and how they are put to use."""
+) -> tuple[Any, Design]:
+    """Losses of a file or a store, `PoolLosses` of a pool, and how they are put to use."""
     from epsilometer.attacks.losses import Losses
     from epsilometer.measurement.designs import design_of
     from epsilometer.measurement.sqlite_store import SqliteStore, is_store

@@ -1,4 +1,4 @@
-"""``epsilometer compare-attacks``: every attack on the same models, and where the gap to a claim lies."""
+"""``epsilometer compare-attacks``: every attack on the same models, and the gap to a claim."""
 
 from __future__ import annotations
 
@@ -112,9 +112,7 @@ def text_of(found: AttackComparison) -> str:
     if len(found.point_sets) > 1:
         best = found.point_sets[0].attack
         lines += ["", f"{f'points ({best})':{NAME + 35}}{'proven':>8}{'shown':>16}"]
-        lines += [
-            f"{row.points[: NAME + 34]:{NAME + 35}}{_ends(row)}" for row in found.point_sets
-        ]
+        lines += [f"{row.points[: NAME + 34]:{NAME + 35}}{_ends(row)}" for row in found.point_sets]
     for name, reason in found.skipped:
         lines += ["", *wrapped(f"{name} was left out: {_files.printable(reason)}", rest="  ")]
     if found.gap is not None:
@@ -155,5 +153,3 @@ def _gap(gap: Gap) -> list[str]:
     lines = [f"from 0 to the claim of {gap.claim:g}:"]
     lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
     return lines
-
-

@@ -206,6 +206,35 @@ class GivenPoints:
         return _records(population, _indices(self.indices, len(population)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PilotPoints:
+    """Records that leaked most under other models, which judge nothing.
+
+    Parameters
+    ----------
+    ranking
+        Indices of records, those that leaked most first.
+    models
+        How many models chose them.
+    """
+
+    ranking: tuple[int, ...]
+    models: int
+    name: ClassVar[str] = "pilot"
+    random: ClassVar[bool] = False
+    number: ClassVar[None] = None
+    may_grow: ClassVar[tuple[str, ...]] = ("ranking",)  # a store holds each base to its records
+
+    def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
+        del rng
+        if count > len(self.ranking):
+            raise InputError(
+                f"expected at most {len(self.ranking)} challenge bases, the records that the pilot "
+                f"looked at, got {count}."
+            )
+        return _records(population, _indices(self.ranking[:count], len(population)))
+
+
 CHALLENGE_KINDS: dict[str, ChallengeKind] = {
     kind.name: kind for kind in (RandomPoints(), Mislabelled(), Outliers())
 }

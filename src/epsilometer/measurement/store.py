@@ -137,6 +137,7 @@ class Store(abc.ABC):
             member=np.stack([row.member for row in rows]),
             **self.pool(),
         )
+
     @staticmethod
     def _same(plan: Plan, identity: object, bases: Sequence[str]) -> bool:
         """Whether a plan is the one held, code and all."""

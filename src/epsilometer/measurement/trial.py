@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.repeats import first_repeats
-from epsilometer.measurement.store import Failure
 from epsilometer.measurement.rows import Row
+from epsilometer.measurement.store import Failure
 from epsilometer.measurement.tasks import Chunk
 
 SECONDS_WORTH_SAYING = 10.0

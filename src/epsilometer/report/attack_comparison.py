@@ -198,7 +198,7 @@ class Judge:
         """The epsilon of the worst base, as the whole-curve model sees it."""
         # One coarse level: rows are set side by side, no verdict hangs on their last digits.
         posterior = ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
-        low, high = interval_of(posterior.shown, self.level)
+        low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
 
     def say(self, text: str) -> None:
