@@ -451,6 +451,14 @@ def test_cross_fitted_scores_of_all_points_tell_nothing_either(name: str) -> Non
     assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
 
 
+def test_teachers_that_are_judged_would_be_seen_where_nothing_leaks() -> None:
+    """Control of the two above: LiRA that learns from the judged models finds what is not there."""
+    losses = null_pool(16, 500, 0)
+    everybody = np.arange(16)
+    value = Lira().score(losses, teachers=everybody, judged=everybody)
+    assert auc(value, losses.member) > 0.55
+
+
 def test_curves_of_points_read_low_and_lowest_when_one_is_left_out() -> None:
     """What the documentation says of cross-fitting: 4 folds cost 0.02 here, leaving one out 0.06."""
     losses = null_pool(24, 800, 0)
