@@ -1,7 +1,20 @@
 """Every public name, once, with its module: types for tools, and where to look at run time."""
 
+from epsilometer.attacks.lira import Lira as Lira
+from epsilometer.attacks.lira import LiraOffline as LiraOffline
 from epsilometer.attacks.losses import Losses as Losses
+from epsilometer.attacks.own_losses import PoolLogOdds as PoolLogOdds
+from epsilometer.attacks.own_losses import PoolLoss as PoolLoss
+from epsilometer.attacks.own_losses import PopulationAttack as PopulationAttack
+from epsilometer.attacks.pool_attacks import PoolAttack as PoolAttack
+from epsilometer.attacks.pool_attacks import cross_fitted_scores as cross_fitted_scores
+from epsilometer.attacks.pool_attacks import fresh_scores as fresh_scores
+from epsilometer.attacks.pool_attacks import most_leaking as most_leaking
+from epsilometer.attacks.pool_losses import PoolLosses as PoolLosses
+from epsilometer.attacks.quantile import QuantileAttack as QuantileAttack
 from epsilometer.attacks.result import AttackResult as AttackResult
+from epsilometer.attacks.rmia import Rmia as Rmia
+from epsilometer.attacks.rmia import RmiaOffline as RmiaOffline
 from epsilometer.attacks.rules import LikelihoodRatio as LikelihoodRatio
 from epsilometer.attacks.rules import Offline as Offline
 from epsilometer.attacks.rules import PooledVariance as PooledVariance
@@ -125,6 +138,7 @@ from epsilometer.model.mixtures import FreeMixing as FreeMixing
 from epsilometer.model.mixtures import KnownMixing as KnownMixing
 from epsilometer.model.mixtures import NoMixing as NoMixing
 from epsilometer.model.mixtures import Reading as Reading
+from epsilometer.model.pool_scores import PoolScores as PoolScores
 from epsilometer.model.priors import Beta as Beta
 from epsilometer.model.priors import Exponential as Exponential
 from epsilometer.model.priors import Fixed as Fixed

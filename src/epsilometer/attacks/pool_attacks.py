@@ -23,11 +23,11 @@ from epsilometer.attacks.rmia import Rmia, RmiaOffline
 from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 
-LEAVE_ONE_OUT = 5 * 10**8
-"""Every model is judged by all others where models squared by points by queries is at most this."""
-
-FOLDS = 16
-"""Else so many groups of models are judged by the rest."""
+FOLDS = 4
+"""Groups of models that are judged by the rest.  More teach a little more, and bias curves of points
+more: by the areas under these, four to eight were best in pools of 16 to 256 models, leaving one out
+never was (`docs/explanation/pool-attacks.md`).
+"""
 
 PRIOR_FREEDOM = 4.0
 """How many degrees of freedom the pooled variance weighs in that of a point, where points are chosen."""
@@ -118,31 +118,26 @@ def fresh_scores(
 
 
 def cross_fitted_scores(
-    losses: PoolLosses, attack: PoolAttack, *, folds: int | None = None
+    losses: PoolLosses, attack: PoolAttack, *, folds: int = FOLDS
 ) -> PoolScores:
     """Scores of all models, each judged by models that were not judged with it.
 
     Where the attack learns from other models, scores of a point depend on each other and on coins of
-    other models: they have curves, but prove nothing.  They also read a little low: a model with the
-    point is judged by one teacher with it fewer than a model without it.  See
-    `docs/explanation/pool-attacks.md`.
+    other models: they have curves, but prove nothing.  Curves of single points read low: a model with
+    the point has fewer teachers with it than a model without it has.  Curves of a model, or of all
+    pairs of a model and a point, do not.
 
     Parameters
     ----------
     folds
         In how many groups models are judged, by the rest; model m is in group m modulo ``folds``,
-        whatever its coins.  Unless given, every model is a group where that is quick, else there
-        are 16.
+        whatever its coins.  As many as there are models leaves one out, and reads lowest.
     """
     attack.check(losses)
     everybody: IntArray = np.arange(losses.models)
     learns = attack.least_teachers > 0
-    if not learns:
-        groups = [everybody]
-    else:
-        if folds is None:
-            quick = losses.models**2 * losses.points * losses.queries <= LEAVE_ONE_OUT
-            folds = losses.models if quick else min(FOLDS, losses.models)
+    groups = [everybody]
+    if learns:
         _validate.whole_number("folds", folds, least=2, most=losses.models)
         groups = [everybody[start::folds] for start in range(folds)]
         _require_teachers(attack, losses.models - len(groups[0]))

@@ -150,7 +150,8 @@ def _parquet_batches(path: Path) -> Iterator[Batch]:
     except FileNotFoundError:
         raise InputError(f"{path}: expected a file, got no such file.") from None
     except (arrow.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+        said = " ".join(str(error).split())  # Arrow's may be of several lines
+        raise InputError(f"{path}: cannot be read as Parquet ({said}).") from None
 
 
 def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
@@ -160,8 +161,13 @@ def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
         if values.null_count:
             raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
         if column == "point":
-            kind = values.type
-            coded = values if arrow.types.is_dictionary(kind) else values.dictionary_encode()
+            coded = values
+            if not arrow.types.is_dictionary(values.type):
+                if arrow.types.is_nested(values.type):
+                    raise InputError(
+                        f"{name}: expected point to be text, got {values.type} values."
+                    )
+                coded = values.dictionary_encode()
             found["names"] = coded.dictionary.to_pylist()
             found["point"] = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         elif arrow.types.is_dictionary(values.type):
