@@ -132,6 +132,15 @@ def read_parquet(path: Path) -> Any:
         raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
 
 
+def parquet_columns(path: Path) -> list[str]:
+    """The names of the columns of a Parquet file, without reading it, or an error that names it."""
+    arrow = pyarrow()
+    try:
+        return list(arrow.parquet.read_schema(path).names)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}).") from None
+
+
 def label(value: object, column: str, place: str) -> str:
     """A short piece of text, or a number as text."""
     if not isinstance(value, str | int | float) or isinstance(value, bool):

@@ -46,9 +46,14 @@ def read(path: Path) -> dict[str, Any]:
     if kind == ".parquet":
         return _assemble(path.name, lambda: _parquet_batches(path))
     if kind == ".csv":
-        batch = _csv_batch(_files.load(path), path.name)
-        return _assemble(path.name, lambda: iter([batch]))
+        return parse_csv(_files.load(path), name=path.name)
     raise InputError(f"{path.name}: expected a name that ends in .npz, .parquet or .csv.")
+
+
+def parse_csv(text: str, *, name: str) -> dict[str, Any]:
+    """The same from CSV text; ``name`` stands for the file in error messages."""
+    batch = _csv_batch(text, name)
+    return _assemble(name, lambda: iter([batch]))
 
 
 def write(losses: PoolLosses, path: Path) -> None:

@@ -216,6 +216,15 @@ class PoolLosses:
             text = str(error)
             raise InputError(text if path.name in text else f"{path.name}: {text}") from None
 
+    @staticmethod
+    def parse_csv(text: str, *, name: str) -> PoolLosses:
+        """Read CSV text; ``name`` stands for the file in error messages."""
+        try:
+            return PoolLosses(**pool_files.parse_csv(text, name=name))
+        except InputError as error:
+            said = str(error)
+            raise InputError(said if name in said else f"{name}: {said}") from None
+
     def write(self, target: str | PathLike[str]) -> None:
         """Write NPZ, Parquet or CSV, by the end of the name; replaces a file of that name.
 

@@ -99,8 +99,8 @@ def read_attacked(
 ) -> Attacked:
     """Losses of a store, of the store of a configuration, or of a file."""
     if path.suffix.lower() != ".toml":
-        losses, design = inputs.read_losses(path, variant)
-        return _checked(Attacked(label=path.name, losses=losses, design=design))
+        found, design = inputs.read_losses(path, variant)
+        return _checked(Attacked(label=path.name, losses=found, design=design))
     settings = read_audit(path, say=say)
     if not settings.store.is_file():
         raise InputError(

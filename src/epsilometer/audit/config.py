@@ -177,7 +177,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | N
     algorithm = _algorithm(file.algorithm, folder)
     design = design_of(file, algorithm, statistic, folder)
     try:
-        kind = kind_of(file.audit, population, algorithm, folder, train_pilot)
+        kind = kind_of(file, population, algorithm, folder, train_pilot)
         plan = plan_of(file.audit, design, population, algorithm, kind)
     except InputError as error:
         text = str(error)

@@ -15,7 +15,7 @@ from epsilometer.attacks.rules import ATTACKS
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import loading
 from epsilometer.audit.challenge import PILOT, challenge_of, check_number
-from epsilometer.audit.tables import AuditFile, AuditTable
+from epsilometer.audit.tables import AuditFile, AuditTable, ExecutionTable
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import ADJACENCIES
 from epsilometer.measurement.canary_kinds import KINDS, OwnCanaries
@@ -55,6 +55,7 @@ class Pilot:
 
     plan: Plan
     store: Path
+    execution: ExecutionTable
 
     def ranking(self) -> tuple[int, ...] | None:
         """Records of its pool, those that leak most first; None before all its models are trained."""
@@ -196,18 +197,19 @@ def plan_of(
 
 
 def kind_of(
-    table: AuditTable,
+    file: AuditFile,
     population: Population,
     algorithm: Any,
     folder: Path,
     train_pilot: TrainPilot | None,
 ) -> ChallengeKind:
-    """Which challenge points the table means; a pilot is trained for them if need be."""
+    """Which challenge points the file means; a pilot is trained for them if need be."""
+    table = file.audit
     if table.challenge != PILOT:
         return challenge_of(table.challenge, folder=folder)
     if table.design == POOL:
         return RandomPoints()  # its own first stage chooses among all of them
-    pilot = pilot_of(table, population, algorithm, folder / table.store)
+    pilot = pilot_of(file, population, algorithm, folder / table.store)
     ranking = pilot.ranking()
     if ranking is None and train_pilot is not None:
         train_pilot(pilot)
@@ -220,8 +222,9 @@ def kind_of(
     return PilotPoints(ranking=ranking, models=pilot.plan.design.replicates)
 
 
-def pilot_of(table: AuditTable, population: Population, algorithm: Any, store: Path) -> Pilot:
+def pilot_of(file: AuditFile, population: Population, algorithm: Any, store: Path) -> Pilot:
     """The first stage of an audit of many models: a pool of twice as many records, halves of it."""
+    table = file.audit
     assert table.dataset_size is not None
     seeds = np.random.SeedSequence(table.seed, spawn_key=(PILOTS,))
     plan = Plan(
@@ -234,4 +237,5 @@ def pilot_of(table: AuditTable, population: Population, algorithm: Any, store: P
         # Other streams than those of the models that judge.
         seed=int(seeds.generate_state(1, np.uint64)[0] >> np.uint64(1)),
     )
-    return Pilot(plan=plan, store=store.with_name(f"{store.stem}-pilot{store.suffix}"))
+    beside = store.with_name(f"{store.stem}-pilot{store.suffix}")
+    return Pilot(plan=plan, store=beside, execution=file.execution)

@@ -30,6 +30,7 @@ from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.attacks.statistics import Statistic
     from epsilometer.inference.profile.result import ProfileResult
     from epsilometer.inference.result import Result
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
 STATISTIC_OPTION = "--statistic"
+
+POOL_COLUMNS = frozenset({"point", "model"})
+"""Columns by which losses of a pool are known."""
+
+LONGEST_HEADER = 10_000
 
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
 """Columns by which counts are known."""
@@ -92,7 +98,7 @@ class Source:
     label: str
     counts: AttackCounts | None = None
     scores: Scores | None = None
-    losses: Losses | None = None
+    losses: Losses | PoolLosses | None = None
     design: Design | None = None
     attacked: AttackedBy | None = None
     recorded: Recorded | None = None
@@ -137,13 +143,12 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
         return of_result(open_result(path), options)
     if path.is_dir():
         return read_folder_losses(path, options)
-    if path.suffix.lower() == ".parquet":
-        columns = list(_files.read_parquet(path).column_names)
-        if "loss" in columns:
-            return _of_losses(path, path.name, options)
-        return _of_scores(Scores.read(path), path.name, options)
-    if is_store(path):
+    kind = path.suffix.lower()
+    losses = kind == ".parquet" and "loss" in _files.parquet_columns(path)
+    if losses or kind == ".npz" or is_store(path):
         return _of_losses(path, path.name, options)
+    if kind == ".parquet":
+        return _of_scores(Scores.read(path), path.name, options)
     as_json = path.suffix.lower() == ".json"
     return read_text(_files.load(path), path.name, options, as_json=as_json)
 
@@ -153,6 +158,7 @@ def read_text(
 ) -> Source:
     """Read CSV or JSON text; ``name`` stands for the file in error messages."""
     from epsilometer.attacks.losses import COLUMNS, Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model import count_tables
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.score_tables import header_of
@@ -162,6 +168,9 @@ def read_text(
     columns = header_of(text) if plain else []
     if "loss" in columns:
         _refuse_variant(options)
+        if set(columns) >= POOL_COLUMNS:
+            pool = PoolLosses.parse_csv(text, name=name)
+            return _of_pool(pool, name, options, pool_design_for(pool))
         losses = Losses.parse_csv(text, name=name)
         return _made(losses, name, options, design_for(losses))
     if "score" in columns:
@@ -203,6 +212,7 @@ def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Sourc
 def source_of(given: Any) -> Source:
     """What somebody hands over in Python: counts, scores, losses, or the path of anything."""
     from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model.counts import AttackCounts
     from epsilometer.model.scores import Scores
 
@@ -212,6 +222,8 @@ def source_of(given: Any) -> Source:
         return Source(label="scores", scores=given)
     if isinstance(given, Losses):
         return _made(given, "losses", NO_OPTIONS, design_for(given))
+    if isinstance(given, PoolLosses):
+        return _of_pool(given, "losses", NO_OPTIONS, pool_design_for(given))
     if isinstance(given, str | PathLike):
         return read(Path(given))
     raise InputError(
@@ -231,6 +243,8 @@ def _of_losses(
     from epsilometer.measurement.sqlite_store import is_store
 
     losses, design = read_losses(path, options.variant)
+    if not design.models(1):  # of a pool
+        return _of_pool(losses, label, options, design)
     return _made(losses, label, options, design, known, unfinished=is_store(path))
 
 
@@ -260,6 +274,22 @@ def _made(
         text = str(error)
         raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
     return Source(label=label, scores=scores, losses=losses, design=design, attacked=attacked)
+
+
+def _of_pool(losses: PoolLosses, label: str, options: LossOptions, design: Design) -> Source:
+    """Losses of a pool and the scores of its points, by the attack that the design names."""
+    for name in ("statistic", "target_alpha"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for many models; {label} is a pool, which `attack "
+                "--method` attacks otherwise."
+            )
+    try:
+        scores = _checked(design.scores(losses), label)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(label) else f"{label}: {text}") from None
+    return Source(label=label, scores=scores, losses=losses, design=design)
 
 
 def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> AttackedBy:
@@ -315,6 +345,7 @@ def read_losses(
 ) -> tuple[Any, Design]:
     """Losses of a file or a store, `PoolLosses` of a pool, and how they are put to use."""
     from epsilometer.attacks.losses import Losses
+    from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.measurement.designs import design_of
     from epsilometer.measurement.sqlite_store import SqliteStore, is_store
 
@@ -327,8 +358,33 @@ def read_losses(
             design = store.status().identity.get("design")
             return losses, design_of(design, sizes.models_h0, store.judging)
     _refuse_variant(LossOptions(variant=variant))
+    if is_pool(path):
+        if shadows is not None:
+            raise InputError("--shadows is for losses of many models; these are of a pool.")
+        pool = PoolLosses.read(path)
+        return pool, pool_design_for(pool)
     losses = Losses.read(path)
     return losses, design_for(losses, shadows)
+
+
+def is_pool(path: Path) -> bool:
+    """Whether a file has losses of a pool."""
+    from epsilometer.model.score_tables import header_of
+
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return set(_files.parquet_columns(path)) >= POOL_COLUMNS
+    if kind != ".csv":
+        return kind == ".npz"
+    head = _files.read_bytes(path, LONGEST_HEADER).decode("utf-8-sig", "replace")
+    return set(header_of(head)) >= POOL_COLUMNS
+
+
+def pool_design_for(losses: PoolLosses) -> Design:
+    """A pool as somebody brings it: half of the models teach, and 100 points are judged."""
+    from epsilometer.measurement.pool import MeasurePool
+
+    return MeasurePool(models=losses.models, references=losses.references)
 
 
 def design_for(losses: Losses, shadows: int | None = None) -> Design:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POSTERIOR, PUBLISHED = "posterior.nc", "published.nc"
 SUMMARY, CURVES, LOSSES, LEAKS = "summary.json", "curves.csv", "losses.csv", "leaks.csv"
-CANARIES = "canaries.csv"
+CANARIES, POINTS = "canaries.csv", "points.csv"
 """Files of a result that commands read."""
 
 WHOLE_CURVE, PUBLISHED_MODEL = "profile", "published"

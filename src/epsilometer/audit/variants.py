@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.audit.config import AuditConfig
 from epsilometer.audit.stopping import Goal, Look, Stopping, look_sizes
@@ -19,9 +20,6 @@ from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.repeats import repeats
 from epsilometer.model.scores import Scores
-
-CANARIES = "canaries of one training run"
-"""How canaries are attacked: by their scores."""
 
 Measure = Callable[[Plan], Measurement]
 Estimate = Callable[[Any, Any], Any]
@@ -42,7 +40,7 @@ class Estimated(NamedTuple):
     """
 
     variant: str
-    losses: Losses
+    losses: Losses | PoolLosses
     scores: Scores
     profile: ProfilePosterior | None
     published: Published | None
@@ -126,7 +124,7 @@ def origin_of(
 ) -> Origin:
     """Where the counts of a variant came from."""
     plan = settings.plan
-    attack: dict[str, Any] = {"statistic": settings.statistic.name, "attack": CANARIES}
+    attack: dict[str, Any] = plan.design.attacked_by(settings.statistic.name)
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
     copies = base_warnings(plan.all_records, plan.names, plan.bases)

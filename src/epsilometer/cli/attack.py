@@ -15,7 +15,7 @@ from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened
 
 if TYPE_CHECKING:
-    from epsilometer.attacks.rules import Attack
+    pass
 
 STDOUT = "-"
 MOST_ROWS = 40
@@ -32,8 +32,8 @@ CROSS_FED = (
 def attack(
     file: str = argument(
         "FILE",
-        "Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss, or a "
-        "store of `audit`; - reads CSV from standard input.",
+        "Losses: CSV or Parquet with the columns challenge_base, hypothesis, replicate, loss (of a pool "
+        "point, model, member, loss, or .npz), or a store of `audit`; - reads CSV from standard input.",
     ),
     target_alpha: str = option(
         "A",
@@ -41,13 +41,12 @@ def attack(
         "challenge is judged by one of them, and the rules of a base are a group.",
         default="0.1",
     ),
-    statistic: str = option(
+    statistic: str | None = option(
         "loss|logit|module:function",
-        "What the attack looks at; logit needs cross-entropy losses and is nearer normal. "
-        "Several, with commas between, are several rules.",
-        default="loss",
+        "What the attack looks at, loss if unset; logit needs cross-entropy losses and is nearer "
+        "normal. Several, with commas between, are several rules.",
     ),
-    method: str = options.ATTACK_METHOD,
+    method: str | None = options.ATTACK_METHOD,
     shadows: int | None = options.SHADOWS,
     variant: str | None = options.STORE_VARIANT,
     curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
@@ -62,12 +61,15 @@ def attack(
     rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
-    chosen = choose_attack(method)
     looked_at = [
         statistic_of(name.strip(), folder=Path(), place="--statistic")
-        for name in statistic.split(",")
+        for name in (statistic or "loss").split(",")
     ]
     losses, design = results.losses_of(file, variant, shadows)
+    pool = not design.models(1)
+    if pool and statistic is not None:
+        raise InputError("--statistic is for many models; on a pool the method decides.")
+    chosen = choose_attack(method, pool=pool)
     attacked = [design.attack(losses, chosen, statistic=one) for one in looked_at]
     if len(rates) * len(attacked) > 1:
         if curves is not None:
@@ -133,11 +135,13 @@ def _dealt(rules: list[em.Rule]) -> tuple[em.AttackCounts, dict[str, Any], str]:
     return counts, data, "\n".join(lines) + "\n"
 
 
-def choose_attack(method: str) -> Attack:
-    """The attack of that name."""
+def choose_attack(method: str | None, *, pool: bool = False) -> Any:
+    """The attack of that name, on many models or on a pool; None leaves it to the design."""
+    from epsilometer.attacks.pool_attacks import POOL_ATTACKS
     from epsilometer.attacks.rules import ATTACKS
 
-    return ATTACKS[_validate.one_of("method", method, ATTACKS)]
+    known: Any = POOL_ATTACKS if pool else ATTACKS
+    return None if method is None else known[_validate.one_of("method", method, known)]
 
 
 def text_of(result: em.AttackResult, target_alpha: float) -> str:

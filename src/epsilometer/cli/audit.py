@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES
+from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES, POINTS
 from epsilometer.cli import checks, options, results
 from epsilometer.cli.delivery import (
     DeliveryOptions,
@@ -27,7 +27,9 @@ from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
+    from epsilometer.audit.designs import Pilot
     from epsilometer.audit.stopping import Goal
+    from epsilometer.audit.tables import ExecutionTable
     from epsilometer.audit.variants import Estimated
     from epsilometer.measurement.store import Failure
     from epsilometer.report.views import AnyResult
@@ -80,10 +82,11 @@ class ExecutionOptions:
         """What the audit waits for, if it stops by itself."""
         from epsilometer.audit.stopping import UntilProven, UntilWidth
 
-        if settings.plan.design.canaries and (self.until_width is not None or self.until_proven):
+        shared = settings.model is None  # canaries share a model, points of a pool all of them
+        if shared and (self.until_width is not None or self.until_proven):
             raise InputError(
-                "--until-width and --until-proven are for many models: what canaries prove holds for "
-                "one look, so say beforehand how many runs there are."
+                "--until-width and --until-proven are for many models: what canaries and pools prove "
+                "holds for one look, so say beforehand how many runs or models there are."
             )
         if self.until_width is not None:
             return UntilWidth(wanted=self.until_width, level=settings.file.estimate.level)
@@ -94,14 +97,13 @@ class ExecutionOptions:
         delta = settings.file.estimate.delta
         return UntilProven(claim=settings.claim[0], delta=delta, error=error)
 
-    def measure(self, plan: em.Plan, settings: em.AuditConfig) -> em.Measurement:
+    def measure(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Measurement:
         """Train what is missing, and show how far it is."""
-        execution = settings.file.execution
         # What the user's code prints is not the program's answer.
         with _progress() as show, redirect_stdout(sys.stderr):
             return em.measure(
                 plan,
-                settings.store,
+                store,
                 executor=self.executor or execution.executor,
                 workers=self.workers or execution.workers,
                 retries=execution.retries if self.retries is None else self.retries,
@@ -110,17 +112,37 @@ class ExecutionOptions:
                 say=results.warn,
             )
 
-    def try_out(self, settings: em.AuditConfig) -> em.Trial:
+    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Trial:
         """Train the first models only."""
-        execution = settings.file.execution
         with redirect_stdout(sys.stderr):
             return em.check_training(
-                settings.plan,
-                settings.store,
+                plan,
+                store,
                 executor=self.executor or execution.executor,
                 workers=self.workers or execution.workers,
                 accept_changed_code=self.accept_changed_code,
             )
+
+    def train_pilot(self, pilot: Pilot) -> None:
+        """Train the models that choose the challenge points."""
+        results.warn(
+            f"the pilot: {pilot.plan.sizes.models:,} models that choose the challenge points, kept in "
+            f"{pilot.store.name}"
+        )
+        self.measure(pilot.plan, pilot.store, pilot.execution)
+
+    def try_pilot(self, pilot: Pilot) -> None:
+        """Train the first model of a pilot only."""
+        trial = self.try_out(pilot.plan, pilot.store, pilot.execution)
+        raise _PilotTriedError(trial, pilot.store)
+
+
+class _PilotTriedError(Exception):
+    """The audit was to be tried out, and its pilot has not chosen challenge points yet."""
+
+    def __init__(self, trial: em.Trial, store: Path) -> None:
+        super().__init__(store.name)
+        self.trial, self.store = trial, store
 
 
 @options.flat
@@ -170,22 +192,31 @@ def audit(
     verdict.check()
     delivery.check()
     table = _estimate_table(deltas, kind, curves, priors, claims)
-    with redirect_stdout(sys.stderr):
-        settings = configurations.read_audit(
-            file, folder=None if config else Path.cwd(), estimate=table, say=results.warn
-        )
-        if claims.claim_curve is None:
-            settings = settings.with_promise(results.warn)
+    try:
+        with redirect_stdout(sys.stderr):
+            settings = configurations.read_audit(
+                file,
+                folder=None if config else Path.cwd(),
+                estimate=table,
+                say=results.warn,
+                train_pilot=execution.try_pilot if check else execution.train_pilot,
+            )
+            if claims.claim_curve is None:
+                settings = settings.with_promise(results.warn)
+    except _PilotTriedError as tried:
+        return checks.show(tried.trial, tried.store, (), as_json=delivery.as_json)
+    how = settings.file.execution
     over = claims.over(deltas, None if settings.claim is None else settings.claimed_at)
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)
     verdict.check_claim(over)
     if check:
-        return checks.show(settings, execution.try_out(settings), as_json=delivery.as_json)
+        trial = execution.try_out(settings.plan, settings.store, how)
+        return checks.show(trial, settings.store, settings.warnings, as_json=delivery.as_json)
     settings, measurement, found, stopping = measure_until(
         settings,
         execution.goal(settings, verdict.chosen_error),
-        measure=lambda plan: execution.measure(plan, settings),
+        measure=lambda plan: execution.measure(plan, settings.store, how),
         estimate=lambda counts, model: results.run_engine(counts, model, chains),
         say=results.warn,
     )
@@ -300,7 +331,7 @@ def _deliver(
             if delivery.output is not None:  # what was measured, beside what was estimated from it
                 folder = delivery.output / suffix.lstrip("-")
                 if each.published is None:
-                    each.scores.write(folder / CANARIES)
+                    each.scores.write(folder / (CANARIES if each.scores.one_run else POINTS))
                     continue
                 each.losses.write(folder / LOSSES)
                 each.published.posterior.counts.write(folder / "counts.csv")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import epsilometer as em
@@ -13,22 +15,22 @@ MOST_LOSSES = 3
 """Losses that are shown one by one; of more, their mean."""
 
 
-def show(settings: em.AuditConfig, trial: em.Trial, *, as_json: bool) -> int:
+def show(trial: em.Trial, store: Path, warnings: Sequence[str], *, as_json: bool) -> int:
     """Print what was found, with warnings on stderr; the exit code of an answer."""
-    warnings = [*trial.warnings, *settings.warnings]
+    warnings = [*trial.warnings, *warnings]
     for text in warnings:
         results.warn(f"warning: {text}")
     for failure in trial.failures:
         where = trial.plan.sizes.named(failure.task)
         results.warn(f"warning: {where} failed, others did not: {failure.message}")
     data: dict[str, Any] = trial.described() | {
-        "store": str(settings.store),
+        "store": str(store),
         "warnings": warnings,
     }
-    return results.answer(as_json, lambda: data, lambda: _text(settings, trial))
+    return results.answer(as_json, lambda: data, lambda: _text(store, trial))
 
 
-def _text(settings: em.AuditConfig, trial: em.Trial) -> str:
+def _text(store: Path, trial: em.Trial) -> str:
     from epsilometer.measurement.trial import time_sentence
 
     left = trial.models - trial.models_done
@@ -44,7 +46,7 @@ def _text(settings: em.AuditConfig, trial: em.Trial) -> str:
         ),
         ("time", time),
         *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
-        ("store", _files.printable(settings.store)),
+        ("store", _files.printable(store)),
     ]
     lines = ["The training works."]
     for label, text in rows:
@@ -57,15 +59,12 @@ def _label(variant: str, trial: em.Trial) -> str:
 
 
 def _losses(without: list[float], with_point: list[float], trial: em.Trial) -> str:
-    canaries = trial.plan.sizes.canaries
-    sides = (
-        ("of canaries left out", "of those that were in")
-        if canaries
-        else (
-            "without the challenge point",
-            "with it",
-        )
-    )
+    sizes = trial.plan.sizes
+    sides = ("without the challenge point", "with it")
+    if sizes.canaries:
+        sides = ("of canaries left out", "of those that were in")
+    if sizes.points:
+        sides = ("on average of points left out", "of those that were in")
     parts = [
         f"{_values(losses)} {side}"
         for losses, side in zip((without, with_point), sides, strict=True)

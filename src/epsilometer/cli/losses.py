@@ -20,7 +20,10 @@ losses_app = typer.Typer(
 @losses_app.command("export")
 def export_losses(
     store: Path = argument("STORE", "A store made by `audit`."),
-    file: Path = argument("FILE", "CSV, or Parquet if it ends in .parquet; - prints CSV."),
+    file: Path = argument(
+        "FILE", "CSV, or Parquet if it ends in .parquet; of a pool .npz too; - prints CSV."
+    ); - prints CSV."
+    ),
     variant: str | None = options.STORE_VARIANT,
 ) -> int:
     """Write the losses of a store to a file."""
@@ -28,7 +31,16 @@ def export_losses(
 
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
-        losses = opened.losses(sizes, choose_variant(sizes.variants, variant))
+        losses = opened.measured(sizes, choose_variant(sizes.variants, variant))
+    if isinstance(losses, em.PoolLosses):
+        if str(file) == "-":
+            raise InputError("losses of a pool go to a file: .npz, .parquet or .csv.")
+        losses.write(file)
+        results.say(
+            f"losses of {losses.points:,} points under {losses.models:,} models written to "
+            f"{_files.printable(file)}\n"
+        )
+        return 0
     if str(file) == "-":
         results.say(losses.to_csv())
         return 0
@@ -62,8 +74,10 @@ def import_losses(
         if settings is not None:
             store.prepare(settings.plan, accept_changed_code=accept_changed_code)
         sizes = store.sizes()
-        if sizes.canaries:
-            raise InputError(f"{target}: takes canaries of training runs from `audit` alone.")
+        if sizes.canaries or sizes.points:
+            raise InputError(
+                f"{target}: takes canaries of training runs and losses of pools from `audit` alone."
+            )
         for hypothesis, most in ((0, sizes.models_h0), (1, sizes.models_h1)):
             largest = int(losses.replicate[losses.hypothesis == hypothesis].max(initial=-1))
             if largest >= most:

@@ -73,9 +73,9 @@ CHANGED_CODE = flag(
     "Go on with a store although the algorithm's source file has changed.", "--accept-changed-code"
 )
 ATTACK_METHOD = option(
-    "likelihood-ratio|pooled-variance|offline|threshold",
-    "How the attack decides.",
-    default="likelihood-ratio",
+    "NAME",
+    "How the attack decides: likelihood-ratio (if unset), pooled-variance, offline, threshold; on a "
+    "pool lira (if unset), lira-offline, rmia, rmia-offline, quantile, population, loss, logit.",
 )
 SHADOWS = option(
     "M",

@@ -41,6 +41,10 @@ LONGEST_ERROR = 200
 """Characters of what a command said before it failed; its end says why."""
 
 
+LIKELIHOOD_RATIO = "likelihood-ratio"
+"""How it attacks unless told otherwise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NullData:
     """How much null data there is, and what bounds are asked of it."""
@@ -72,7 +76,7 @@ class LossesOptions:
     statistic: str = option(
         "loss|logit|module:function", "LOSSES: what it looks at.", default="loss"
     )
-    method: str = options.ATTACK_METHOD
+    method: str | None = options.ATTACK_METHOD
     variant: str | None = options.STORE_VARIANT
 
 
@@ -173,21 +177,24 @@ def _losses(file: str, null: NullData, attacked: LossesOptions) -> list[SelfTest
 
     from epsilometer.calibration.selftest import null_losses
 
-    losses, _ = results.losses_of(file, attacked.variant)
-    if losses.one_run:
-        raise InputError(f"{file}: holds canaries of training runs, which no attack deals with.")
+    losses, design = results.losses_of(file, attacked.variant)
+    if design.canaries or not design.models(1):
+        raise InputError(
+            f"{file}: selftest deals out losses of many models, got canaries or a pool; `calibrate "
+            "--study one-run` and `--study pool` test these."
+        )
     given = attacked.target_alpha
     rates: tuple[float, ...] = RATES
     if given is not None:
         rates = (_validate.open_unit_interval("target_alpha", given),)
-    attack = choose_attack(attacked.method)
+    attack = choose_attack(attacked.method or LIKELIHOOD_RATIO)
     looked_at = statistic_of(attacked.statistic, folder=Path(), place="--statistic")
 
     def bounds(dealt: em.Losses) -> dict[str, float]:
         design = em.MeasureMIAFast(replicates=int(dealt.replicate.max()) + 1)
         result = design.attack(dealt, attack, statistic=looked_at)
         return {
-            f"{attacked.method} on {attacked.statistic} at {rate:g}": em.best_base(
+            f"{attack.name} on {attacked.statistic} at {rate:g}": em.best_base(
                 em.ClopperPearson(), result.counts(rate), null.delta, null.significance
             )
             for rate in rates

@@ -36,6 +36,7 @@ def _described(found: Status) -> dict[str, Any]:
         "challenge_bases": sizes.challenge_bases,
         "models_h0": sizes.models_h0,
         "models_h1": sizes.models_h1,
+        **({"points": sizes.points} if sizes.points else {}),
         "variants": list(sizes.variants),
         "bases": [
             {"challenge_base": name, "done_h0": h0, "done_h1": h1}
@@ -80,6 +81,8 @@ def _text(name: str, found: Status) -> str:
     what = f"{sizes.challenge_bases:,} challenge bases, {each}"
     if sizes.canaries:
         what = f"{counted(sizes.challenge_bases, 'training run')}, {sizes.canaries:,} canaries each"
+    if sizes.points:
+        what = f"a pool: every model is asked about {sizes.points:,} points"
     lines = [
         f"{_files.printable(name)}: {done:,} of {sizes.models:,} models ({share:.0f} %), "
         f"{len(found.failures):,} failed",
@@ -89,7 +92,7 @@ def _text(name: str, found: Status) -> str:
         lines.append(f"variants {', '.join(map(_files.printable, sizes.variants))}")
     every = (sizes.models_h0, sizes.models_h1)
     missing = [row for row in _done_of_bases(found) if row[1:] != every]
-    if missing and not sizes.canaries:
+    if missing and not sizes.canaries and not sizes.points:
         lines += ["", "not complete:"]
         for base_name, h0, h1 in missing[:MOST_ROWS]:
             lines.append(

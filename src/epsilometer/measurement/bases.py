@@ -56,6 +56,9 @@ class Base(Protocol):
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
         """What a model is trained on."""
 
+    def size(self, hypothesis: int, replicate: int) -> int:
+        """How many records that is."""
+
     def points(self, population: Population) -> Iterator[Dataset]:
         """The records whose losses are taken, in parts."""
 
@@ -132,6 +135,10 @@ class ChallengeBase:
         """The data set under a hypothesis."""
         del replicate
         return population.take(self.records(hypothesis))
+
+    def size(self, hypothesis: int, replicate: int) -> int:
+        del replicate
+        return len(self.records(hypothesis))
 
     def points(self, population: Population) -> Iterator[Dataset]:
         """The challenge point."""

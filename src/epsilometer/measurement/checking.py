@@ -51,8 +51,16 @@ def check_training(
 
 
 def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
-    """Losses of the first base that a store holds, for each variant, under H0 and H1."""
+    """Losses of the first base that a store holds, for each variant, under H0 and H1.
+
+    Of a pool for each model the mean over points that were left out, and over those that were in.
+    """
     found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sizes.variants}
+    for model in store.pool_rows(sizes) if sizes.points else ():
+        # Of a pool the mean over points, one number for each model.
+        for hypothesis, side in enumerate((~model.member, model.member)):
+            if side.any():
+                found[model.variant][hypothesis].append(float(model.losses[side].mean()))
     for row in store.rows(sizes._replace(challenge_bases=1)):
         found[row.variant][row.hypothesis].append(row.loss)
     return found

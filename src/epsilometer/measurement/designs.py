@@ -65,6 +65,9 @@ class Design(Protocol):
     def facts(self) -> dict[str, object]:
         """What people want to know of it beside its name, in plain values."""
 
+    def attacked_by(self, statistic: str) -> dict[str, object]:
+        """How its losses are attacked, in plain values; the statistic is the one that was asked for."""
+
     @property
     def judging(self) -> dict[str, object]:
         """What a store keeps of how losses are judged, which may change; empty if there is no choice."""
@@ -113,6 +116,9 @@ class SeparateModels(abc.ABC):
     @property
     def facts(self) -> dict[str, object]:
         return {}
+
+    def attacked_by(self, statistic: str) -> dict[str, object]:
+        return {"statistic": statistic}
 
     @property
     def judging(self) -> dict[str, object]:

@@ -63,6 +63,10 @@ class CanaryRun:
         """D alone."""
         return population.take(self.dataset)
 
+    def size(self, hypothesis: int, replicate: int) -> int:
+        del hypothesis, replicate
+        return len(self.dataset) + int(self.coins.sum())
+
     def points(self, population: Population) -> Iterator[Dataset]:
         """What the trained model is asked about."""
         del population
@@ -141,6 +145,10 @@ class MeasureOneRun:
         object.__setattr__(self, "statistic", statistic or Loss())
 
     asks_queries: ClassVar[bool] = False
+
+    def attacked_by(self, statistic: str) -> dict[str, object]:
+        """By the scores of its canaries."""
+        return {"statistic": statistic, "attack": "canaries of one training run"}
 
     @property
     def judging(self) -> dict[str, object]:

@@ -93,6 +93,10 @@ class Pool:
         del hypothesis
         return population.take(self.records[self.member(replicate)])
 
+    def size(self, hypothesis: int, replicate: int) -> int:
+        del hypothesis
+        return int(self.member(replicate).sum())
+
     def points(self, population: Population) -> Iterator[Dataset]:
         """All points, a block at a time."""
         for first in range(0, len(self.everything), BLOCK):
@@ -234,6 +238,11 @@ class MeasurePool:
     def identity(self) -> dict[str, object]:
         """How models are attacked and judged is left out: that may change."""
         return {"name": "MeasurePool", "share": self.share, "references": self.references}
+
+    def attacked_by(self, statistic: str) -> dict[str, object]:
+        """By an attack on pools, which has its own statistic."""
+        del statistic
+        return {"statistic": "pool", "attack": self.attack_method.name}
 
     @property
     def judging(self) -> dict[str, object]:

@@ -41,7 +41,12 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
     if plan.design.in_gradients or not isinstance(algorithm, ClaimsByTraining):
         return ()
     groups = plan.design.groups(plan.bases[0]) if algorithm.accounts else ()
-    return tuple(Task(0, hypothesis, replicates[0]) for hypothesis, replicates in groups)
+    base = plan.bases[0]
+    # Of a pool the model with the least data: its sampling rate is the largest.
+    return tuple(
+        Task(0, hypothesis, min(replicates, key=lambda n: base.size(hypothesis, n)))
+        for hypothesis, replicates in groups
+    )
 
 
 def promise_of(plan: Plan) -> Promise | None:
@@ -65,7 +70,8 @@ def promise_of(plan: Plan) -> Promise | None:
     return Worst(
         promises=tuple(
             algorithm.promised_by(
-                base.train_on(plan.population, task.hypothesis), training_stream(plan.seed, task)
+                base.train_on(plan.all_records, task.hypothesis, task.replicate),
+                training_stream(plan.seed, task),
             )
             for task in tasks
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.losses import Losses
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.measurement.failures import SIDES
 
 FEWEST = 3
@@ -54,7 +55,7 @@ class _Group(NamedTuple):
         return f"{len(self.losses):,} models of base {self.base} {point}"
 
 
-def repeats(losses: Losses) -> list[str]:
+def repeats(losses: Losses | PoolLosses) -> list[str]:
     """What is wrong with losses that repeat, in a sentence; none if nothing is.
 
     Losses that take few values, such as 0 and 1, have ties and bases where all are equal: these are not
@@ -69,8 +70,8 @@ def repeats(losses: Losses) -> list[str]:
     >>> repeats(losses)[0].partition(":")[0]
     'all 3 models of base 0 without the challenge point have the same loss, and so do those of 1 other'
     """
-    if losses.one_run:
-        return []  # canaries are different points
+    if isinstance(losses, PoolLosses) or losses.one_run:
+        return []  # models of a pool have different data, canaries are different points
     groups = list(_groups(losses))
     constant = [group for group in groups if group.constant]
     others = len(constant) - 1

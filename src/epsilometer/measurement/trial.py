@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.repeats import first_repeats
-from epsilometer.measurement.rows import Row
+from epsilometer.measurement.rows import LossRow, Row
 from epsilometer.measurement.store import Failure
 from epsilometer.measurement.tasks import Chunk
 
@@ -141,9 +141,10 @@ class Beginning:
     def look_at(self, rows: Iterable[Row]) -> None:
         """Tell early if models come out the same."""
         sizes = self.plan.sizes
-        if self.first is None or sizes.canaries:
-            return
-        new = [r.loss for r in rows if r[:2] == (0, 0) and r.variant == sizes.variants[0]]
+        if self.first is None or sizes.canaries or sizes.points:
+            return  # models of a pool have different data, canaries are different points
+        first = [row for row in rows if row[:2] == (0, 0) and row.variant == sizes.variants[0]]
+        new = [row.loss for row in first if isinstance(row, LossRow)]
         self.first += new
         if new and len(self.first) == 2 and self.first[0] == self.first[1]:
             self.one_more(0)  # two may be a coincidence
