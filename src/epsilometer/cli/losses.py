@@ -22,7 +22,6 @@ def export_losses(
     store: Path = argument("STORE", "A store made by `audit`."),
     file: Path = argument(
         "FILE", "CSV, or Parquet if it ends in .parquet; of a pool .npz too; - prints CSV."
-    ); - prints CSV."
     ),
     variant: str | None = options.STORE_VARIANT,
 ) -> int:

@@ -34,5 +34,5 @@ def draw_attack_curves(found: AttackComparison) -> Figure:
         Axis("true-positive rate", (floor, 1.0), logarithmic=True, powers=True),
         marks,
     )
-    title = f"Attacks on the same models\n{found.source}"
-    return render_print.draw(Sheet(title, [plot], (5.6, 6.2), legend="below"))
+    title = f"Attacks on the same models\n{found.source.partition(';')[0]}"
+    return render_print.draw(Sheet(title, [plot], (6.0, 7.0), legend="below"))

@@ -65,7 +65,8 @@ def _add_legends(figure: Figure, sheet: marks.Sheet, drawn: list[tuple[Axes, mar
     said: list[list[str]] = [[]]
     for axes, plot in drawn:
         handles, labels = axes.get_legend_handles_labels()
-        if not plot.legend or labels in said or len(labels) > MOST_ENTRIES:
+        hides = len(labels) > MOST_ENTRIES and sheet.legend != "below"
+        if not plot.legend or labels in said or hides:
             continue
         said.append(labels)
         if sheet.legend == "below":
