@@ -230,7 +230,8 @@ class MemoryStore(Store):
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        if not self._losses and not self._same(plan, self._identity, self._bases):
+        empty = not self._losses and not self._pool_rows
+        if empty and not self._same(plan, self._identity, self._bases):
             self._identity, self._bases, self._names, self._failures = None, [], [], {}
         self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
         self._identity, number = plan.identity, len(plan.bases)
@@ -262,7 +263,7 @@ class MemoryStore(Store):
 
     def add_pool(self, rows: Iterable[PoolRow]) -> int:
         before = len(self._pool_rows)
-        for row in rows:
+        for row in list(rows):
             self._pool_rows.setdefault(row[:4], row)
             self._failures.pop(Task(*row[:3]), None)
         return len(self._pool_rows) - before
