@@ -2,8 +2,8 @@
 
     python benchmarks/outlier_ranking.py --json benchmarks/outlier_ranking.json
 
-Networks are trained on random digits and asked about all of them.  How much a record leaks is how well its
-loss tells models that were trained on it from the others: the area under the ROC curve.  Rankings by
+Networks are trained on random digits and asked about all of them.  How much a record leaks is how well
+its loss tells models that were trained on it from the others: the area under the ROC curve.  Rankings by
 distance see no model; each is judged by the leak of the records it puts first.
 """
 
