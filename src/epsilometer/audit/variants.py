@@ -131,6 +131,12 @@ def origin_of(
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
     shared = measurement.shares_models
+    # With the counts, so that they are read back with them.
+    attack["warnings"] = [
+        *settings.warnings,
+        *repeats(found.losses),
+        *attack.get("warnings", ()),
+    ]
     return Origin(
         plan={
             "hash": plan.content_hash,
@@ -148,7 +154,7 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=(*settings.warnings, *repeats(found.losses), *attack.get("warnings", ())),
+        warnings=tuple(attack["warnings"]),
         curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),

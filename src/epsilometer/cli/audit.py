@@ -61,6 +61,11 @@ class ExecutionOptions:
         "--until-proven",
     )
 
+    only_first: bool = flag(
+        "Train the first few models only: does the training work, and how long will all of it take?",
+        "--check",
+    )
+
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
         from epsilometer.measurement.executors import check_name
@@ -133,10 +138,6 @@ def audit(
     *,
     execution: ExecutionOptions,
     show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
-    check: bool = flag(
-        "Train the first few models only: does the training work, and how long will all of it take?",
-        "--check",
-    ),
     delta: str | None = options.DELTAS,
     curves: options.CurveOptions,
     priors: options.PriorOptions,
@@ -178,7 +179,7 @@ def audit(
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)
     verdict.check_claim(over)
-    if check:
+    if execution.only_first:
         return checks.show(settings, execution.try_out(settings), as_json=delivery.as_json)
     settings, measurement, found, stopping = measure_until(
         settings,
