@@ -416,6 +416,8 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
         ("[estimate]", "[estimates]", "table [estimate] is missing"),
         ("[population]", "[population", "not valid TOML"),
         ('"directions"', '"nowhere.npz"', "[population] source: "),
+        ('"directions"', '"directions"\nshape = [8, 9]', "[population] expected a shape of 64"),
+        ('"directions"', '"directions"\nshape = [0]', "[population] shape.0: expected greater"),
         ('"clipped-mean"', '"no_such_module:x"', "[algorithm] object: cannot import"),
         ('"clipped-mean"', '"os.system"', "[algorithm] object: expected module:attribute"),
         ('"clipped-mean"', '"math:pi"', "[algorithm] object: expected an algorithm"),
