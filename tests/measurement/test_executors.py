@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from epsilometer._workers import process_pool
 from epsilometer.errors import EpsilometerError, ExecutorError, InputError
 from epsilometer.measurement import executors
 from epsilometer.measurement.engine import measure
@@ -93,3 +95,11 @@ def test_code_goes_along_to_workers_without_it(
             measure(plan(replicates=3, bases=1), executor=running.executor, retries=0)
         executors.send_code_of("tests.measurement.algorithms")
         assert measure(plan(), executor=running.executor).only == measure(plan()).only
+
+
+def test_workers_start_processes_as_their_parent_does() -> None:
+    """One that is spawned would spawn its own, which loads every library again."""
+    with process_pool(1) as pool:
+        assert pool.submit(multiprocessing.get_start_method).result() == (
+            multiprocessing.get_start_method()
+        )
