@@ -129,7 +129,12 @@ def test_a_script_without_a_guard_ends_with_what_to_do(tmp_path: Path) -> None:
     script.write_text(SCRIPT, encoding="utf-8")
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, env=environment
+        [sys.executable, script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
     )
     assert done.returncode != 0
     assert 'a script needs `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
