@@ -257,12 +257,16 @@ class SqliteStore(Store):
                 raise StoreError(
                     f"{self.path} has format 1, which holds no pools. Use another store."
                 )
-            if self._has_no_losses() and not self._same(plan, *there):
+            if self._holds_nothing() and not self._same(plan, *there):
                 for table in ("plan", "bases", "failures"):
                     self._db.execute(f"DELETE FROM {table}")
                 self._put("plan", (BEGUN, canonical(uuid.uuid4().hex)))
                 there = None, []
             self._begun = [self._value(BEGUN)]
+            if plan.pool and "pool_losses" not in self._tables:
+                raise StoreError(
+                    f"{self.path} was made by an older version and cannot hold pools; use another store."
+                )
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
             self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
@@ -276,17 +280,13 @@ class SqliteStore(Store):
 
     def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         """Refuse a plan as `prepare` does, and write nothing."""
-        if not self._has_no_losses():
+        if not self._holds_nothing():
             self._check(plan, *self._held(), accept_changed_code=accept_changed_code)
 
     def _held(self) -> tuple[Any, list[str]]:
         """The identity of the plan, None if there is none, and the fingerprints of its bases."""
         bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
         return self._value("identity"), [fingerprint for (fingerprint,) in bases]
-
-    def _has_no_losses(self) -> bool:
-        tables = self._loss_tables
-        return not any(self._ask(f"SELECT 1 FROM {table} LIMIT 1") for table in tables)
 
     def _value(self, key: str) -> Any:
         with self._clear_errors():
@@ -316,11 +316,10 @@ class SqliteStore(Store):
 
     def add(self, rows: Iterable[LossRow]) -> int:
         # SQLite keeps no negative zero.
-        plain = [row._replace(loss=row.loss + 0.0) for row in rows]
-        return self._keep("losses", plain)
+        return self._add("losses", [row._replace(loss=row.loss + 0.0) for row in rows])
 
-    def _keep(self, table: str, entries: Sequence[tuple[Any, ...]]) -> int:
-        """Write losses whose models have none yet; how many are new."""
+    def _add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Keep rows of losses that are new, and forget that their models failed."""
         with self._transaction():
             if self._begun and self._begun != [self._value(BEGUN)]:
                 raise StoreError(
@@ -328,18 +327,18 @@ class SqliteStore(Store):
                     "added. Use another store."
                 )
             before = self._db.total_changes
-            self._put(table, *entries, or_else="IGNORE")
+            self._put(table, *rows, or_else="IGNORE")
             new = self._db.total_changes - before
-            self._forget_failures(entries)
+            if self._ask("SELECT 1 FROM failures LIMIT 1"):
+                self._db.executemany(
+                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
+                    [row[:3] for row in rows],
+                )
         return new
 
-    def _forget_failures(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Models that have losses have not failed."""
-        if self._ask("SELECT 1 FROM failures LIMIT 1"):
-            self._db.executemany(
-                "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
-                [row[:3] for row in rows],
-            )
+    def _holds_nothing(self) -> bool:
+        """Whether no model has losses."""
+        return not any(self._ask(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
 
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
@@ -364,7 +363,7 @@ class SqliteStore(Store):
             (*row[:4], row.losses.astype("<f8").tobytes(), np.packbits(row.member).tobytes())
             for row in rows
         ]
-        return self._keep("pool_losses", entries)
+        return self._add("pool_losses", entries)
 
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
         if "pool_losses" not in self._tables:
