@@ -190,7 +190,7 @@ def test_a_damaged_blob(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[where + 11] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match="the store is damaged .*pool_losses") as caught:
+    with pytest.raises(StoreError, match=r"the store is damaged .*pool_losses") as caught:
         SqliteStore(path, read_only=True)
     assert "\n" not in str(caught.value)
 
@@ -207,9 +207,11 @@ FORGED: dict[str, tuple[bytes, bytes]] = {
 @pytest.mark.parametrize("what", FORGED)
 def test_forged_blobs_with_a_right_checksum(what: str, path: Path) -> None:
     forge(path, "pool_losses", (0, 0, 2, "", *FORGED[what]))
-    with SqliteStore(path, read_only=True) as store:
-        with pytest.raises(StoreError, match="replicate 2: of other points"):
-            store.pool_losses(store.sizes(), "")
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(StoreError, match="replicate 2: of other points"),
+    ):
+        store.pool_losses(store.sizes(), "")
 
 
 POOLS = ('["names"]', '{"names":3,"references":0}', '{"names":[],"references":"0"}', "{}", "7")
@@ -218,16 +220,20 @@ POOLS = ('["names"]', '{"names":3,"references":0}', '{"names":[],"references":"0
 @pytest.mark.parametrize("text", POOLS)
 def test_forged_points(text: str, path: Path) -> None:
     forge(path, "plan", ("pool", text))
-    with SqliteStore(path, read_only=True) as store:
-        with pytest.raises(StoreError, match="the points of its pool are unreadable"):
-            store.pool_losses(store.sizes(), "")
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(StoreError, match="the points of its pool are unreadable"),
+    ):
+        store.pool_losses(store.sizes(), "")
 
 
 def test_forged_names_of_other_points(path: Path) -> None:
     forge(path, "plan", ("pool", '{"names":["a"],"references":0}'))
-    with SqliteStore(path, read_only=True) as store:
-        with pytest.raises(InputError, match="names of points"):
-            store.pool_losses(store.sizes(), "")
+    with (
+        SqliteStore(path, read_only=True) as store,
+        pytest.raises(InputError, match="names of points"),
+    ):
+        store.pool_losses(store.sizes(), "")
 
 
 def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
