@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 NAME, AUC, RATE, PROVEN, SHOWN = 25, 6, 13, 8, 15
 """Columns of the table: 80 in all, with two rates; the longest name of an attack fits."""
 
+PROVEN_PART = "proven by the audit's attack on its points"
+
 
 def compare_attacks(
     file: Path = argument(
@@ -142,15 +144,20 @@ def _share(value: float) -> str:
 
 def _gap(gap: Gap) -> list[str]:
     """From what is proven to the claim, step by step."""
+    from epsilometer.proofs.proof import rounded_down
+
+    proven = rounded_down(gap.proven)
     if gap.proven > gap.claim:
-        return wrapped(f"The claim of {gap.claim:g} is refuted: {gap.proven:.2f} is proven.")
+        return wrapped(f"The claim of {gap.claim:g} is refuted: {proven} is proven.")
     steps = (
-        ("proven by the audit's attack on its points", gap.proven),
         ("shown but not proven: more models would prove more", gap.estimator),
         ("a better attack of those above", gap.attack),
         ("points that leak more", gap.points),
         ("not reached by any attack here", gap.unexplained),
     )
-    lines = [f"from 0 to the claim of {gap.claim:g}:"]
+    lines = [
+        f"from 0 to the claim of {gap.claim:g}:",
+        f"  {PROVEN_PART:<54}{proven:>8}",
+    ]
     lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
     return lines
