@@ -134,7 +134,7 @@ def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         loss=losses.loss[:, :6] + 1, member=losses.member[:, :6]
     ).write(folder / "losses.npz")  # fmt: skip
     found = answered(capsys, folder / "losses.npz", "--delta", "0.1", "--points", "1")
-    assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 1 points")
+    assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 1 point")
     assert {"lira", "rmia"} <= {each["attack"] for each in found["attacks"]}
     assert found["gap"] is None
 
@@ -194,7 +194,7 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
         capsys, folder / "empty.db", "--delta", "0.1"
     )
     found = answered(capsys, folder / "half.db", "--delta", "0.1", "--points", "1")
-    assert "5 models, 30 points; 5 models judge 1 points" in found["source"]
+    assert "5 models, 30 points; 5 models judge 1 point" in found["source"]
 
 
 def test_many_models_that_are_not_all_there(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from epsilometer import _files, _validate
 from epsilometer.cli import options, results
 from epsilometer.cli.options import argument, option
-from epsilometer.report.text import wrapped
+from epsilometer.report.text import counted, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.audit.attack_comparison import Attacked
@@ -91,8 +91,8 @@ def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackCompa
         points=points,
         judge=judge,
         source=(
-            f"{label}: {losses.models:,} models, {losses.challenges:,} points; {judged:,} models judge "
-            f"{count:,} points"
+            f"{label}: {losses.models:,} models, {counted(losses.challenges, 'point')}; "
+            f"{judged:,} models judge {counted(count, 'point')}"
         ),
         claim=claim,
     )
