@@ -426,7 +426,8 @@ class Run:
         """Try a model again, or give it up."""
         self.attempts[task] += 1
         if self.attempts[task] <= self.retries and not hopeless:
-            retry.append(task)
+            # Before others that wait: whether trying again helps is known sooner.
+            retry.appendleft(task)
             return
         self.problems.pop(task, None)
         self.streaks.given_up(task)
