@@ -20,6 +20,7 @@ from epsilometer.measurement.bases import Adjacency, Include
 from epsilometer.measurement.designs import MeasureMIAFast
 from epsilometer.measurement.one_run import MeasureOneRun
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.pool import MeasurePool
 from epsilometer.measurement.population import Dataset, Point, Population
 
 
@@ -66,6 +67,36 @@ def one_run_plan(
     return replace(
         plan(algorithm), design=MeasureOneRun(canaries=canaries, kind=kind), challenge_bases=runs
     )
+
+
+def pool_plan(
+    algorithm: Algorithm | None = None,
+    *,
+    models: int = 8,
+    records: int = 20,
+    adjacency: Adjacency | None = None,
+    challenge: Any = "random",
+    seed: int = 1,
+    population: Population | None = None,
+    **design: Any,
+) -> Plan:
+    """A plan of models on random parts of a pool."""
+    return Plan(
+        population=population or labelled(),
+        algorithm=Logistic() if algorithm is None else algorithm,
+        design=MeasurePool(models=models, **design),
+        challenge_bases=1,
+        dataset_size=records,
+        adjacency=adjacency or Include(),
+        challenge=challenge,
+        seed=seed,
+    )
+
+
+def labelled(seed: int = 7, records: int = 40) -> Population:
+    """The records of `population` with labels."""
+    labels = np.arange(records) % 3
+    return Population(features=population(seed, records).features, labels=labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +298,65 @@ class DiesLate(NoisyMean):
             return super().loss(model, point)
         threading.Timer(self.delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
         return super().loss(model, point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic(NoisyMean):
+    """The mean with noise, with losses -log p whose log odds are along the point."""
+
+    def loss(self, model: FloatArray, point: Point) -> float:
+        return float(np.logaddexp(0.0, -4 * point.features @ model))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembers:
+    """The model is its data set; the loss of a record is 0 if it is there, else 1."""
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
+        del rng
+        return dataset.features
+
+    def loss(self, model: FloatArray, point: Point) -> float:
+        return float(not (model == point.features).all(axis=1).any())
+
+
+@dataclass(frozen=True, kw_only=True)
+class IgnoresData:
+    """Noise: who is in the data does not matter."""
+
+    def train(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
+        return rng.standard_normal(dataset.features.shape[1])
+
+    def loss(self, model: FloatArray, point: Point) -> float:
+        return Logistic().loss(model, point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Logistic):
+    """Asks about multiples of a point, or answers something wrong; spoils every array it is given."""
+
+    answers: str = "right"
+
+    def queries(self, point: Point) -> Any:
+        one = point.features.copy()
+        many = 3 if point.features[0] > 0 else 2
+        answer = {
+            "right": np.stack([2 * one, 3 * one]),
+            "list": [2 * one, 3 * one],
+            "flat": one,
+            "none": one[None][:0],
+            "wide": np.zeros((2, 5)),
+            "number": 1.0,
+            "ragged": [one, one[:2]],
+            "unequal": np.zeros((many, 4)),
+        }[self.answers]
+        point.features[:] = 1e9
+        return answer
+
+    def losses(self, model: FloatArray, points: Dataset) -> FloatArray:
+        found = np.logaddexp(0.0, -4 * points.features @ model)
+        points.features[:] = 1e9
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,14 @@ from pathlib import Path
 
 from epsilometer.errors import EpsilometerError
 from epsilometer.measurement.engine import measure
-from tests.measurement.algorithms import DiesLate, NoisyMean, one_run_plan, plan
+from tests.measurement.algorithms import (
+    DiesLate,
+    Logistic,
+    NoisyMean,
+    one_run_plan,
+    plan,
+    pool_plan,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +36,8 @@ def start(
     return subprocess.Popen(
         [sys.executable, "-m", "tests.measurement.runner", str(store), executor, *options],
         cwd=ROOT,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        # The source beside these tests, wherever the package is installed from.
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "src")])),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -51,6 +59,9 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--one-run", type=int, help="canaries; bases are then training runs")
+    parser.add_argument(
+        "--pool", type=int, help="models of a pool; bases and replicates are ignored"
+    )
     parser.add_argument("--log")
     parser.add_argument("--largest-file", type=int)
     parser.add_argument("--wait", action="store_true")
@@ -69,6 +80,8 @@ def main() -> None:
     wanted = plan(algorithm, bases=arguments.bases, replicates=arguments.replicates)
     if arguments.one_run is not None:
         wanted = one_run_plan(algorithm, runs=arguments.bases, canaries=arguments.one_run)
+    if arguments.pool is not None:
+        wanted = pool_plan(Logistic(seconds=arguments.seconds), models=arguments.pool)
     try:
         measured = measure(wanted, arguments.store, executor=arguments.executor, workers=2)
     except EpsilometerError as error:

@@ -60,16 +60,20 @@ class Side:
         return np.where(enough[:, None], np.maximum(found, SMALLEST_VARIANCE * shared), shared)
 
 
-def sides(losses: PoolLosses, teachers: IntArray, *, averaged: bool = False) -> tuple[Side, Side]:
+def sides(
+    losses: PoolLosses, teachers: IntArray, *, averaged: bool = False, plain: bool = False
+) -> tuple[Side, Side]:
     """Moments of log odds under teachers, without each point and with it; references are left out.
 
-    Of each query, or of the average over queries, which then counts as one.
+    Of each query, or of the average over queries, which then counts as one.  ``plain``: of losses as
+    they are, negated, in place of log odds.
     """
     points, queries = losses.challenges, 1 if averaged else losses.queries
     count = np.empty((2, points))
     mean, squares = np.empty((2, points, queries)), np.empty((2, points, queries))
     for part in losses.blocks(len(teachers), points=points):
-        odds = log_odds_of(losses.loss[teachers, part])
+        taken = losses.loss[teachers, part]
+        odds = -taken if plain else log_odds_of(taken)
         odds = odds.mean(axis=2, keepdims=True) if averaged else odds
         # About the first teacher's, so that equal log odds have a spread of exactly 0.
         anchor = odds[0]

@@ -17,7 +17,7 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.lira import Lira, LiraOffline, pooled_variances, sides
 from epsilometer.attacks.own_losses import PoolLogOdds, PoolLoss, PopulationAttack
-from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.attacks.pool_losses import LEAST_LOSS, PoolLosses
 from epsilometer.attacks.quantile import QuantileAttack
 from epsilometer.attacks.rmia import Rmia, RmiaOffline
 from epsilometer.errors import InputError
@@ -157,7 +157,8 @@ def cross_fitted_scores(
 def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArray:
     """Numbers of the points that leak most in the view of some models, most first.
 
-    By the difference of mean log odds under models with and without the point, over its standard error.
+    By the difference of mean log odds under models with and without the point, over its standard error;
+    of mean losses where some are below 0, which have no log odds.
     Variances are drawn towards the pooled one, which weighs as much as four models more: few models
     have a tiny variance by chance.  Equal points come in their order, points with fewer than two models
     on a side last.  Judge other models afterwards: under these the chosen points look worse than they
@@ -165,8 +166,9 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
     """
     chosen = _numbers("models", models, losses.models)
     _validate.whole_number("count", count, most=losses.challenges)
-    losses.require_cross_entropy()
-    found = sides(losses, chosen, averaged=True)
+    # The losses of others are not looked at, not even for this.
+    plain = any(losses.loss[model].min() < LEAST_LOSS for model in chosen)
+    found = sides(losses, chosen, averaged=True, plain=plain)
     error = np.zeros(losses.challenges)
     for side, pooled in zip(found, pooled_variances(*found), strict=True):
         freedom = np.maximum(side.count - 1, 0)

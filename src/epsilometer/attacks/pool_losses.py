@@ -23,6 +23,9 @@ from epsilometer.errors import InputError
 SMALLEST_LOSS = 1e-7
 """Losses below this are rounding in single precision; log odds are taken of at least this much."""
 
+LEAST_LOSS = -1e-6
+"""Losses below this are no cross-entropy, which rounding alone puts below 0."""
+
 BLOCK = 1 << 21
 """How many losses are worked on at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
 
@@ -197,8 +200,11 @@ class PoolLosses:
     def require_cross_entropy(self) -> None:
         """Refuse losses below 0, which are no -log p."""
         low = self.loss.min()
-        if low < -1e-6:
-            raise InputError(f"expected losses of at least 0 for log odds, got loss={low:g}.")
+        if low < LEAST_LOSS:
+            raise InputError(
+                f"expected losses of at least 0 for log odds, got loss={low:g}; the attack loss takes "
+                "any losses."
+            )
 
     def blocks(self, models: int, *, points: int) -> Iterator[slice]:
         """The first points in blocks, so that arrays (models, points, queries) of a block are small."""

@@ -33,7 +33,7 @@ def attack_result(scores: PoolScores, attack: str) -> AttackResult:
         p_values_h1=p_values[1],
         scores_h0=sides[0],
         scores_h1=sides[1],
-        left_out=tuple(set(scores.names) - set(pooled.names)),
+        left_out=tuple(name for name in scores.names if name not in set(pooled.names)),
         design=CROSS_FED,
     )
 

@@ -19,7 +19,7 @@ from epsilometer.attacks.statistics import STATISTICS
 from epsilometer.audit import inputs
 from epsilometer.audit.config import read_audit
 from epsilometer.errors import InputError
-from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.pool import MeasurePool, Pool
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.model.scores import Scores
 
@@ -106,12 +106,18 @@ def read_attacked(
         raise InputError(
             f"{path.name}: its store {settings.store.name} is not there yet: run the audit first."
         )
+    plan = settings.plan
     with SqliteStore(settings.store, read_only=True) as store:
+        store.check(
+            plan, accept_changed_code=True
+        )  # what was measured stays, whatever became of code
         sizes = store.sizes()
         losses: Any = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
-    plan = settings.plan
-    if isinstance(losses, PoolLosses):  # records let every attack be made
-        records = plan.all_records.take(np.array([int(name) for name in losses.names]))
+    pool = plan.bases[0]
+    if isinstance(losses, PoolLosses) and isinstance(
+        pool, Pool
+    ):  # records let every attack be made
+        records = plan.all_records.take(pool.everything)
         losses = losses.with_records(records.features, records.labels)
     return _checked(
         Attacked(

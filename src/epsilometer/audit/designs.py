@@ -23,9 +23,10 @@ from epsilometer.measurement.challenges import ChallengeKind, PilotPoints, Rando
 from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
 from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.pool import DEFAULT_ATTACK, MeasurePool
+from epsilometer.measurement.pool import DEFAULT_ATTACK, LEAST_PILOT, MeasurePool
 from epsilometer.measurement.population import Population
 from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.tasks import Chunk
 
 MANY_MODELS, ONE_RUN, POOL = "many-models", "one-run", "pool"
 
@@ -61,11 +62,14 @@ class Pilot:
         """Records of its pool, those that leak most first; None before all its models are trained."""
         if not self.store.is_file():
             return None
+        sizes = self.plan.sizes
         with SqliteStore(self.store, read_only=True) as store:
-            missing = self.plan.sizes.models - sum(1 for _ in store.pool_rows(self.plan.sizes))
-            if missing > len(store.failures()):
+            # Code that changed since is no objection: whoever chose the points, others are judged.
+            store.check(self.plan, accept_changed_code=True)
+            done = store.done(Chunk(0, 0, tuple(range(sizes.models))), sizes.variants)
+            if sizes.models - len(done) > len(store.failures()):
                 return None
-            losses = store.pool_losses(self.plan.sizes, self.plan.variants[0])
+            losses = store.pool_losses(sizes, sizes.variants[0])
         models = np.arange(losses.models)
         ranked = most_leaking(losses, models=models, count=losses.challenges)
         return tuple(int(losses.names[number]) for number in ranked)
@@ -130,6 +134,11 @@ def _pool(file: AuditFile) -> MeasurePool:
             f"[attack] method: {method} is for many models; expected {', '.join(POOL_ATTACKS)}."
         )
     listed = len(table.challenge) if isinstance(table.challenge, list) else None
+    if listed is not None and table.points not in (None, listed):
+        raise InputError(
+            f"[audit] points: expected points = {listed}, those of the list challenge, got points = "
+            f"{table.points}; it can be left out."
+        )
     assert table.models is not None
     return MeasurePool(
         models=table.models,
@@ -210,6 +219,12 @@ def kind_of(
     if table.design == POOL:
         return RandomPoints()  # its own first stage chooses among all of them
     pilot = pilot_of(file, population, algorithm, folder / table.store)
+    records = pilot.plan.dataset_size or 0
+    if table.challenge_bases > records:
+        raise InputError(
+            f"expected at most {records} challenge bases, the records that the pilot looks at, got "
+            f"challenge_bases={table.challenge_bases}."
+        )
     ranking = pilot.ranking()
     if ranking is None and train_pilot is not None:
         train_pilot(pilot)
@@ -226,11 +241,17 @@ def pilot_of(file: AuditFile, population: Population, algorithm: Any, store: Pat
     """The first stage of an audit of many models: a pool of twice as many records, halves of it."""
     table = file.audit
     assert table.dataset_size is not None
+    models = PILOT_MODELS if table.first_stage is None else table.first_stage
+    if models < LEAST_PILOT:
+        raise InputError(
+            f"[audit] first_stage: expected {LEAST_PILOT} models or more to choose points, got "
+            f"first_stage = {models}."
+        )
     seeds = np.random.SeedSequence(table.seed, spawn_key=(PILOTS,))
     plan = Plan(
         population=population,
         algorithm=algorithm,
-        design=MeasurePool(models=table.first_stage or PILOT_MODELS, attack="logit"),
+        design=MeasurePool(models=models, attack="logit"),
         challenge_bases=1,
         dataset_size=min(2 * table.dataset_size, len(population)),
         adjacency=ADJACENCIES[table.adjacency],

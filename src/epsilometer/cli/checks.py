@@ -64,7 +64,7 @@ def _losses(without: list[float], with_point: list[float], trial: em.Trial) -> s
     if sizes.canaries:
         sides = ("of canaries left out", "of those that were in")
     if sizes.points:
-        sides = ("on average of points left out", "of those that were in")
+        sides = ("of points left out", "of those that were in")
     parts = [
         f"{_values(losses)} {side}"
         for losses, side in zip((without, with_point), sides, strict=True)

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from epsilometer.audit.attack_comparison import Attacked
     from epsilometer.report.attack_comparison import AttackComparison, AttackRow, Gap, Judge
 
-NAME = 16
-"""Columns for the names of attacks and of sets of points."""
+NAME, AUC, RATE, PROVEN, SHOWN = 25, 6, 13, 8, 15
+"""Columns of the table: 80 in all, with two rates; the longest name of an attack fits."""
+
+PROVEN_PART = "proven by the audit's attack on its points"
 
 
 def compare_attacks(
@@ -105,14 +107,14 @@ def text_of(found: AttackComparison) -> str:
         f"probability {found.error:g}; shown: the point that leaks most, "
         f"{100 * found.level:g}\u00a0% interval."
     )
-    rates = "".join(f"{f'TPR at {100 * rate:g} %':>14}" for rate in RATES)
-    head = f"{{:{NAME}}}{'AUC':>7}{rates}{'proven':>8}{'shown':>16}"
-    lines = [*wrapped(title), "", head.format("attack")]
+    rates = "".join(f"{f'TPR at {100 * rate:g} %':>{RATE}}" for rate in RATES)
+    ends = f"{'proven':>{PROVEN}}{'shown':>{SHOWN}}"
+    lines = [*wrapped(title), "", f"{'attack':{NAME}}{'AUC':>{AUC}}{rates}{ends}"]
     lines += [_line(row.attack, row) for row in found.rows]
     if len(found.point_sets) > 1:
-        best = found.point_sets[0].attack
-        lines += ["", f"{f'points ({best})':{NAME + 35}}{'proven':>8}{'shown':>16}"]
-        lines += [f"{row.points[: NAME + 34]:{NAME + 35}}{_ends(row)}" for row in found.point_sets]
+        best, width = found.point_sets[0].attack, NAME + AUC + len(rates)
+        lines += ["", f"{f'points ({best})':{width}}{ends}"]
+        lines += [f"{row.points:{width}}{_ends(row)}" for row in found.point_sets]
     for name, reason in found.skipped:
         lines += ["", *wrapped(f"{name} was left out: {_files.printable(reason)}", rest="  ")]
     if found.gap is not None:
@@ -124,15 +126,16 @@ def text_of(found: AttackComparison) -> str:
 def _line(name: str, row: AttackRow) -> str:
     from epsilometer.report.attack_comparison import RATES
 
-    rates = "".join(f"{_share(row.roc.at(rate)):>14}" for rate in RATES)
-    return f"{name[: NAME - 1]:{NAME}}{row.roc.auc:>7.3f}{rates}{_ends(row)}"
+    rates = "".join(f"{_share(row.roc.at(rate)):>{RATE}}" for rate in RATES)
+    return f"{name[: NAME - 1]:{NAME}}{row.roc.auc:>{AUC}.3f}{rates}{_ends(row)}"
 
 
 def _ends(row: AttackRow) -> str:
     from epsilometer.proofs.proof import rounded_down
 
-    shown = f"{row.shown[0]:.2f} to {row.shown[2]:.2f}"
-    return f"{rounded_down(row.proven):>8}{shown:>16}"
+    low, _, high = (f"{end:.2f}" if end < 100 else f"{end:.0f}" for end in row.shown)
+    shown = f"{low} to {high}"
+    return f"{rounded_down(row.proven):>{PROVEN}}{shown:>{SHOWN}}"
 
 
 def _share(value: float) -> str:
@@ -141,15 +144,20 @@ def _share(value: float) -> str:
 
 def _gap(gap: Gap) -> list[str]:
     """From what is proven to the claim, step by step."""
+    from epsilometer.proofs.proof import rounded_down
+
+    proven = rounded_down(gap.proven)
     if gap.proven > gap.claim:
-        return wrapped(f"The claim of {gap.claim:g} is refuted: {gap.proven:.2f} is proven.")
+        return wrapped(f"The claim of {gap.claim:g} is refuted: {proven} is proven.")
     steps = (
-        ("proven by the audit's attack on its points", gap.proven),
         ("shown but not proven: more models would prove more", gap.estimator),
         ("a better attack of those above", gap.attack),
         ("points that leak more", gap.points),
         ("not reached by any attack here", gap.unexplained),
     )
-    lines = [f"from 0 to the claim of {gap.claim:g}:"]
+    lines = [
+        f"from 0 to the claim of {gap.claim:g}:",
+        f"  {PROVEN_PART:<54}{proven:>8}",
+    ]
     lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
     return lines

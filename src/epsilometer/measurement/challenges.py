@@ -201,7 +201,7 @@ class GivenPoints:
         if count != self.number:
             raise InputError(
                 f"expected {self.number} challenge bases, one for each point that is given, got "
-                f"challenge_bases={count}; it can be left out."
+                f"challenge_bases={count}; it can be left out. A pool needs judged={self.number}."
             )
         return _records(population, _indices(self.indices, len(population)))
 

@@ -75,7 +75,7 @@ class Design(Protocol):
     def models(self, hypothesis: int) -> int:
         """Losses that a base has under a hypothesis; their replicates count from 0."""
 
-    def challenge_points(self, bases: int) -> int:
+    def challenge_points(self, bases: int, dataset_size: int) -> int:
         """Challenge points that so many bases have in all; 0 where canaries take their place."""
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
@@ -127,8 +127,9 @@ class SeparateModels(abc.ABC):
     @abc.abstractmethod
     def models(self, hypothesis: int) -> int: ...
 
-    def challenge_points(self, bases: int) -> int:
+    def challenge_points(self, bases: int, dataset_size: int) -> int:
         """One a base."""
+        del dataset_size
         return bases
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:

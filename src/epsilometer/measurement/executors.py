@@ -147,7 +147,9 @@ _installed: list[Plan] = []
 
 def _install(path: Path) -> None:
     with path.open("rb") as file:
-        _installed[:] = [pickle.load(file)]  # written by `_kept` of the process that started this one
+        _installed[:] = [
+            pickle.load(file)
+        ]  # written by `_kept` of the process that started this one
 
 
 def _train_installed(chunk: Chunk) -> Answer:

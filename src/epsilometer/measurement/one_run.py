@@ -192,9 +192,9 @@ class MeasureOneRun:
         del hypothesis
         return self.canaries
 
-    def challenge_points(self, bases: int) -> int:
+    def challenge_points(self, bases: int, dataset_size: int) -> int:
         """None: it has canaries."""
-        del bases
+        del bases, dataset_size
         return 0
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:

@@ -184,7 +184,7 @@ class Plan:
         """The challenge points; None where each is drawn together with its D."""
         if not isinstance(self.challenge_bases, int) or self.challenge_kind.random:
             return None
-        count = self.design.challenge_points(self.challenge_bases)
+        count = self.design.challenge_points(self.challenge_bases, self.dataset_size or 0)
         if count == 0:
             raise InputError(
                 "challenge is for points that are in or out of whole models; canaries have a kind."

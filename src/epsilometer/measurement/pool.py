@@ -38,6 +38,9 @@ BLOCK = 4096
 LEAST_RECORDS = 10
 """Of a pool; with fewer a model may well be trained on nothing."""
 
+LEAST_PILOT = 4
+"""Models that choose points, at least: fewer are never two on either side."""
+
 POINTS = 100
 """Points that are judged unless told otherwise: the posterior takes seconds for so many."""
 
@@ -112,7 +115,8 @@ class Pool:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of its indices and of how coins are flipped."""
-        digest = hashlib.sha256(f"{self.share!r},{self.fixed_size},{len(self.records)}".encode())
+        coins = f"{self.share!r},{self.fixed_size},{self.seed},{len(self.records)}"
+        digest = hashlib.sha256(coins.encode())
         digest.update(self.everything.astype("<i8").tobytes())
         digest.update((self.crafted or "").encode())
         return digest.hexdigest()
@@ -204,7 +208,7 @@ class MeasurePool:
                     f"expected first_stage <= {number - 2}, so that two models or more are left to "
                     f"judge, got first_stage={first_stage}."
                 )
-            least = max(chosen.least_teachers, 4 if pilot else 0)
+            least = max(chosen.least_teachers, LEAST_PILOT if pilot else 0)
             if first_stage < least:
                 raise InputError(
                     f"expected first_stage >= {least} to choose points or to teach "
@@ -257,10 +261,10 @@ class MeasurePool:
     def models(self, hypothesis: int) -> int:
         return 0 if hypothesis else self.models_trained
 
-    def challenge_points(self, bases: int) -> int:
-        """Those that are judged."""
+    def challenge_points(self, bases: int, dataset_size: int) -> int:
+        """Those that are judged, of a pool of so many records."""
         del bases
-        return self.judged or POINTS
+        return min(POINTS, dataset_size) if self.judged is None else self.judged
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
         """Any algorithm will do."""
@@ -282,6 +286,10 @@ class MeasurePool:
         if dataset_size < LEAST_RECORDS:
             raise InputError(
                 f"expected a pool of at least {LEAST_RECORDS} records, got {dataset_size}."
+            )
+        if self.judged is not None and self.judged > dataset_size:
+            raise InputError(
+                f"expected points <= {dataset_size}, the size of the pool, got points={self.judged}."
             )
         key = np.random.SeedSequence(seed, spawn_key=(POOL, 0))
         drawn = np.random.default_rng(key).permutation(population.records)
@@ -317,10 +325,11 @@ class MeasurePool:
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The points that are judged: the leakiest of the first stage, or the first of the pool."""
+        first = np.arange(self._teachers(losses))
         count = min(self.judged or POINTS, losses.challenges)
         if not self.pilot:
             return np.arange(count)
-        return most_leaking(losses, models=np.arange(self._teachers(losses)), count=count)
+        return most_leaking(losses, models=first, count=count)
 
     def _teachers(self, losses: PoolLosses) -> int:
         """As planned, also of a store that is not full yet, whose models come in any order."""

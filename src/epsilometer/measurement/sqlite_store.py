@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
 from epsilometer.measurement.rows import LossRow, PoolRow
@@ -251,8 +252,11 @@ class SqliteStore(Store):
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         with self._transaction():
-            bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
-            there = self._value("identity"), [fingerprint for (fingerprint,) in bases]
+            there = self._held()
+            if plan.pool and "pool_losses" not in self._tables:
+                raise StoreError(
+                    f"{self.path} has format 1, which holds no pools. Use another store."
+                )
             if self._holds_nothing() and not self._same(plan, *there):
                 for table in ("plan", "bases", "failures"):
                     self._db.execute(f"DELETE FROM {table}")
@@ -273,6 +277,16 @@ class SqliteStore(Store):
             }
             kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
             self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
+
+    def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
+        """Refuse a plan as `prepare` does, and write nothing."""
+        if not self._holds_nothing():
+            self._check(plan, *self._held(), accept_changed_code=accept_changed_code)
+
+    def _held(self) -> tuple[Any, list[str]]:
+        """The identity of the plan, None if there is none, and the fingerprints of its bases."""
+        bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
+        return self._value("identity"), [fingerprint for (fingerprint,) in bases]
 
     def _value(self, key: str) -> Any:
         with self._clear_errors():
@@ -352,6 +366,8 @@ class SqliteStore(Store):
         return self._add("pool_losses", entries)
 
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
+        if "pool_losses" not in self._tables:
+            return
         with self._clear_errors():
             found = self._db.execute(
                 f"SELECT * FROM pool_losses WHERE {_WITHIN} "
@@ -362,18 +378,28 @@ class SqliteStore(Store):
             for row in found:
                 if row[-1] != _checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}")
-                losses = np.frombuffer(row[4], dtype="<f8")
-                member = np.unpackbits(np.frombuffer(row[5], dtype=np.uint8), count=sizes.points)
-                if len(losses) % sizes.points or len(member) != sizes.points:
-                    raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}: of other points")
-                table = losses.reshape(sizes.points, -1)
                 base, hypothesis, replicate, variant = row[:4]
-                yield PoolRow(base, hypothesis, replicate, variant, table, member.astype(np.bool_))
+                try:
+                    table, member = _unpacked(row[4], row[5], sizes.points)
+                except ValueError:
+                    place = Task(base, hypothesis, replicate)
+                    raise sqlite3.DatabaseError(f"losses of {place}: of other points") from None
+                yield PoolRow(base, hypothesis, replicate, variant, table, member)
 
     def pool(self) -> dict[str, Any]:
-        found = self._value("pool") or {}
-        known = {key: found[key] for key in ("names", "references", "fair_coins") if key in found}
-        return known if isinstance(found, dict) else {}
+        found = self._value("pool")
+        if found is None:
+            return {}
+        names = found.get("names") if isinstance(found, dict) else None
+        references = found.get("references") if isinstance(found, dict) else None
+        if not isinstance(names, list) or type(references) is not int:
+            with self._clear_errors():
+                raise sqlite3.DatabaseError("the points of its pool are unreadable")
+        return {
+            "names": names,
+            "references": references,
+            "fair_coins": found.get("fair_coins") is True,
+        }
 
     @property
     def judging(self) -> dict[str, Any]:
@@ -467,6 +493,15 @@ def is_store(path: str | PathLike[str]) -> bool:
             return file.read(16) == b"SQLite format 3\0"
     except OSError:
         return False
+
+
+def _unpacked(losses: bytes, member: bytes, points: int) -> tuple[FloatArray, BoolArray]:
+    """Losses (points, queries) and who was in; ValueError unless they are of so many points."""
+    table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
+    if not table.size or len(member) != -(-points // 8):
+        raise ValueError
+    bits = np.unpackbits(np.frombuffer(member, dtype=np.uint8), count=points)
+    return table, bits.astype(np.bool_)
 
 
 def _marks(values: Sequence[object]) -> str:

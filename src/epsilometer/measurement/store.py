@@ -263,7 +263,7 @@ class MemoryStore(Store):
 
     def add_pool(self, rows: Iterable[PoolRow]) -> int:
         before = len(self._pool_rows)
-        for row in rows:
+        for row in list(rows):
             self._pool_rows.setdefault(row[:4], row)
             self._failures.pop(Task(*row[:3]), None)
         return len(self._pool_rows) - before

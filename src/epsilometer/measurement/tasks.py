@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from epsilometer import _files
 from epsilometer._arrays import FloatArray
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.errors import InputError
@@ -34,7 +35,7 @@ from epsilometer.measurement.plan import (
     release_stream,
     training_stream,
 )
-from epsilometer.measurement.population import Dataset, points_of
+from epsilometer.measurement.population import Array, Dataset, Point, points_of
 from epsilometer.measurement.rows import Row
 
 
@@ -156,20 +157,40 @@ def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArra
     """Losses of points and of their augmentations, (points, queries); the point itself is query 0."""
     if not isinstance(algorithm, HasQueries):
         return _losses_of(algorithm, model, points)[:, None]
-    columns = [_losses_of(algorithm, model, points)]
-    asked = [np.asarray(algorithm.queries(point)) for point in points_of(points)]
-    shapes = {each.shape for each in asked}
     expected = points.features.shape[1:]
-    if len(shapes) != 1 or (shape := shapes.pop())[1:] != expected or not shape[0]:
+    # First of all, while points are as they were: whoever takes losses may change them in place.
+    asked = [_queries(algorithm, point, expected) for point in points_of(points)]
+    numbers = sorted({len(each) for each in asked})
+    if len(numbers) > 1:
         raise InputError(
-            f"expected queries(point) to answer equally many arrays of shape {expected} for every "
-            f"point, one or more, got shapes {sorted({each.shape for each in asked})[:3]}."
+            "expected queries(point) to answer equally many arrays for every point, got "
+            f"{numbers[0]} and {numbers[-1]}."
         )
-    for number in range(shape[0]):
+    labels = points.labels
+    columns = [_losses_of(algorithm, model, _copied(points.features, labels))]
+    for number in range(numbers[0]):
         features = np.stack([each[number] for each in asked])
-        labels = None if points.labels is None else points.labels.copy()
-        columns.append(_losses_of(algorithm, model, Dataset(features=features, labels=labels)))
+        columns.append(_losses_of(algorithm, model, _copied(features, labels)))
     return np.stack(columns, axis=1)
+
+
+def _queries(algorithm: HasQueries, point: Point, expected: tuple[int, ...]) -> Array:
+    """The augmentations of a point, one or more of its shape."""
+    answer = algorithm.queries(point)
+    try:
+        found = np.asarray(answer)
+    except ValueError:  # arrays of several shapes
+        found = np.empty(0)
+    if found.ndim != len(expected) + 1 or found.shape[1:] != expected or not len(found):
+        raise InputError(
+            f"expected queries(point) to answer one or more arrays of shape {expected}, got "
+            f"{_files.shown(getattr(answer, 'shape', answer))}."
+        )
+    return found
+
+
+def _copied(features: Array, labels: Array | None) -> Dataset:
+    return Dataset(features=features.copy(), labels=None if labels is None else labels.copy())
 
 
 def _compared(plan: Plan, base: Base, task: Task) -> Any:

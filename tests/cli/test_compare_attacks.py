@@ -1,0 +1,224 @@
+"""``epsilometer compare-attacks``: stores, configurations and files in; tables and figures out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import epsilometer as em
+from epsilometer.cli.main import run
+from epsilometer.measurement.sqlite_store import SqliteStore
+
+POOL = """
+[population]
+source = "directions"
+[audit]
+design = "pool"
+models = 12
+pool_size = 30
+points = 3
+references = 10
+seed = 1
+store = "pool.db"
+[algorithm]
+object = "clipped-mean"
+options = { noise = 0.02, records = 15 }
+[attack]
+method = "loss"
+[estimate]
+delta = 0.01
+claim = 30.0
+"""
+
+MANY = """
+[population]
+source = "directions"
+[audit]
+challenge_bases = 2
+replicates = 12
+dataset_size = 20
+seed = 1
+store = "many.db"
+[algorithm]
+object = "clipped-mean"
+options = { noise = 0.02, records = 20 }
+[estimate]
+delta = 0.01
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with configurations and their stores."""
+    folder = tmp_path_factory.mktemp("attacked")
+    for name, text in (("pool", POOL), ("many", MANY)):
+        (folder / f"{name}.toml").write_text(text)
+        settings = em.read_audit(folder / f"{name}.toml", say=lambda _: None)
+        em.measure(settings.plan, settings.store)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "own"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    capsys.readouterr()
+    assert run(["compare-attacks", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    return str(err)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["compare-attacks", *map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_configuration_with_a_figure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = folder / "curves.svg"
+    found = answered(capsys, folder / "pool.toml", "--figure", figure)
+    assert figure.read_text().startswith("<?xml")
+    assert found["source"] == (
+        "pool.db of pool.toml: 12 models, 30 points; 12 models judge 3 points"
+    )
+    assert found["delta"] == 0.01
+    # Losses below 0 have no log odds, so two attacks are left.
+    assert {each["attack"] for each in found["attacks"]} == {"loss", "population"}
+    assert {each["attack"] for each in found["skipped"]} == {
+        "logit", "lira", "lira-offline", "rmia", "rmia-offline", "quantile",
+    }  # fmt: skip
+    assert [each["points"] for each in found["points"]] == ["judged", "random"]
+    gap = found["gap"]
+    assert gap.pop("claim") == 30
+    assert sum(gap.values()) == pytest.approx(30)
+
+
+def test_a_store_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["compare-attacks", str(folder / "pool.db"), "--delta", "0.01", "--points", "2",
+                "--first-stage", "4"]) == 0  # fmt: skip
+    text = capsys.readouterr().out
+    assert "8 models judge 2 points" in " ".join(text.split())
+    assert "leakiest in the first stage" in text
+    assert "claim" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["compare-attacks", str(folder / "many.toml"), "--claim", "20"]) == 0
+    text = capsys.readouterr().out
+    for name in ("likelihood-ratio, loss", "pooled-variance, loss", "offline, loss"):
+        assert name in text
+    assert "Rules with the same statistic" in text
+    assert "from 0 to the claim of 20" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "--first-stage and --points are for pools" in refused(
+        capsys, folder / "many.db", "--delta", "0.1", "--points", "2"
+    )
+
+
+def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SqliteStore(folder / "pool.db", read_only=True) as store:
+        losses = store.pool_losses(store.sizes(), "")
+    em.PoolLosses(
+        loss=losses.loss[:, :6] + 1, member=losses.member[:, :6]
+    ).write(folder / "losses.npz")  # fmt: skip
+    found = answered(capsys, folder / "losses.npz", "--delta", "0.1", "--points", "1")
+    assert found["source"].startswith("losses.npz: 12 models, 6 points; 6 models judge 1 points")
+    assert {"lira", "rmia"} <= {each["attack"] for each in found["attacks"]}
+    assert found["gap"] is None
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+WRONG = {
+    "the figure's ending to be one of": ("{pool}", "--delta", "0.1", "--figure", "curves.txt"),
+    "0 < level < 1": ("{pool}", "--delta", "0.1", "--level", "1"),
+    "0 < error < 1": ("{pool}", "--delta", "0.1", "--error", "0"),
+    "claim >= 0": ("{pool}", "--delta", "0.1", "--claim", "-1"),
+    "delta": ("{pool}",),
+    "first_stage <= 10": ("{pool}", "--delta", "0.1", "--first-stage", "11"),
+    "points >= 1": ("{pool}", "--delta", "0.1", "--points", "0"),
+    "cannot be read": ("nowhere.csv", "--delta", "0.1"),
+    "expected --variant to be one of": ("{pool}", "--delta", "0.1", "--variant", "odd"),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_calls(words: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = [each.format(pool=made / "pool.db") for each in WRONG[words]]
+    assert words in refused(capsys, *call)
+
+
+def test_a_configuration_without_its_store(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pool.db").unlink()
+    said = refused(capsys, folder / "pool.toml")
+    assert "its store pool.db is not there yet: run the audit first" in said
+
+
+def test_a_store_of_another_plan_than_its_configuration(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pool.toml").write_text(POOL.replace("seed = 1", "seed = 2"))
+    assert "seed is 1 there and 2 here" in refused(capsys, folder / "pool.toml")
+    (folder / "pool.toml").write_text(MANY.replace("many.db", "pool.db"))
+    assert "holds another plan" in refused(capsys, folder / "pool.toml")
+
+
+def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Taught by models that have not come yet nothing can be judged; it says what to do."""
+    with SqliteStore(folder / "pool.db") as store:
+        sizes = store.sizes()
+        rows = list(store.pool_rows(sizes))
+    plan = em.read_audit(folder / "pool.toml", say=lambda _: None).plan
+    with SqliteStore(folder / "half.db") as store:
+        store.prepare(plan)
+        store.add_pool(rows[3:8])
+    said = refused(capsys, folder / "half.db", "--delta", "0.1", "--first-stage", "6")
+    assert "expected two models or more beside the 6 of the first stage, got 5 in all" in said
+    with SqliteStore(folder / "empty.db") as store:
+        store.prepare(plan)
+    assert "expected at least one model, got none" in refused(
+        capsys, folder / "empty.db", "--delta", "0.1"
+    )
+    found = answered(capsys, folder / "half.db", "--delta", "0.1", "--points", "1")
+    assert "5 models, 30 points; 5 models judge 1 points" in found["source"]
+
+
+def test_many_models_that_are_not_all_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = em.read_audit(folder / "many.toml", say=lambda _: None).plan
+    with SqliteStore(folder / "many.db") as store:
+        rows = store.rows(store.sizes())
+    with SqliteStore(folder / "half.db") as store:
+        store.prepare(plan)
+        store.add([row for row in rows if row.base == 0 or row.replicate < 1])
+    found = answered(capsys, folder / "half.db", "--delta", "0.1")
+    assert found["attacks"]
+    with SqliteStore(folder / "one.db") as store:
+        store.prepare(plan)
+        store.add([row for row in rows if row.hypothesis == 0])
+    refused(capsys, folder / "one.db", "--delta", "0.1")
+
+
+def test_canaries_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MANY.replace("challenge_bases = 2\nreplicates = 12", 'design = "one-run"\ncanaries = 40')
+    (folder / "run.toml").write_text(text.replace("many.db", "run.db"))
+    settings = em.read_audit(folder / "run.toml", say=lambda _: None)
+    em.measure(settings.plan, settings.store)
+    for name in ("run.toml", "run.db"):
+        said = refused(capsys, folder / name, "--delta", "0.1")
+        assert "canaries of one run have one score each" in said
