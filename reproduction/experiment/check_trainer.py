@@ -50,7 +50,7 @@ def measure(
         challenge_bases=bases,
         seed=2,
     )
-    return em.measure(plan, work / f"check-{config}.db", executor="threads").losses
+    return dict(em.measure(plan, work / f"check-{config}.db", executor="threads").losses)
 
 
 def compare(theirs: em.Losses, ours: em.Losses) -> dict[str, Any]:

@@ -109,7 +109,7 @@ WRONG = {
     "[audit] challenge: own_points has no nothing": ('"own_points:nothing"', ""),
     "[audit] challenge: expected a function": ('"own_points:number"', ""),
     "[audit] challenge: own_points:fails failed (ZeroDivisionError": ('"own_points:fails"', ""),
-    "[audit] challenge does not go with one-run; canaries have canary_kind": (
+    "[audit] challenge cannot be combined with one-run; canaries have canary_kind": (
         '"mislabelled"',
         'design = "one-run"',
     ),
@@ -135,14 +135,15 @@ def origin(path: Path) -> Origin:
 def test_copies_of_challenge_points_are_named(folder: Path) -> None:
     """24 of the other 29 records are in D: this seed has both copies."""
     found = origin(written(folder, "[17, 3, 5]", "replicates = 3"))
-    first, second = found.warnings
+    *_, first, second = found.warnings  # a delta this large is warned of, too
     assert first.startswith("base 0: its challenge point (record 17) is also in D as record 29:")
     assert second.startswith("base 2: D has the features of its challenge point (record 5) under")
     assert found.plan["challenge"] == "given"
 
 
 def test_nothing_is_said_where_there_are_no_copies(folder: Path) -> None:
-    assert origin(written(folder, "[3, 4]", "replicates = 3")).warnings == ()
+    said = origin(written(folder, "[3, 4]", "replicates = 3")).warnings
+    assert not [line for line in said if "challenge point" in line]
     random = origin(written(folder, '"random"', "replicates = 3\nchallenge_bases = 2"))
     assert "challenge" not in random.plan
 

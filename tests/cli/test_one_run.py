@@ -133,8 +133,14 @@ ALL_IN = "canaries = 2\ndataset_size = 50\nseed = 2"
 NONE_IN = ALL_IN.replace("seed = 2", "seed = 4")
 
 WRONG = {
-    "[audit] replicates does not go with one-run": ("seed = 1", "seed = 1\nreplicates = 9"),
-    "[audit] runs does not go with many-models": ('design = "one-run"\ncanaries = 300', "runs = 2"),
+    "[audit] replicates is for design many-models and cannot be combined": (
+        "seed = 1",
+        "seed = 1\nreplicates = 9",
+    ),
+    "[audit] runs is for design one-run and cannot be combined": (
+        'design = "one-run"\ncanaries = 300',
+        "runs = 2",
+    ),
     "[audit] canary_kind: expected population, mislabelled, noise, blank, gradient": (
         "seed = 1",
         'seed = 1\ncanary_kind = "odd"',
@@ -218,7 +224,7 @@ def test_a_changed_plan_and_another_store(config: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("losses", "import", "{store}.csv", "{store}"), "takes canaries of training runs from"),
+        (("losses", "import", "{store}.csv", "{store}"), "takes canaries of training runs and"),
         (("attack", "{store}"), "no shadow models to attack with"),
         (("audit", "{config}", "--until-proven", "--claim", "1"), "--until-proven are for many models"),
         (("audit", "{config}", "--until-width", "9"), "--until-proven are for many models"),

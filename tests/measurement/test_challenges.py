@@ -133,8 +133,8 @@ def test_a_base_does_not_depend_on_how_many_there_are(kind: str) -> None:
     few, many = make(KINDS[kind], 8), make(KINDS[kind], 50)
     assert few.identity == many.identity
     assert [base.fingerprint for base in few.bases] == [base.fingerprint for base in many.bases[:8]]
-    assert few.bases[7].points(few.all_records).features.tolist() == (
-        many.bases[7].points(many.all_records).features.tolist()
+    assert next(few.bases[7].points(few.all_records)).features.tolist() == (
+        next(many.bases[7].points(many.all_records)).features.tolist()
     )
 
 
@@ -162,7 +162,7 @@ def test_mislabelled_points_are_copies_under_another_label() -> None:
 def test_what_is_trained_on_and_asked_about() -> None:
     plan = make(blanks)
     base = plan.bases[2]
-    assert base.points(plan.all_records).features.tolist() == [[2.0] * 4]
+    assert next(base.points(plan.all_records)).features.tolist() == [[2.0] * 4]
     assert base.train_on(plan.all_records, 1).features[-1].tolist() == [2.0] * 4
     assert len(em.measure(plan).only) == 24
 

@@ -21,9 +21,9 @@ from epsilometer.measurement.designs import MeasureMIAFast
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.population import Population
+from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.sqlite_store import SqliteStore, is_store
 from epsilometer.measurement.store import Failure
-from epsilometer.measurement.tasks import LossRow
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner

@@ -426,7 +426,10 @@ class Run:
         """Try a model again, or give it up."""
         self.attempts[task] += 1
         if self.attempts[task] <= self.retries and not hopeless:
-            retry.append(task)
+            if self.streaks.ever_trained(side_of(self.sizes, task.hypothesis)):
+                retry.appendleft(task)  # so it is soon known whether trying again helps
+            else:
+                retry.append(task)  # perhaps none can be trained: others first
             return
         self.problems.pop(task, None)
         self.streaks.given_up(task)
