@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.errors import InputError, StoreError
-from epsilometer.measurement import sqlite_store
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes, Task
 from epsilometer.measurement.rows import LossRow, PoolRow
 from epsilometer.measurement.sqlite_store import SqliteStore
+from epsilometer.measurement.sqlite_tables import checksum
 from epsilometer.measurement.store import Failure, MemoryStore, Store
 from epsilometer.measurement.tasks import Chunk
 from epsilometer.training.output_perturbation import NoiseLevels
@@ -124,6 +125,7 @@ def test_as_losses_of_a_pool(store: Store) -> None:
         store.pool_losses(ALL, "")
     store.add_pool([row(3), row(1)])
     losses = asked(store).measured(ALL, "")
+    assert isinstance(losses, PoolLosses)
     assert losses.names == pool_plan().points
     assert (losses.references, losses.fair_coins) == (0, True)
     np.testing.assert_array_equal(losses.loss, np.stack([row(1).losses, row(3).losses]))
@@ -240,8 +242,8 @@ def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
     """Write a row as the store does, checksum and all."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         marks = ", ".join("?" * (len(entry) + 1))
-        checksum = sqlite_store._checksum(entry)
-        db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*entry, checksum))
+        row = (*entry, checksum(entry))
+        db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
 
 
 # --- stores of format 1 ---------------------------------------------------------------------------

@@ -325,7 +325,7 @@ class IgnoresData:
     """Noise: who is in the data does not matter."""
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
-        return rng.standard_normal(dataset.features.shape[1])
+        return np.asarray(rng.standard_normal(dataset.features.shape[1]))
 
     def loss(self, model: FloatArray, point: Point) -> float:
         return Logistic().loss(model, point)

@@ -36,7 +36,7 @@ def whole(seconds: float = 0.0) -> Plan:
 
 @pytest.fixture(scope="module")
 def uninterrupted() -> str:
-    return measure(whole()).only.to_csv()
+    return str(measure(whole()).only.to_csv())
 
 
 @pytest.fixture

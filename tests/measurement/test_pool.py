@@ -29,7 +29,7 @@ FALSE_ALARM = 1e-5
 
 
 def tiny(**changed: Any) -> Pool:
-    usual = {"records": np.arange(3), "references": np.arange(3, 5), "share": 0.5}
+    usual: dict[str, Any] = {"records": np.arange(3), "references": np.arange(3, 5), "share": 0.5}
     return Pool(**usual | {"fixed_size": False, "seed": 4} | changed)
 
 

@@ -14,6 +14,7 @@ from epsilometer.attacks.pool_attacks import POOL_ATTACKS, fresh_scores, most_le
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.pool_result import attack_result
 from epsilometer.errors import InputError
+from epsilometer.measurement.algorithm import Algorithm
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.pool import MeasurePool
@@ -165,7 +166,12 @@ def test_a_store_that_is_not_full(attack: str) -> None:
         plan.design.scores(store.pool_losses(plan.sizes, ""))
     assert "\n" not in str(caught.value)
     store.add_pool(whole[:2])
-    assert plan.design.pool_scores(store.pool_losses(plan.sizes, "")).models == 3
+    assert judged(plan, store.pool_losses(plan.sizes, "")).models == 3
+
+
+def judged(plan: Plan, losses: PoolLosses) -> PoolScores:
+    assert isinstance(plan.design, MeasurePool)
+    return plan.design.pool_scores(losses)
 
 
 def filled(plan: Plan) -> MemoryStore:
@@ -218,11 +224,11 @@ def test_judging_the_models_that_chose_would_refute_too_often() -> None:
     assert refuted(judged_by_itself, 40) > most_allowed(40)
 
 
-def proven(seed: int, algorithm: object) -> float:
+def proven(seed: int, algorithm: Algorithm) -> float:
     plan = pool_plan(
-        algorithm, models=16, records=30, seed=seed, attack="loss", pilot=True, judged=5,
-    )  # type: ignore[arg-type]  # fmt: skip
-    return prove(plan.design.pool_scores(measure(plan).only), delta=0.0, error=ERROR).at_least
+        algorithm, models=16, records=30, seed=seed, attack="loss", pilot=True, judged=5
+    )
+    return prove(judged(plan, measure(plan).only), delta=0.0, error=ERROR).at_least
 
 
 def test_the_whole_way_of_an_algorithm_that_ignores_its_data() -> None:

@@ -14,7 +14,6 @@ import json
 import sqlite3
 import time
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,57 +24,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.errors import InputError, StoreError
 from epsilometer.measurement.plan import Plan, Sizes, Task, canonical
 from epsilometer.measurement.rows import LossRow, PoolRow
+from epsilometer.measurement.sqlite_tables import (
+    APPLICATION,
+    FORMAT,
+    KEYS,
+    POOL_TABLES,
+    TABLES,
+    checksum,
+    unpacked,
+)
 from epsilometer.measurement.store import Failure, Store
 from epsilometer.measurement.tasks import Chunk
 
-APPLICATION = 0x45505349
-"""Marks the file as ours: the letters EPSI."""
-
-FORMAT = 2
-"""Of the tables of new stores; those of format 1 hold no pools, and are read and written as they are."""
-
 BUSY_SECONDS = 60.0
 """Far longer than any transaction of ours; who holds a store longer has stopped."""
-
-_TABLES = {
-    "plan": """CREATE TABLE plan (
-  key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL
-) STRICT, WITHOUT ROWID""",
-    "bases": """CREATE TABLE bases (
-  base INTEGER PRIMARY KEY, name TEXT NOT NULL, fingerprint TEXT NOT NULL,
-  checksum INTEGER NOT NULL
-) STRICT, WITHOUT ROWID""",
-    "losses": """CREATE TABLE losses (
-  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL CHECK (hypothesis IN (0, 1)),
-  replicate INTEGER NOT NULL, variant TEXT NOT NULL, loss REAL NOT NULL, checksum INTEGER NOT NULL,
-  PRIMARY KEY (base, hypothesis, replicate, variant)
-) STRICT, WITHOUT ROWID""",
-    "failures": """CREATE TABLE failures (
-  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL, replicate INTEGER NOT NULL,
-  attempts INTEGER NOT NULL, message TEXT NOT NULL, checksum INTEGER NOT NULL,
-  PRIMARY KEY (base, hypothesis, replicate)
-) STRICT, WITHOUT ROWID""",
-    "runs": """CREATE TABLE runs (
-  run INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, executor TEXT NOT NULL,
-  trained INTEGER NOT NULL DEFAULT 0, versions TEXT NOT NULL
-) STRICT""",
-}
-
-_POOL_TABLES = {
-    "pool_losses": """CREATE TABLE pool_losses (
-  base INTEGER NOT NULL, hypothesis INTEGER NOT NULL CHECK (hypothesis IN (0, 1)),
-  replicate INTEGER NOT NULL, variant TEXT NOT NULL, losses BLOB NOT NULL, member BLOB NOT NULL,
-  checksum INTEGER NOT NULL, PRIMARY KEY (base, hypothesis, replicate, variant)
-) STRICT""",
-}
-"""What format 2 adds: all losses of a model in one row, and a bit for each point it was trained on."""
-
-_KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
-"""Tables whose rows carry a checksum, and how many columns their keys have."""
 
 BEGUN = "begun"
 """Key of a mark that a plan gets when a store without losses takes it on: a process that still trains
@@ -156,7 +121,7 @@ class SqliteStore(Store):
             raise StoreError(
                 f"{self.path} has format {version}; this version of Epsilometer reads 1 to {FORMAT}."
             )
-        self._tables = _TABLES if version == 1 else _TABLES | _POOL_TABLES
+        self._tables = TABLES if version == 1 else TABLES | POOL_TABLES
         self._verify()
 
     def _verify(self) -> None:
@@ -171,14 +136,14 @@ class SqliteStore(Store):
             ).fetchall()
             if dict(tables) != self._tables:
                 raise sqlite3.DatabaseError("its tables are not those of a store")
-            for table, keys in _KEYS.items():
+            for table, keys in KEYS.items():
                 if table not in self._tables:
                     continue
                 last: Any = None
                 order = "base, hypothesis, replicate, variant"
-                ordered = f" ORDER BY {order}" if table in _POOL_TABLES else ""
+                ordered = f" ORDER BY {order}" if table in POOL_TABLES else ""
                 for row in self._db.execute(f"SELECT * FROM {table}{ordered}"):
-                    if row[-1] != _checksum(row[:-1]):
+                    if row[-1] != checksum(row[:-1]):
                         what = Task(*row[:3]) if table == "losses" else row[:keys]
                         raise sqlite3.DatabaseError(f"{table}, {what}: wrong checksum")
                     if last is not None and not last < row[:keys]:
@@ -190,7 +155,7 @@ class SqliteStore(Store):
         with self._transaction():
             if not self._is_empty():
                 return  # another process was first
-            for statement in (_TABLES | _POOL_TABLES).values():
+            for statement in (TABLES | POOL_TABLES).values():
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -243,7 +208,7 @@ class SqliteStore(Store):
 
     def _put(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
         """Write rows with their checksums; ``or_else`` is for rows whose key is there already."""
-        rows = [(*entry, _checksum(entry)) for entry in entries]
+        rows = [(*entry, checksum(entry)) for entry in entries]
         if rows:
             statement = f"INSERT OR {or_else} INTO {table} VALUES ({_marks(rows[0])})"
             self._db.executemany(statement, rows)
@@ -376,11 +341,11 @@ class SqliteStore(Store):
                 (*sizes[:3], *sizes.variants),
             )
             for row in found:
-                if row[-1] != _checksum(row[:-1]):
+                if row[-1] != checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"losses of {Task(*row[:3])}")
                 base, hypothesis, replicate, variant = row[:4]
                 try:
-                    table, member = _unpacked(row[4], row[5], sizes.points)
+                    table, member = unpacked(row[4], row[5], sizes.points)
                 except ValueError:
                     place = Task(base, hypothesis, replicate)
                     raise sqlite3.DatabaseError(f"losses of {place}: of other points") from None
@@ -415,7 +380,7 @@ class SqliteStore(Store):
         )
         with self._clear_errors():
             for row in found:
-                if row[-1] != _checksum(row[:-1]):
+                if row[-1] != checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"loss of {Task(*row[:3])}")
         return [LossRow(*row[:-1]) for row in found]
 
@@ -495,23 +460,8 @@ def is_store(path: str | PathLike[str]) -> bool:
         return False
 
 
-def _unpacked(losses: bytes, member: bytes, points: int) -> tuple[FloatArray, BoolArray]:
-    """Losses (points, queries) and who was in; ValueError unless they are of so many points."""
-    table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
-    if not table.size or len(member) != -(-points // 8):
-        raise ValueError
-    bits = np.unpackbits(np.frombuffer(member, dtype=np.uint8), count=points)
-    return table, bits.astype(np.bool_)
-
-
 def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _checksum(row: Sequence[Any]) -> int:
-    """CRC-32 of a row's values; repr tells types apart and keeps every bit of a number."""
-    plain = tuple(zlib.crc32(each) if isinstance(each, bytes) else each for each in row)
-    return zlib.crc32(repr(plain).encode("utf-8", "backslashreplace"))
 
 
 def _now() -> str:

@@ -66,8 +66,8 @@ class Proof:
         if self.most_provable > 0:
             return None
         return (
-            "not even canaries that are all told apart would prove anything at this delta; one-run "
-            "proofs need a smaller one"
+            "not even members that are all told apart would prove anything from so few at this delta; "
+            "more models or canaries, or a smaller delta, may"
         )
 
     def refutes(self, epsilon: float) -> bool:
