@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,15 +51,14 @@ delta = 1e-5
 """
 
 
-def make_records(folder: Path, points: int, models: int) -> None:
-    """The population and the configuration."""
+def make_records(folder: Path) -> None:
+    """The population, as many records as the configuration asks for."""
     rng = np.random.default_rng(SEED)
-    records = points + REFERENCES
+    audit = tomllib.loads((folder / "audit.toml").read_text(encoding="utf-8"))["audit"]
+    records = audit["pool_size"] + audit["references"]
     features = rng.random((records, PIXELS), dtype=np.float32)
     features[rng.random((records, PIXELS), dtype=np.float32) < 0.8] = 0
     np.savez(folder / "records.npz", features=features, labels=rng.integers(0, 10, records))
-    text = CONFIG.format(models=models, points=points, references=REFERENCES)
-    (folder / "audit.toml").write_text(text, encoding="utf-8")
 
 
 def write(folder: Path) -> None:
@@ -121,6 +121,7 @@ def score(folder: Path) -> None:
 
 
 STEPS: dict[str, Callable[[Path], None]] = {
+    "make up records": make_records,
     "read the configuration": lambda folder: (em.read_audit(folder / "audit.toml"), None)[1],
     "score one model": score,
     "write the store": write,
@@ -136,9 +137,15 @@ STEPS: dict[str, Callable[[Path], None]] = {
     "read parquet": reread("losses.parquet"),
 }
 
+MADE = {"make up records": "records.npz", "write the store": "audit.db"}
+"""Steps that are run again if their files are gone."""
+
 
 def measured(name: str, folder: Path) -> Row:
-    """One step in a process of its own."""
+    """One step in a process of its own.
+
+    This process stays small: what it holds would count as the child's peak.
+    """
     own = [sys.executable, __file__, "--step", name, "--folder", str(folder)]
     done = subprocess.run(own, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -173,11 +180,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
-        if not (folder / "audit.toml").is_file():
-            make_records(folder, arguments.points, arguments.models)
+        sizes = {"models": arguments.models, "points": arguments.points, "references": REFERENCES}
+        (folder / "audit.toml").write_text(CONFIG.format(**sizes), encoding="utf-8")
         for name in STEPS:
-            made = name != "write the store" or (folder / "audit.db").is_file()
-            if made and any(row["step"] == name for row in rows):
+            if (folder / MADE.get(name, "audit.toml")).is_file() and any(row["step"] == name for row in rows):
                 continue
             rows = [row for row in rows if row["step"] != name] + [measured(name, folder)]
             report.keep(arguments.json, "steps", rows)
