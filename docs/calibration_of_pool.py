@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TypeVar
 
+from epsilometer.calibration.interference import Failures
 from epsilometer.calibration.pool import BOUNDS, MULTIPLIED, PROOF
 from epsilometer.calibration.pool_table import YES, PoolBoundRow, PoolIntervalRow
 from epsilometer.calibration.table import from_csv
@@ -106,8 +107,15 @@ def bound_text(rows: list[PoolBoundRow], error: float) -> str:
 def interval_text(rows: list[PoolIntervalRow], error: float) -> str:
     """What the table of intervals says."""
     said = []
-    for answer, what in ((YES, "Points independent"), ("no", "Points that share noise or luck")):
-        own = [row for row in rows if row.independent == answer]
+    known = [row for row in rows if row.mechanism != Failures.name]
+    for own, what in (
+        ([row for row in known if row.independent == YES], "Points independent"),
+        ([row for row in known if row.independent != YES], "Points that share something"),
+        (
+            [row for row in rows if row.mechanism == Failures.name],
+            "Failures, shared or not, whose curve no family has",
+        ),
+    ):
         least = min(own, key=lambda row: row.covers / row.runs)
         high = max(own, key=lambda row: row.above / row.runs)
         low = max(own, key=lambda row: row.below / row.runs)

@@ -216,5 +216,6 @@ def test_what_the_page_says_follows_from_the_tables(
     assert said.count("**not kept**") == 3
     assert "NOT caught" in said
     wrong = [replace(row, covers=0, above=row.runs, below=0) for row in intervals]
-    assert script.interval_text(wrong, 0.05).count("**not kept**") == 2
+    said = " ".join(script.interval_text(wrong, 0.05).split())
+    assert said.count("**not kept**") == 3
     assert script.interval_table(wrong, 0.05).count("**!**") == len(wrong)

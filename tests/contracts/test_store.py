@@ -16,9 +16,9 @@ from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Plan, Sizes, Task
 from epsilometer.measurement.population import Dataset, Point, Population
+from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.tasks import Chunk
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels

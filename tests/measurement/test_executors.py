@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from epsilometer._workers import process_pool
 from epsilometer.errors import EpsilometerError, ExecutorError, InputError
 from epsilometer.measurement import executors
 from epsilometer.measurement.engine import measure
@@ -93,3 +98,44 @@ def test_code_goes_along_to_workers_without_it(
             measure(plan(replicates=3, bases=1), executor=running.executor, retries=0)
         executors.send_code_of("tests.measurement.algorithms")
         assert measure(plan(), executor=running.executor).only == measure(plan()).only
+
+
+def test_workers_start_processes_as_their_parent_does() -> None:
+    """One that is spawned would spawn its own, which loads every library again."""
+    with process_pool(1) as pool:
+        assert pool.submit(multiprocessing.get_start_method).result() == (
+            multiprocessing.get_start_method()
+        )
+
+
+SCRIPT = """
+import numpy as np
+import epsilometer as em
+
+plan = em.Plan(
+    population=em.Population(features=np.zeros((40_000, 4))),  # more than fits into a pipe
+    algorithm=em.ClippedMean(noise=1.0, records=10),
+    design=em.MeasureMIAFast(replicates=3),
+    challenge_bases=1,
+    dataset_size=10,
+    seed=1,
+)
+em.measure(plan, executor="processes", workers=1)
+"""
+
+
+def test_a_script_without_a_guard_ends_with_what_to_do(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    assert done.returncode != 0
+    assert 'a script needs `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
+    assert list(tmp_path.glob("epsilometer-plan-*")) == []

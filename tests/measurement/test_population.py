@@ -165,3 +165,19 @@ def test_crafted_records_may_be_rounded_to_the_type_of_the_others() -> None:
         given.extended([[0.1, 1]], [0])
     with pytest.raises(InputError, match="expected finite numbers"):
         given.extended([[1e300, 1]])
+
+
+def test_shaped_records_are_the_same_numbers_and_another_population() -> None:
+    rows = np.arange(12.0).reshape(2, 6)
+    plain = Population(features=rows, labels=[0, 1], name="six")
+    shaped = plain.shaped((1, 2, 3))
+    assert shaped.point(1).features.tolist() == [[[6.0, 7.0, 8.0], [9.0, 10.0, 11.0]]]
+    assert (shaped.name, shaped.point(1).label) == ("six", 1)
+    assert shaped.fingerprint != plain.fingerprint
+    assert shaped.shaped((6,)).fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize("shape", [(5,), (), (0, 6), (-1, 6), (2.0, 3.0)])
+def test_shapes_that_do_not_fit(shape: Any) -> None:
+    with pytest.raises(InputError, match="shape"):
+        Population(features=np.zeros((2, 6))).shaped(shape)

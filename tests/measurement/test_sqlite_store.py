@@ -23,6 +23,7 @@ from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.population import Population
 from epsilometer.measurement.sqlite_store import SqliteStore, is_store
 from epsilometer.measurement.store import Failure
+from epsilometer.measurement.tasks import LossRow
 from epsilometer.training.clipped_mean import ClippedMean
 from epsilometer.training.output_perturbation import NoiseLevels
 from tests.measurement import runner
@@ -422,3 +423,25 @@ def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
         ends = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
         assert [code for _, code in ends] == [0] * 5, ends
         assert read(path)[""] == measure(plan()).only
+
+
+def test_who_still_trains_for_the_plan_before_is_refused(tmp_path: Path) -> None:
+    """A store without losses takes another plan: losses of two plans must not be mixed all the same."""
+    path = tmp_path / "store.db"
+    rows = [LossRow(0, 0, 0, "", 1.0)]
+    with SqliteStore(path) as first, SqliteStore(path) as second:
+        first.prepare(plan(seed=1))
+        second.prepare(plan(seed=2))
+        with pytest.raises(StoreError, match="another process has begun another plan"):
+            first.add(rows)
+        assert second.add(rows) == 1
+
+
+def test_who_trains_for_the_same_plan_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with SqliteStore(path) as first, SqliteStore(path) as second:
+        first.prepare(plan())
+        second.prepare(plan(replicates=9))
+        assert (
+            first.add([LossRow(0, 0, 0, "", 1.0)]) == second.add([LossRow(0, 0, 1, "", 1.0)]) == 1
+        )

@@ -127,9 +127,14 @@ def origin_of(
     attack: dict[str, Any] = plan.design.attacked_by(settings.statistic.name)
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
-    copies = base_warnings(plan.all_records, plan.names, plan.bases)
-    attack["warnings"] = [*attack.get("warnings", ()), *copies]
     shared = measurement.shares_models
+    # With the counts, so that they are read back with them.
+    attack["warnings"] = [
+        *settings.warnings,
+        *repeats(found.losses),
+        *attack.get("warnings", ()),
+        *base_warnings(plan.all_records, plan.names, plan.bases),
+    ]
     return Origin(
         plan={
             "hash": plan.content_hash,
@@ -148,7 +153,7 @@ def origin_of(
             "failed": len(measurement.failures),
         },
         failures=tuple(failure.described() for failure in measurement.failures),
-        warnings=(*settings.warnings, *repeats(found.losses), *attack["warnings"]),
+        warnings=tuple(attack["warnings"]),
         curves=None if found.published is None else found.published.attacked.sweep(),
         variant=found.variant if shared else None,
         siblings=tuple(n for n in measurement.losses if n != found.variant) if shared else (),

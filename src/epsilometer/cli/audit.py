@@ -63,6 +63,11 @@ class ExecutionOptions:
         "--until-proven",
     )
 
+    only_first: bool = flag(
+        "Train the first few models only: does the training work, and how long will all of it take?",
+        "--check",
+    )
+
     def check(self) -> None:
         """Refuse what makes no sense before anything is read."""
         from epsilometer.measurement.executors import check_name
@@ -155,10 +160,6 @@ def audit(
     *,
     execution: ExecutionOptions,
     show_config: bool = flag("Print the configuration and audit nothing.", "--show-config"),
-    check: bool = flag(
-        "Train the first few models only: does the training work, and how long will all of it take?",
-        "--check",
-    ),
     delta: str | None = options.DELTAS,
     curves: options.CurveOptions,
     priors: options.PriorOptions,
@@ -199,7 +200,7 @@ def audit(
                 folder=None if config else Path.cwd(),
                 estimate=table,
                 say=results.warn,
-                train_pilot=execution.try_pilot if check else execution.train_pilot,
+                train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:
                 settings = settings.with_promise(results.warn)
@@ -210,7 +211,7 @@ def audit(
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)
     verdict.check_claim(over)
-    if check:
+    if execution.only_first:
         trial = execution.try_out(settings.plan, settings.store, how)
         return checks.show(trial, settings.store, settings.warnings, as_json=delivery.as_json)
     settings, measurement, found, stopping = measure_until(

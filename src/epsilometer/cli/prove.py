@@ -41,7 +41,8 @@ def prove(
     """Prove that epsilon is at least some L, or refute a claim.
 
     Scores, losses and stores may be looked at as often as anybody likes, while models are still being
-    trained: the error holds for all looks together. Counts and canaries are for one look.
+    trained: the error holds for all looks together. Counts, canaries and points that share models are
+    for one look.
     """
     from epsilometer.audit.inputs import LossOptions
 

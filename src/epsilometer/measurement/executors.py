@@ -11,6 +11,7 @@ import os
 import pickle
 import re
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import (
@@ -23,6 +24,7 @@ from concurrent.futures import (
 )
 from contextlib import redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from epsilometer import _extras, _validate
@@ -90,7 +92,7 @@ class ProcessesPool:
     name = "processes"
 
     def __init__(self, plan: Plan, workers: int) -> None:
-        self._plan, self.slots = plan, workers
+        self.slots = workers
         try:
             pickle.dumps(plan.algorithm)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -98,10 +100,15 @@ class ProcessesPool:
                 f"the algorithm cannot be sent to other processes ({error}); define it at the top "
                 "of a module, or use the executor threads."
             ) from None
-        self._executor = self._start()
+        self._file = _kept(plan)
+        try:
+            self._executor = self._start()
+        except BaseException:
+            self._file.unlink(missing_ok=True)
+            raise
 
     def _start(self) -> ProcessPoolExecutor:
-        executor = new_pool(self.slots, _install, self._plan)
+        executor = new_pool(self.slots, _install, self._file)
         try:
             executor.submit(os.getpid).result()  # as soon as a worker has started
         except BrokenExecutor:
@@ -121,13 +128,26 @@ class ProcessesPool:
 
     def close(self, *, wait: bool = True) -> None:
         close_pool(self._executor, wait=wait)
+        self._file.unlink(missing_ok=True)
+
+
+def _kept(plan: Plan) -> Path:
+    """The plan in a file that only this user can read, for workers that start.
+
+    Through the pipe of a new process it would block for ever where that process dies while it starts.
+    """
+    number, path = tempfile.mkstemp(prefix="epsilometer-plan-")
+    with os.fdopen(number, "wb") as file:
+        pickle.dump(plan, file)
+    return Path(path)
 
 
 _installed: list[Plan] = []
 
 
-def _install(plan: Plan) -> None:
-    _installed[:] = [plan]
+def _install(path: Path) -> None:
+    with path.open("rb") as file:
+        _installed[:] = [pickle.load(file)]  # written by `_kept` of the process that started this one
 
 
 def _train_installed(chunk: Chunk) -> Answer:

@@ -253,12 +253,16 @@ class SqliteStore(Store):
         with self._transaction():
             bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
             there = self._value("identity"), [fingerprint for (fingerprint,) in bases]
-            if not self._ask("SELECT 1 FROM losses LIMIT 1") and not self._same(plan, *there):
+            if self._holds_nothing() and not self._same(plan, *there):
                 for table in ("plan", "bases", "failures"):
                     self._db.execute(f"DELETE FROM {table}")
                 self._put("plan", (BEGUN, canonical(uuid.uuid4().hex)))
                 there = None, []
             self._begun = [self._value(BEGUN)]
+            if plan.pool and "pool_losses" not in self._tables:
+                raise StoreError(
+                    f"{self.path} was made by an older version and cannot hold pools; use another store."
+                )
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
             self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
@@ -298,7 +302,10 @@ class SqliteStore(Store):
 
     def add(self, rows: Iterable[LossRow]) -> int:
         # SQLite keeps no negative zero.
-        plain = [row._replace(loss=row.loss + 0.0) for row in rows]
+        return self._add("losses", [row._replace(loss=row.loss + 0.0) for row in rows])
+
+    def _add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Keep rows of losses that are new, and forget that their models failed."""
         with self._transaction():
             if self._begun and self._begun != [self._value(BEGUN)]:
                 raise StoreError(
@@ -306,18 +313,18 @@ class SqliteStore(Store):
                     "added. Use another store."
                 )
             before = self._db.total_changes
-            self._put("losses", *plain, or_else="IGNORE")
+            self._put(table, *rows, or_else="IGNORE")
             new = self._db.total_changes - before
-            self._forget_failures(plain)
+            if self._ask("SELECT 1 FROM failures LIMIT 1"):
+                self._db.executemany(
+                    "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
+                    [row[:3] for row in rows],
+                )
         return new
 
-    def _forget_failures(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Models that have losses have not failed."""
-        if self._ask("SELECT 1 FROM failures LIMIT 1"):
-            self._db.executemany(
-                "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
-                [row[:3] for row in rows],
-            )
+    def _holds_nothing(self) -> bool:
+        """Whether no model has losses."""
+        return not any(self._ask(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
 
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
@@ -342,12 +349,7 @@ class SqliteStore(Store):
             (*row[:4], row.losses.astype("<f8").tobytes(), np.packbits(row.member).tobytes())
             for row in rows
         ]
-        with self._transaction():
-            before = self._db.total_changes
-            self._put("pool_losses", *entries, or_else="IGNORE")
-            new = self._db.total_changes - before
-            self._forget_failures(entries)
-        return new
+        return self._add("pool_losses", entries)
 
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
         with self._clear_errors():

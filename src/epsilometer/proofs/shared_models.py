@@ -107,15 +107,9 @@ class SharedModels:
             one_sided=float(np.sum(2.0 ** (1.0 - sizes.sum(axis=1)))),
         )
 
-    @cached_property
-    def by_model(self) -> bool:
-        """Whether the bound by model counts: fair coins, and none that look unfair."""
-        inside, outside = len(self.with_point), len(self.without)
-        return self.fair_coins and bool(fair_coin(inside, outside))
-
     @property
     def assumes(self) -> str:
-        return FAIR if self.by_model else DRAWN
+        return FAIR if self.fair_coins else DRAWN
 
     # --- by point ---------------------------------------------------------------------------------
 
@@ -151,14 +145,15 @@ class SharedModels:
         return {}
 
     def bound_by_model(self, delta: float, error: float) -> float:
-        """Epsilon is at least this, except with probability ``error``; 0 where coins are not fair."""
+        """Epsilon is at least this, except with probability ``error``; 0 if coins are unfair."""
         if (delta, error) not in self._found:
             self._found[delta, error] = self._bound(*self._guesses, delta, error)
         return self._found[delta, error]
 
     def _bound(self, guesses: IntArray, right: IntArray, delta: float, error: float) -> float:
         level = (error - self.one_sided) / len(guesses)
-        if not self.by_model or level <= 0:
+        looks_fair = bool(fair_coin(len(self.with_point), len(self.without)))
+        if not (self.fair_coins and looks_fair and level > 0):
             return 0.0
         canaries = int(self.sizes.sum())
         return float(epsilon_one_run_fdp(canaries, guesses, right, delta, level).max())
@@ -167,7 +162,8 @@ class SharedModels:
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         mixture = self.log_e_value_by_point(epsilon, delta)
-        if not self.by_model:
+        # Who leaves the half of the bound out must not look at the coins first.
+        if not self.fair_coins:
             return mixture
         return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
 
@@ -177,17 +173,15 @@ class SharedModels:
         # Points with equally many pairs would all end alike.
         pairs, often = np.unique(self.sizes.min(axis=1), return_counts=True)
         best, weights = perfect(pairs), np.log(often / often.sum())
-        bound = 0.0
-        if self.by_model:
-            ranks = Ranks().of(int(self.sizes.sum()))
-            right = np.minimum(ranks, len(self.with_point))
-            bound = self._bound(ranks, right, delta, error / 2)
+        ranks = Ranks().of(int(self.sizes.sum()))
+        right = np.minimum(ranks, len(self.with_point))
+        bound = self._bound(ranks, right, delta, error / 2)
 
         def log_e_value(epsilon: float) -> float:
             capitals = _log_capitals(best, epsilon, delta)
             own = np.logaddexp.reduce(capitals, axis=1) - np.log(capitals.shape[1])
             mixture = float(np.logaddexp.reduce(own + weights))
-            return _with_bound(mixture, epsilon, bound, error) if self.by_model else mixture
+            return _with_bound(mixture, epsilon, bound, error) if self.fair_coins else mixture
 
         return refuted_up_to(log_e_value, error)
 

@@ -1,0 +1,148 @@
+"""``audit --check``, training code that fails, and what ``status`` says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epsilometer.cli.main import run
+
+CONFIG = """
+[population]
+source = "directions"
+[audit]
+challenge_bases = 3
+replicates = 12
+dataset_size = 20
+seed = 1
+[algorithm]
+object = "{name}:algorithm"
+[estimate]
+model = "published"
+likelihood = "binomial"
+delta = 0.01
+"""
+
+TRAINING = """
+class Own:
+    def train(self, dataset, rng):
+        return helper(rng)
+    def loss(self, model, point):
+        return model
+def helper(rng):
+    return {drawn}
+algorithm = Own()
+"""
+
+
+def audit(folder: Path, name: str, drawn: str) -> str:
+    """The configuration of an audit with code of its own; a name for each, as modules stay loaded."""
+    (folder / f"{name}.py").write_text(TRAINING.format(drawn=drawn), encoding="utf-8")
+    config = folder / f"{name}.toml"
+    config.write_text(CONFIG.format(name=name), encoding="utf-8")
+    return str(config)
+
+
+def asked(*arguments: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> tuple[Any, str]:
+    """The JSON object on stdout, if any, and stderr."""
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == code
+    out, err = capsys.readouterr()
+    return json.loads(out) if out else None, err
+
+
+def test_check_stops_after_the_first_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = audit(tmp_path, "works_a", "rng.normal()")
+    found, err = asked("audit", config, "--check", capsys=capsys)
+    assert err == ""
+    assert (found["models"], found["models_done"], found["models_trained"]) == (72, 3, 3)
+    assert found["store"] == str(tmp_path / "audit.db")
+    assert found["workers"] == 1
+    assert found["warnings"] == found["models_failed"] == []
+    (losses,) = found["losses"]
+    assert (len(losses["losses_h0"]), len(losses["losses_h1"])) == (2, 1)
+    whole, _ = asked("audit", config, "--allow-unconverged", capsys=capsys)
+    assert (whole["models_trained"], whole["models_reused"]) == (69, 3)
+    again, _ = asked("audit", config, "--check", capsys=capsys)
+    assert (again["models_done"], again["models_trained"]) == (72, 0)
+    assert again["seconds_per_model"] is None
+
+
+def test_check_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", audit(tmp_path, "works_b", "rng.normal()"), "--check"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The training works.\n  models    72 planned; 3 trained now, 0 there")
+    assert "time      about 1 s for 69 models with 1 worker" in out
+    assert "without the challenge point;" in out
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+
+
+def test_code_that_fails_is_shown_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = audit(tmp_path, "fails_a", "{}['no\\x1b[2J such']")
+    monkeypatch.chdir(tmp_path)
+    found, err = asked("audit", config, capsys=capsys, code=2)
+    assert found is None
+    first, *lines = err.splitlines()
+    assert first.startswith("epsilometer: no model could be trained (base 0, hypothesis 0, ")
+    assert "KeyError" in first
+    assert "`epsilometer status audit.db` has the traceback" in first
+    assert "fails_a.py" in lines[0]
+    assert lines[0].endswith("in train")
+    assert "in helper" in err
+    assert "epsilometer/measurement" not in err
+    assert "\x1b" not in err
+    # The code is mended: nothing is lost, so nothing is asked.
+    (tmp_path / "fails_b.py").write_text(TRAINING.format(drawn="rng.normal()"), encoding="utf-8")
+    Path(config).write_text(CONFIG.format(name="fails_b"), encoding="utf-8")
+    found, _ = asked("audit", config, "--check", capsys=capsys)
+    assert found["models_trained"] == 3
+    assert asked("status", "audit.db", capsys=capsys)[0]["failures"] == []
+
+
+def test_status_shows_equal_errors_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = audit(tmp_path, "fails_c", "rng.normal() if rng.random() < 0.7 else 1 / 0")
+    found, _ = asked("audit", config, "--allow-unconverged", "--retries", "0", capsys=capsys)
+    failed = len(found["models_failed"])
+    assert failed > 5
+    assert "traceback" not in found["models_failed"][0]
+    store = str(tmp_path / "audit.db")
+    shown, _ = asked("status", store, capsys=capsys)
+    assert len(shown["failures"]) == failed
+    assert "fails_c.py" in shown["failures"][0]["traceback"]
+    assert run(["status", store]) == 0
+    out = capsys.readouterr().out
+    assert f"{failed} models (first: base" in out
+    assert out.count("ZeroDivisionError: division by zero") == 2  # its words, and its traceback
+    assert out.count("in helper") == 1
+
+
+def test_training_that_seeds_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = audit(tmp_path, "seeds_a", "__import__('random').Random(0).random()")
+    found, err = asked("audit", config, "--check", capsys=capsys)
+    assert "the first 3 models of base 0 without" in err
+    assert "seed itself" in found["warnings"][0]
+    (tmp_path / "audit.db").unlink()
+    found, err = asked("audit", config, "--allow-unconverged", capsys=capsys)
+    assert any("all 12 models of base 0 without" in each for each in found["counts"]["warnings"])
+    assert "warning: all 12 models of base 0" in err
+
+
+@pytest.mark.parametrize(("delta", "warned"), [("0.05", True), ("0.0499", False)])
+def test_delta_of_one_record(
+    delta: str, warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = audit(tmp_path, "works_c", "rng.normal()")
+    found, err = asked("audit", config, "--check", "--delta", delta, capsys=capsys)
+    assert ("is not below 1/20" in err) is warned
+    assert len(found["warnings"]) == warned
+    if warned:
+        found, err = asked("audit", config, "--allow-unconverged", "--delta", delta, capsys=capsys)
+        assert any("is not below 1/20" in text for text in found["counts"]["warnings"])
+        assert err.count("is not below 1/20") == 1
