@@ -141,15 +141,18 @@ def _share(value: float) -> str:
 
 def _gap(gap: Gap) -> list[str]:
     """From what is proven to the claim, step by step."""
+    from epsilometer.proofs.proof import rounded_down
+
+    proven = rounded_down(gap.proven)
     if gap.proven > gap.claim:
-        return wrapped(f"The claim of {gap.claim:g} is refuted: {gap.proven:.2f} is proven.")
+        return wrapped(f"The claim of {gap.claim:g} is refuted: {proven} is proven.")
     steps = (
-        ("proven by the audit's attack on its points", gap.proven),
-        ("shown but not proven: more models would prove more", gap.estimator),
-        ("a better attack of those above", gap.attack),
-        ("points that leak more", gap.points),
-        ("not reached by any attack here", gap.unexplained),
+        ("proven by the audit's attack on its points", proven),
+        ("shown but not proven: more models would prove more", f"{gap.estimator:.2f}"),
+        ("a better attack of those above", f"{gap.attack:.2f}"),
+        ("points that leak more", f"{gap.points:.2f}"),
+        ("not reached by any attack here", f"{gap.unexplained:.2f}"),
     )
     lines = [f"from 0 to the claim of {gap.claim:g}:"]
-    lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
+    lines += [f"  {words:<54}{value:>8}" for words, value in steps]
     return lines
