@@ -1,30 +1,45 @@
 """Every attack on the same pool, with 8, 32 and 128 models: a table, and JSON.
 
     python benchmarks/attacks_by_models.py --json benchmarks/attacks_by_models.json
+    python benchmarks/attacks_by_models.py --page
 
-The shipped network on all 1,797 digits: a pool of 1,200, halves of it, and 500 references.  The models go
-through a store, once for each seed; 8 and 32 are the first of them.  Half of the models teach and choose
-the 40 points that leak most, the other half judge; AUC and rates are of all points.  A run that was
-stopped goes on where its JSON ends.
+The second trains nothing: it puts the table of the JSON file into the page of the documentation.
+The shipped network on digits: a pool of 1,200 records, halves of it, and 500 references.  The models
+go through a store, once for each seed; 8 and 32 are the first of them.  Half of the models teach and
+choose the 40 points that leak most, the other half judge; AUC and rates are of all points.  A run
+that was stopped goes on where its JSON ends.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+import benchmark_report
 import epsilometer as em
-from benchmark_report import Report, Row, kept_rows, middle_and_range
+from benchmark_report import Report, Row, kept_rows, middle_and_range, rounded_down
 from epsilometer.attacks.pool_attacks import POOL_ATTACKS, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.measurement.pool import MeasurePool
 from epsilometer.report.attack_comparison import Judge, compare_pool_attacks
 from epsilometer.training.network import network
 
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "attacks_by_models.json"
+PAGE = HERE.parent / "docs" / "how-to" / "pool.md"
+
 SIZES, POOL, REFERENCES, POINTS, DELTA, SEEDS = (8, 32, 128), 1200, 500, 40, 1e-5, 3
+COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "AUC": ("auc", lambda value: f"{value:.3f}"),
+    "TPR at 0.1 %": ("tpr at 0.001", lambda value: f"{100 * value:.2f} %"),
+    "proven": ("proven", rounded_down),
+}
 TOO_FEW = -1.0
 """Where a rate is below one over the number of scores."""
 
@@ -94,11 +109,31 @@ def summary(rows: list[Row]) -> list[Row]:
     return found
 
 
+def with_table(page: str) -> str:
+    """The page with the table of the committed results: medians over pools."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    heads = [f"{what}, {models} models" for what in COLUMNS for models in SIZES]
+    lines = ["| attack | " + " | ".join(heads) + " |", "| --- " * (1 + len(heads)) + "|"]
+    for attack in POOL_ATTACKS:
+        own = [row for row in found["tables"]["attacks"] if row["attack"] == attack]
+        values = [
+            shown(float(np.median([row[key] for row in own if row["models"] == models])))
+            for key, shown in COLUMNS.values()
+            for models in SIZES
+        ]
+        lines.append(f"| `{attack}` | " + " | ".join(values) + " |")
+    return benchmark_report.with_table(page, "attacks_by_models", lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Attacks on a pool by number of models.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables here")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="pools")
+    parser.add_argument("--page", action="store_true", help="only write the table of the page")
     arguments = parser.parse_args()
+    if arguments.page:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        return
     rows = kept_rows(arguments.json, "attacks")
     report = Report()
     done = {(row["models"], row["seed"]) for row in rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -70,6 +71,19 @@ def kept_rows(target: Path | None, key: str) -> list[Row]:
         return []
     rows: list[Row] = json.loads(target.read_text(encoding="utf-8"))["tables"].get(key, [])
     return rows
+
+
+def rounded_down(value: float) -> str:
+    """With two digits; a bound is never rounded up."""
+    return f"{math.floor(100 * value) / 100:.2f}"
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """A page with other lines in the place of its table of ``benchmarks/NAME.json``."""
+    start, end = f"<!-- table of benchmarks/{name}.json -->\n", "<!-- end of the table -->"
+    before, rest = page.split(start)
+    after = rest.split(end, 1)[1]
+    return before + start + "\n" + "\n".join(lines) + "\n\n" + end + after
 
 
 def middle_and_range(values: Sequence[float]) -> str:

@@ -22,13 +22,12 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import epsilometer as em
 from benchmark_report import Report, Row, kept_rows
-from epsilometer.attacks.pool_attacks import Lira, fresh_scores
-from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.cli.main import run
 from epsilometer.measurement.rows import PoolRow
 
@@ -65,7 +64,7 @@ def write(folder: Path) -> None:
     """Losses of every model into the store, as `audit` would."""
     rng = np.random.default_rng(SEED)
     plan = em.read_audit(folder / "audit.toml").plan
-    pool = plan.bases[0]
+    pool: Any = plan.bases[0]
     whole, records = len(pool.everything), len(pool.records)
     level = rng.normal(2.0, 2.0, whole)
     leak = np.where(rng.random(whole) < 0.01, 4.0, 0.1)
@@ -96,7 +95,7 @@ def reread(name: str) -> Callable[[Path], None]:
     """A step that reads a file of losses and finds those of the store in it."""
 
     def step(folder: Path) -> None:
-        losses = PoolLosses.read(folder / name)
+        losses = em.PoolLosses.read(folder / name)
         assert losses.points == len(losses.names)
 
     return step
@@ -106,7 +105,7 @@ def prove_all(folder: Path) -> None:
     """A proof from all points at once, through LiRA."""
     with em.SqliteStore(folder / "audit.db", read_only=True) as store:
         losses = store.pool_losses(store.sizes(), store.sizes().variants[0])
-    em.prove(fresh_scores(losses, Lira(), teachers=losses.models // 2), delta=1e-5)
+    em.prove(em.fresh_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
 
 
 def score(folder: Path) -> None:
@@ -183,7 +182,9 @@ def main() -> None:
         sizes = {"models": arguments.models, "points": arguments.points, "references": REFERENCES}
         (folder / "audit.toml").write_text(CONFIG.format(**sizes), encoding="utf-8")
         for name in STEPS:
-            if (folder / MADE.get(name, "audit.toml")).is_file() and any(row["step"] == name for row in rows):
+            if (folder / MADE.get(name, "audit.toml")).is_file() and any(
+                row["step"] == name for row in rows
+            ):
                 continue
             rows = [row for row in rows if row["step"] != name] + [measured(name, folder)]
             report.keep(arguments.json, "steps", rows)
