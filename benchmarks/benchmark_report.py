@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -45,14 +47,49 @@ class Report:
         total = time.perf_counter() - self._began
         print(f"\n{total:.0f} s in all")
         if target is not None:
-            document = {
-                "setting": self._setting,
-                "load_before": self._load,
-                **facts,
-                "seconds": total,
-                "tables": self._tables,
-            }
-            target.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            self._write(target, facts | {"seconds": total})
+
+    def keep(self, target: Path | None, key: str, rows: list[Row]) -> None:
+        """Write what there is so far, so that a run that is stopped goes on with `kept_rows`."""
+        self._tables[key] = rows
+        if target is not None:
+            self._write(target, {})
+
+    def _write(self, target: Path, facts: dict[str, Value]) -> None:
+        document = {
+            "setting": self._setting,
+            "load_before": self._load,
+            **facts,
+            "tables": self._tables,
+        }
+        target.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def kept_rows(target: Path | None, key: str) -> list[Row]:
+    """Rows of a table that an earlier run wrote; none if there was no such run."""
+    if target is None or not target.is_file():
+        return []
+    rows: list[Row] = json.loads(target.read_text(encoding="utf-8"))["tables"].get(key, [])
+    return rows
+
+
+def rounded_down(value: float) -> str:
+    """With two digits; a bound is never rounded up."""
+    return f"{math.floor(100 * value) / 100:.2f}"
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """A page with other lines in the place of its table of ``benchmarks/NAME.json``."""
+    start, end = f"<!-- table of benchmarks/{name}.json -->\n", "<!-- end of the table -->"
+    before, rest = page.split(start)
+    after = rest.split(end, 1)[1]
+    return before + start + "\n" + "\n".join(lines) + "\n\n" + end + after
+
+
+def middle_and_range(values: Sequence[float]) -> str:
+    """The median and both ends, as they stand in tables: ``2.1 (1.8 to 2.4)``."""
+    ordered = sorted(values)
+    return f"{statistics.median(ordered):.2f} ({ordered[0]:.2f} to {ordered[-1]:.2f})"
 
 
 def shown(value: Value) -> str:

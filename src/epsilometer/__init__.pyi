@@ -109,6 +109,7 @@ from epsilometer.measurement.engine import Progress as Progress
 from epsilometer.measurement.engine import measure as measure
 from epsilometer.measurement.one_run import MeasureOneRun as MeasureOneRun
 from epsilometer.measurement.plan import Plan as Plan
+from epsilometer.measurement.pool import MeasurePool as MeasurePool
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population

@@ -36,6 +36,7 @@ LONG = {
     "how-to/many-machines",
     "how-to/losses",
     "how-to/one-run",
+    "how-to/pool",
     "how-to/gradient-canaries",
     "explanation/mcmc",
 }

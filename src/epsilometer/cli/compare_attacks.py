@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 NAME, AUC, RATE, PROVEN, SHOWN = 25, 6, 13, 8, 15
 """Columns of the table: 80 in all, with two rates; the longest name of an attack fits."""
 
-PROVEN_PART = "proven by the audit's attack on its points"
-
 
 def compare_attacks(
     file: Path = argument(
@@ -150,14 +148,12 @@ def _gap(gap: Gap) -> list[str]:
     if gap.proven > gap.claim:
         return wrapped(f"The claim of {gap.claim:g} is refuted: {proven} is proven.")
     steps = (
-        ("shown but not proven: more models would prove more", gap.estimator),
-        ("a better attack of those above", gap.attack),
-        ("points that leak more", gap.points),
-        ("not reached by any attack here", gap.unexplained),
+        ("proven by the audit's attack on its points", proven),
+        ("shown but not proven: more models would prove more", f"{gap.estimator:.2f}"),
+        ("a better attack of those above", f"{gap.attack:.2f}"),
+        ("points that leak more", f"{gap.points:.2f}"),
+        ("not reached by any attack here", f"{gap.unexplained:.2f}"),
     )
-    lines = [
-        f"from 0 to the claim of {gap.claim:g}:",
-        f"  {PROVEN_PART:<54}{proven:>8}",
-    ]
-    lines += [f"  {words:<54}{value:>8.2f}" for words, value in steps]
+    lines = [f"from 0 to the claim of {gap.claim:g}:"]
+    lines += [f"  {words:<54}{value:>8}" for words, value in steps]
     return lines

@@ -153,7 +153,7 @@ class AttackComparison:
     Attributes
     ----------
     rows
-        Every attack on the points that the audit judges.
+        Every attack on the points that the audit judges, the one that proves most first.
     point_sets
         The best attack on each set of points.
     skipped
@@ -246,7 +246,7 @@ def compare_pool_attacks(
     if not rows:
         raise InputError(f"no attack can be made on {source}: {skipped[0][1]}")
     rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    best = max(rows, key=lambda row: row.shown[1])
+    best = rows[0]  # by proofs: a vague attack can show more than a sharp one
     sets = [best]
     for name, chosen in list(points.items())[1:]:
         judge.say(f"points {name}")
@@ -291,7 +291,7 @@ def compare_model_attacks(
     if not rows:
         raise InputError(f"no attack can be made on {source}.")
     rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    best = max(rows, key=lambda row: row.shown[1])
+    best = rows[0]
     return AttackComparison(
         source=source,
         delta=judge.delta,
