@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
@@ -25,7 +25,8 @@ WARNING = "warning: "
 """Begins what is said of something wrong."""
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
     """What training the first models of a plan has shown.
 
     Attributes
