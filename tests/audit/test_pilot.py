@@ -21,7 +21,7 @@ from epsilometer.measurement.store import Failure
 
 CONFIG = """
 [population]
-source = "directions"
+source = "records.npz"
 [audit]
 challenge = "pilot"
 first_stage = 8
@@ -40,10 +40,17 @@ likelihood = "binomial"
 """
 
 
+def write_records(folder: Path) -> None:
+    """A small population of directions: quickly read, again and again."""
+    rows = np.random.default_rng(1).standard_normal((200, 64))
+    np.savez(folder / "records.npz", features=rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "audit.toml"
     path.write_text(CONFIG)
+    write_records(tmp_path)
     return path
 
 

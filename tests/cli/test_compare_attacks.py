@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import epsilometer as em
@@ -15,7 +16,7 @@ from epsilometer.measurement.sqlite_store import SqliteStore
 
 POOL = """
 [population]
-source = "directions"
+source = "records.npz"
 [audit]
 design = "pool"
 models = 12
@@ -36,7 +37,7 @@ claim = 30.0
 
 MANY = """
 [population]
-source = "directions"
+source = "records.npz"
 [audit]
 challenge_bases = 2
 replicates = 12
@@ -51,10 +52,17 @@ delta = 0.01
 """
 
 
+def write_records(folder: Path) -> None:
+    """A small population of directions: quickly read, again and again."""
+    rows = np.random.default_rng(1).standard_normal((200, 64))
+    np.savez(folder / "records.npz", features=rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with configurations and their stores."""
     folder = tmp_path_factory.mktemp("attacked")
+    write_records(folder)
     for name, text in (("pool", POOL), ("many", MANY)):
         (folder / f"{name}.toml").write_text(text)
         settings = em.read_audit(folder / f"{name}.toml", say=lambda _: None)

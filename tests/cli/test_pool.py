@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import epsilometer as em
@@ -14,7 +15,7 @@ from epsilometer.cli.main import run
 
 CONFIG = """
 [population]
-source = "directions"
+source = "records.npz"
 [audit]
 design = "pool"
 models = 24
@@ -36,11 +37,18 @@ claim = 20.0
 """
 
 
+def write_records(folder: Path) -> None:
+    """A small population of directions: quickly read, again and again."""
+    rows = np.random.default_rng(1).standard_normal((200, 64))
+    np.savez(folder / "records.npz", features=rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a pool that was audited, its store and its result."""
     folder = tmp_path_factory.mktemp("pool")
     (folder / "audit.toml").write_text(CONFIG)
+    write_records(folder)
     assert run(["audit", str(folder / "audit.toml"), "--output", str(folder / "out")]) == 0
     return folder
 
@@ -49,6 +57,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "audit.toml"
     path.write_text(CONFIG)
+    write_records(tmp_path)
     return path
 
 
@@ -217,8 +226,8 @@ WRONG = {
     "[audit] references: expected": ("references = 6", "references = -1"),
     "[audit] expected a pool and references of at most": ("references = 6", "references = 99999"),
     "[audit] expected a pool of at least 10 records": ("pool_size = 40", "pool_size = 9"),
-    "[audit] expected indices of challenge points from 0 to 9999, got 10000": (
-        f"points = 4\nreferences = 6\n{LIST}", "challenge = [3, 10000]",
+    "[audit] expected indices of challenge points from 0 to 199, got 200": (
+        f"points = 4\nreferences = 6\n{LIST}", "challenge = [3, 200]",
     ),
     "[audit] points: expected points = 2, those of the list": (LIST, "challenge = [3, 4]"),
     "[audit] expected first_stage <= 22": ("seed = 1", "seed = 1\nfirst_stage = 23"),
