@@ -107,12 +107,16 @@ def fresh_scores(
     if not len(judged):
         raise InputError("expected a model that does not teach, to be judged, got none.")
     attack.check(losses)
-    value = attack.score(losses, teachers=taught, judged=judged)
+    blind = losses.without_coins(judged)
+    value = attack.score(blind, teachers=taught, judged=judged)
+    alone = attack.score(blind, teachers=taught, judged=judged[:1])
     scores = PoolScores(
         value=value,
         member=losses.member[judged, : losses.challenges],
         names=losses.names[: losses.challenges],
         fair_coins=losses.fair_coins,
+        # A score that changes with who else is judged looks at several models at once.
+        dependent=not np.allclose(value[:1], alone, rtol=1e-9, atol=1e-12),
     )
     return scores if points is None else scores.take(_numbers("points", points, losses.challenges))
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from epsilometer.attacks.pool_losses import PoolLosses
 
 LARGEST = 4 * 1024**3
-"""Bytes that losses may unpack to."""
+"""Bytes that losses may unpack to; an NPZ has them as floating-point numbers, so that a file cannot ask
+for many times that."""
 
 BATCH = 1 << 17
 REQUIRED = ("point", "model", "member", "loss")
@@ -73,16 +74,17 @@ def write(losses: PoolLosses, path: Path) -> None:
 
 
 def _of_arrays(path: Path) -> dict[str, Any]:
-    optional = ("names", "references", "fair_coins")
+    optional = ("names", "references", "fair_coins", "numbers")
     found: dict[str, Any] = _npz.read_arrays(
         path, ("loss", "member"), optional=optional, largest=LARGEST
     )
     kinds = {
-        "loss": ("iuf", None),
+        "loss": ("f", None),
         "member": ("b", None),
         "names": ("U", 1),
         "references": ("iu", 0),
         "fair_coins": ("b", 0),
+        "numbers": ("iu", 1),
     }
     for name, array in found.items():
         kind, axes = kinds[name]
@@ -104,6 +106,7 @@ def _write_npz(losses: PoolLosses, path: Path) -> None:
             names=np.array(losses.names),
             references=losses.references,
             fair_coins=losses.fair_coins,
+            numbers=losses.numbers,
         )
 
 

@@ -7,6 +7,7 @@ are asked about too, but no model was trained on them.  Files are in `pool_files
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -48,6 +49,8 @@ class PoolLosses:
     fair_coins
         Whether each point was in each model by a fair coin of its own.  Only then is a model an audit
         in one run, which proves more.
+    numbers
+        Of the models in their plan, rising; from 0 unless given.  Models that failed are missing.
     features, labels
         Of the points, in their order, for attacks that look at them; None if unknown.
 
@@ -63,6 +66,7 @@ class PoolLosses:
     names: tuple[str, ...]
     references: int
     fair_coins: bool
+    numbers: IntArray
     features: NDArray[Any] | None
     labels: NDArray[Any] | None
 
@@ -74,6 +78,7 @@ class PoolLosses:
         names: Sequence[object] | None = None,
         references: int = 0,
         fair_coins: bool = False,
+        numbers: ArrayLike | None = None,
         features: ArrayLike | None = None,
         labels: ArrayLike | None = None,
     ) -> None:
@@ -110,6 +115,14 @@ class PoolLosses:
         object.__setattr__(self, "names", _labels(names, values.shape[1]))
         object.__setattr__(self, "references", int(references))
         object.__setattr__(self, "fair_coins", bool(fair_coins))
+        order = np.arange(len(values)) if numbers is None else np.asarray(numbers)
+        if order.shape != (len(values),) or order.dtype.kind not in "iu" or order.min() < 0:
+            raise InputError(
+                f"expected numbers of {len(values)} models, got {_files.shown(numbers)}."
+            )
+        if (np.diff(order) <= 0).any():
+            raise InputError("expected numbers of models that rise, got others.")
+        object.__setattr__(self, "numbers", order.astype(np.int64))
         for name, given in (("features", features), ("labels", labels)):
             array = None if given is None else np.asarray(given)
             if array is not None and (array.ndim == 0 or len(array) != values.shape[1]):
@@ -129,6 +142,7 @@ class PoolLosses:
             mine == theirs
             and np.array_equal(self.loss, other.loss)
             and np.array_equal(self.member, other.member)
+            and np.array_equal(self.numbers, other.numbers)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -176,9 +190,18 @@ class PoolLosses:
             names=[self.names[number] for number in kept],
             references=self.references,
             fair_coins=self.fair_coins,
+            numbers=self.numbers[rows],
             features=None if self.features is None else self.features[kept],
             labels=None if self.labels is None else self.labels[kept],
         )
+
+    def without_coins(self, models: IntArray) -> PoolLosses:
+        """The same for whoever may not see which points some models were trained on: none, it says."""
+        member = self.member.copy()
+        member[models] = False
+        found = copy(self)
+        object.__setattr__(found, "member", member)
+        return found
 
     def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
         """The same with the features and labels of its points."""
@@ -188,6 +211,7 @@ class PoolLosses:
             names=self.names,
             references=self.references,
             fair_coins=self.fair_coins,
+            numbers=self.numbers,
             features=features,
             labels=labels,
         )

@@ -8,7 +8,7 @@ from epsilometer._arrays import BoolArray, FloatArray
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import Threshold
 from epsilometer.attacks.shadows import CrossFed, Shadows
-from epsilometer.model.measured import CROSS_FED
+from epsilometer.model.measured import POOL
 from epsilometer.model.pool_scores import PoolScores
 
 
@@ -16,7 +16,7 @@ def attack_result(scores: PoolScores, attack: str) -> AttackResult:
     """Call a model a member where few others without the point have as high a score.
 
     The p-value of a score is its rank among the scores of the other models without the point, so counts
-    are those of cross-fed models.
+    depend on each other, within a point and between points.
     """
     pooled = scores.take(np.flatnonzero(_both(scores.member)))
     sides = [_padded(pooled.value, side) for side in (~pooled.member, pooled.member)]
@@ -34,7 +34,7 @@ def attack_result(scores: PoolScores, attack: str) -> AttackResult:
         scores_h0=sides[0],
         scores_h1=sides[1],
         left_out=tuple(name for name in scores.names if name not in set(pooled.names)),
-        design=CROSS_FED,
+        design=POOL,
     )
 
 

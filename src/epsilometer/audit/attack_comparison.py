@@ -14,10 +14,11 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.pool_attacks import most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
-from epsilometer.attacks.rules import ATTACKS
+from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
 from epsilometer.attacks.statistics import STATISTICS
 from epsilometer.audit import inputs
 from epsilometer.audit.config import read_audit
+from epsilometer.audit.inputs import DEFAULT_STATISTIC
 from epsilometer.errors import InputError
 from epsilometer.measurement.pool import MeasurePool, Pool
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -25,6 +26,9 @@ from epsilometer.model.scores import Scores
 
 JUDGED, RANDOM, LEAKIEST = "judged", "random", "leakiest in the first stage"
 """Sets of points."""
+
+OWN = f"{LikelihoodRatio().name}, {DEFAULT_STATISTIC}"
+"""How losses of many models are attacked unless somebody says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,10 @@ class Attacked:
     design: Any
     delta: float | None = None
     claim: float | None = None
+    own: str = OWN
+    """The audit's own attack on many models."""
+    store: Path | None = None
+    """Where the losses of a configuration are."""
 
     @property
     def pool(self) -> bool:
@@ -60,8 +68,8 @@ class Attacked:
         behind = np.arange(count, min(2 * count, self.losses.challenges))
         if len(behind) == count:
             sets[RANDOM] = behind
-        if self.design.teachers >= 4 and not self.design.pilot:
-            first = np.arange(self.design.teachers)
+        first = self.design.first_models(self.losses)
+        if len(first) >= 4 and not self.design.pilot:
             sets[LEAKIEST] = most_leaking(self.losses, models=first, count=count)
         return sets
 
@@ -108,15 +116,14 @@ def read_attacked(
         )
     plan = settings.plan
     with SqliteStore(settings.store, read_only=True) as store:
-        store.check(
-            plan, accept_changed_code=True
-        )  # what was measured stays, whatever became of code
+        # What was measured stays, whatever became of code.
+        store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
         losses: Any = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
     pool = plan.bases[0]
     if isinstance(losses, PoolLosses) and isinstance(
         pool, Pool
-    ):  # records let every attack be made
+    ):  # for attacks that look at records
         records = plan.all_records.take(pool.everything)
         losses = losses.with_records(records.features, records.labels)
     return _checked(
@@ -124,6 +131,8 @@ def read_attacked(
             label=f"{settings.store.name} of {path.name}",
             losses=losses,
             design=plan.design,
+            own=f"{settings.attack.name}, {settings.statistic.name}",
+            store=settings.store,
             delta=settings.delta,
             claim=None if settings.claim is None else settings.claim.epsilon,
         )

@@ -399,7 +399,7 @@ def _report_failures(measurement: em.Measurement) -> None:
     if failures:
         results.warn(
             f"warning: {len(failures)} models are missing; if failing depends on who is in the data, "
-            "the estimate is biased. `status` names them all."
+            "the estimate is biased, and what is proven may not hold. `status` names them all."
         )
 
 

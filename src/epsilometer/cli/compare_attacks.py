@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from epsilometer import _files, _validate
 from epsilometer.cli import options, results
-from epsilometer.cli.options import argument, option
+from epsilometer.cli.options import argument, flag, option
 from epsilometer.report.text import counted, wrapped
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def compare_attacks(
         "N", "How many models teach and choose points; as in the audit, or half, if unset."
     ),
     points: int | None = option("K", "How many points are judged; as in the audit if unset."),
+    shared_models: bool = flag(
+        "Of many models: bases share models, so proofs average over them.", "--shared-models"
+    ),
     variant: str | None = options.STORE_VARIANT,
     figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
     as_json: bool = options.AS_JSON,
@@ -53,13 +56,20 @@ def compare_attacks(
         _validate.non_negative("claim", claim)
     with redirect_stdout(sys.stderr):  # what the user's code prints is not the program's answer
         given = read_attacked(file, variant=variant, say=results.warn)
+    results.warn_of_failures(given.store or file)
     given = given.judging(first_stage=first_stage, points=points)
     delta = given.delta if delta is None else delta
     options.need_delta(delta)
     assert delta is not None
     claim = given.claim if claim is None else claim
     with results.progress("comparing attacks", unit="") as (report, _):
-        judge = Judge(delta=_validate.delta(delta), error=error, level=level, report=report)
+        judge = Judge(
+            delta=_validate.delta(delta),
+            error=error,
+            level=level,
+            independent=not shared_models,
+            report=report,
+        )
         found = _compared(given, judge, claim)
     if figure is not None:
         from epsilometer.report.figures.attack_curves import draw_attack_curves
@@ -76,15 +86,18 @@ def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackCompa
 
     label = _files.printable(given.label)
     if not given.pool:
-        return compare_model_attacks(given.model_attacks(), judge=judge, source=label, claim=claim)
+        return compare_model_attacks(
+            given.model_attacks(), own=given.own, judge=judge, source=label, claim=claim
+        )
     losses, design = given.losses, given.design
-    judged = losses.models - design.teachers
+    teachers = design.first_models(losses)
+    judged = losses.models - len(teachers)
     points = given.point_sets()
     count = len(next(iter(points.values())))
     return compare_pool_attacks(
         losses,
         POOL_ATTACKS,
-        teachers=design.teachers,
+        teachers=teachers,
         own=design.attack_method.name,
         points=points,
         judge=judge,
@@ -101,9 +114,9 @@ def text_of(found: AttackComparison) -> str:
     from epsilometer.report.attack_comparison import RATES
 
     title = (
-        f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}; proven except with "
-        f"probability {found.error:g}; shown: the point that leaks most, "
-        f"{100 * found.level:g}\u00a0% interval."
+        f"{_files.printable(found.source)}. Epsilon at delta = {found.delta:g}. Proven: except with "
+        f"probability {found.error:g}, for an attack that was chosen before; the best of all rows has "
+        f"no such promise. Shown: the point that leaks most, {100 * found.level:g}\u00a0% interval."
     )
     rates = "".join(f"{f'TPR at {100 * rate:g} %':>{RATE}}" for rate in RATES)
     ends = f"{'proven':>{PROVEN}}{'shown':>{SHOWN}}"

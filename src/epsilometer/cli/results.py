@@ -119,9 +119,26 @@ def source_of(file: str, options: LossOptions) -> Source:
     from epsilometer.audit import inputs
 
     if file != STDIN:
-        return inputs.read(Path(file), options)
+        found = inputs.read(Path(file), options)
+        warn_of_failures(Path(file))
+        return found
     name, text = text_of(file)
     return inputs.read_text(text, name, options)
+
+
+def warn_of_failures(path: Path) -> None:
+    """Say if models of a store are missing because they failed: what is left is a selection."""
+    from epsilometer.measurement.sqlite_store import is_store
+
+    if not is_store(path):
+        return
+    with em.SqliteStore(path, read_only=True) as store:
+        failed = len(store.failures())
+    if failed:
+        warn(
+            f"warning: {failed:,} models failed and are left out; if failing depends on who is in the "
+            "data, estimates are biased and proofs may not hold."
+        )
 
 
 def losses_of(
@@ -131,7 +148,9 @@ def losses_of(
     from epsilometer.audit import inputs
 
     if file != STDIN:
-        return inputs.read_losses(Path(file), variant, shadows)
+        found = inputs.read_losses(Path(file), variant, shadows)
+        warn_of_failures(Path(file))
+        return found
     if variant is not None:
         raise InputError("--variant is for stores; a file of losses has one variant.")
     name, text = text_of(file)

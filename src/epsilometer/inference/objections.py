@@ -36,6 +36,13 @@ class Bound(NamedTuple):
     epsilon: float
 
 
+SHARED = (
+    "points share models and the posterior takes them as independent: where models differ among "
+    "themselves its interval is too narrow"
+)
+"""Why nothing is judged from points that share models: the study of pools has measured it."""
+
+
 @singledispatch
 def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
     """Valid bounds of scores or counts beside the proof; the choice of the best is paid for."""

@@ -39,6 +39,7 @@ from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
+    SHARED,
     Bound,
     exceeded,
     flipped,
@@ -443,7 +444,9 @@ class Result(Judged):
         return self.counts if self.model.likelihood.independent and not shared else None
 
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
-        return misfit(self.predictive)
+        if self.counts.measured is not None and self.counts.measured.pool:
+            yield SHARED
+        yield from misfit(self.predictive)
 
     def _caveats(self, claim: float) -> Iterator[str]:
         low, high = self.posterior.credible_interval("strength", self.level)

@@ -6,6 +6,7 @@ way, how the population reaches the workers only once, and how to go on after a 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -37,6 +38,10 @@ NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
 """A scheduler that is there answers at once; workers of a cluster may first have to start."""
+
+
+PLAN_FILE = "epsilometer-plan-"
+"""Begins the names of files that bring plans to workers; the process that made one follows."""
 
 
 class WorkerDiedError(Exception):
@@ -136,10 +141,38 @@ def _kept(plan: Plan) -> Path:
 
     Through the pipe of a new process it would block for ever where that process dies while it starts.
     """
-    number, path = tempfile.mkstemp(prefix="epsilometer-plan-")
-    with os.fdopen(number, "wb") as file:
-        pickle.dump(plan, file)
-    return Path(path)
+    _remove_stale()
+    number, name = tempfile.mkstemp(prefix=f"{PLAN_FILE}{os.getpid()}-")
+    path = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            pickle.dump(plan, file)
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
+            raise InputError(
+                f"the plan cannot be sent to other processes ({error}); define functions at the top "
+                "of a module, or use the executor threads."
+            ) from None
+        raise
+    return path
+
+
+def _remove_stale() -> None:
+    """Plans of processes of ours that were killed before they could remove them."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PLAN_FILE}*-*"):
+        owner = path.name.removeprefix(PLAN_FILE).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if owner.isdigit() and path.stat().st_uid == os.getuid() and not _alive(int(owner)):
+                path.unlink()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 _installed: list[Plan] = []

@@ -320,25 +320,26 @@ class MeasurePool:
     def pool_scores(self, losses: PoolLosses, attack: PoolAttack | None = None) -> PoolScores:
         """Scores of the points that are judged, under the models that did not choose or teach."""
         chosen = attack or self.attack_method
-        teachers = self._teachers(losses)
+        teachers = self.first_models(losses)
         return fresh_scores(losses, chosen, teachers=teachers, points=self.judged_points(losses))
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The points that are judged: the leakiest of the first stage, or the first of the pool."""
-        first = np.arange(self._teachers(losses))
+        first = self.first_models(losses)
         count = min(self.judged or POINTS, losses.challenges)
         if not self.pilot:
             return np.arange(count)
         return most_leaking(losses, models=first, count=count)
 
-    def _teachers(self, losses: PoolLosses) -> int:
-        """As planned, also of a store that is not full yet, whose models come in any order."""
-        if losses.models - self.teachers < 2:
+    def first_models(self, losses: PoolLosses) -> IntArray:
+        """Rows of the models that choose and teach: by their numbers, whichever others are missing."""
+        first: IntArray = np.flatnonzero(losses.numbers < self.teachers)
+        if losses.models - len(first) < 2:
             raise InputError(
                 f"expected two models or more beside the {self.teachers} of the first stage, got "
                 f"{losses.models} in all; train more, or give a smaller first_stage."
             )
-        return self.teachers
+        return first
 
     def scores(self, losses: PoolLosses, statistic: object = None, *, skip: bool = False) -> Scores:
         """Scores by point; the attack has its own statistic."""

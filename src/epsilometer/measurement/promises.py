@@ -8,9 +8,9 @@ from epsilometer.measurement.algorithm import ClaimsByTraining, Promise
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
 UNEQUAL = (
-    "the accountant counted other steps or sampling rates without the challenge point than with it, "
-    "and these alone tell the data sets apart; the larger epsilon is the claim. Choose a dataset_size "
-    "at which one record more makes no more batches."
+    "the accountant counted other steps or sampling rates with more records than with fewer, and these "
+    "alone tell data sets apart; the largest epsilon of those asked is the claim. Choose a number of "
+    "records at which one more makes no more batches, or state the claim."
 )
 
 
@@ -42,11 +42,14 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
         return ()
     groups = plan.design.groups(plan.bases[0]) if algorithm.accounts else ()
     base = plan.bases[0]
-    # Of a pool the model with the least data: its sampling rate is the largest.
-    return tuple(
-        Task(0, hypothesis, min(replicates, key=lambda n: base.size(hypothesis, n)))
-        for hypothesis, replicates in groups
-    )
+    found: list[Task] = []
+    for hypothesis, replicates in groups:
+        # Models of a pool have data of several sizes: with little the sampling rate is largest, with
+        # much there may be more steps.
+        sizes = [base.size(hypothesis, number) for number in replicates]
+        ends = {sizes.index(min(sizes)), sizes.index(max(sizes))}
+        found += [Task(0, hypothesis, replicates[place]) for place in sorted(ends)]
+    return tuple(found)
 
 
 def promise_of(plan: Plan) -> Promise | None:

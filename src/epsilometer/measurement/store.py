@@ -135,6 +135,7 @@ class Store(abc.ABC):
         return PoolLosses(
             loss=np.stack([row.losses for row in rows]),
             member=np.stack([row.member for row in rows]),
+            numbers=[row.replicate for row in rows],
             **self.pool(),
         )
 

@@ -12,8 +12,8 @@ from typing import Any
 from epsilometer import _files, _validate
 from epsilometer.errors import InputError
 
-CROSS_FED, INDEPENDENT = "cross-fed", "independent"
-DESIGNS = (CROSS_FED, INDEPENDENT)
+CROSS_FED, INDEPENDENT, POOL = "cross-fed", "independent", "pool"
+DESIGNS = (CROSS_FED, INDEPENDENT, POOL)
 DESIGN_COLUMN = "design"
 
 
@@ -25,7 +25,7 @@ class MeasuredBy:
     ----------
     design
         ``cross-fed``: models served as each other's shadows.  ``independent``: every challenge had
-        shadow models of its own.
+        shadow models of its own.  ``pool``: cross-fed, and the points share models too.
     target_alpha
         The false-positive rate that the attack aimed at, in (0, 1); None if there were several, or if
         it is not known.
@@ -58,7 +58,12 @@ class MeasuredBy:
     @property
     def cross_fed(self) -> bool:
         """Whether decisions share models, and so depend on each other."""
-        return self.design == CROSS_FED
+        return self.design in (CROSS_FED, POOL)
+
+    @property
+    def pool(self) -> bool:
+        """Whether different points share models."""
+        return self.design == POOL
 
     @property
     def words(self) -> str:
@@ -68,6 +73,7 @@ class MeasuredBy:
             if self.cross_fed
             else "with shadow models of its own for every challenge"
         )
+        how += ", and points share models" if self.pool else ""
         known = []
         if self.statistic is not None:
             known.append(f"statistic {self.statistic}")

@@ -19,6 +19,7 @@ from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
 from epsilometer.inference.profile.engine import ProfileSettings
 from epsilometer.inference.profile.posterior import interval_of
+from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import ERROR, prove
@@ -192,7 +193,14 @@ class Judge:
     delta: float
     error: float = ERROR
     level: float = 0.9
+    independent: bool = True
+    """Whether bases of many models have models of their own."""
     report: Report | None = None
+
+    def proven(self, scores: Scores | PoolScores) -> float:
+        """The epsilon that scores prove."""
+        found = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
+        return found.at_least
 
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """The epsilon of the worst base, as the whole-curve model sees it."""
@@ -211,7 +219,7 @@ def compare_pool_attacks(
     losses: PoolLosses,
     attacks: Mapping[str, PoolAttack],
     *,
-    teachers: int,
+    teachers: IntArray,
     own: str,
     points: Mapping[str, IntArray],
     judge: Judge,
@@ -225,9 +233,9 @@ def compare_pool_attacks(
     attacks
         By name; those that cannot read these losses, or lack teachers, are skipped with a reason.
     teachers
-        The first so many models teach; the others are judged.
+        The models that teach; the others are judged.
     own
-        The name of the audit's own attack.
+        The name of the audit's own attack; without it there is no gap to tell.
     points
         Sets of points by name; the first is the one that the audit judges.
     """
@@ -237,7 +245,7 @@ def compare_pool_attacks(
         judge.say(f"attack {name}")
         try:
             attack.check(losses)
-            if attack.least_teachers > teachers:
+            if attack.least_teachers > len(teachers):
                 raise InputError(f"it learns from {attack.least_teachers} models or more.")
             curves[name] = roc_of(*cross_fitted_scores(losses, attack).pooled())
             rows.append(_row(losses, attack, teachers, (first, points[first]), curves[name], judge))
@@ -252,7 +260,6 @@ def compare_pool_attacks(
         judge.say(f"points {name}")
         attack = attacks[best.attack]
         sets.append(_row(losses, attack, teachers, (name, chosen), curves[best.attack], judge))
-    mine = next((row for row in rows if row.attack == own), best)
     return AttackComparison(
         source=source,
         delta=judge.delta,
@@ -261,13 +268,14 @@ def compare_pool_attacks(
         rows=tuple(rows),
         point_sets=tuple(sets),
         skipped=tuple(skipped),
-        gap=None if claim is None else gap_of(claim, mine, best, sets),
+        gap=gap_of(claim, own, rows, sets),
     )
 
 
 def compare_model_attacks(
     attacks: Mapping[str, tuple[AttackResult, Scores]],
     *,
+    own: str,
     judge: Judge,
     source: str,
     claim: float | None = None,
@@ -282,8 +290,7 @@ def compare_model_attacks(
     for name, (attacked, scores) in attacks.items():
         judge.say(f"attack {name}")
         if attacked.statistic not in known:
-            proven = prove(scores, delta=judge.delta, error=judge.error).at_least
-            known[attacked.statistic] = proven, judge.shown(scores)
+            known[attacked.statistic] = judge.proven(scores), judge.shown(scores)
         sides = (attacked.p_values_h0, attacked.p_values_h1)
         roc = roc_of(*(-side[~np.isnan(side)] for side in sides))
         proven, shown = known[attacked.statistic]
@@ -300,7 +307,7 @@ def compare_model_attacks(
         rows=tuple(rows),
         point_sets=(best,),
         skipped=(),
-        gap=None if claim is None else gap_of(claim, rows[0], best, [best]),
+        gap=gap_of(claim, own, rows, [best]),
         notes=(SAME_ORDER,),
     )
 
@@ -308,7 +315,7 @@ def compare_model_attacks(
 def _row(
     losses: PoolLosses,
     attack: PoolAttack,
-    teachers: int,
+    teachers: IntArray,
     points: tuple[str, IntArray],
     roc: Roc,
     judge: Judge,
@@ -318,13 +325,23 @@ def _row(
         attack=attack.name,
         points=points[0],
         roc=roc,
-        proven=prove(scores, delta=judge.delta, error=judge.error).at_least,
+        proven=judge.proven(scores),
         shown=judge.shown(scores.by_point()),
     )
 
 
-def gap_of(claim: float, mine: AttackRow, best: AttackRow, sets: Sequence[AttackRow]) -> Gap:
-    """The way from what is proven to a claim: by medians of what is shown, never downwards."""
+def gap_of(
+    claim: float | None, own: str, rows: Sequence[AttackRow], sets: Sequence[AttackRow]
+) -> Gap | None:
+    """The way from what the audit's own attack proves to a claim: by medians of what is shown.
+
+    It never goes down.  None without a claim, or where the audit's own attack is not among the rows,
+    the best of which comes first.
+    """
+    mine = next((row for row in rows if row.attack == own), None)
+    if claim is None or mine is None:
+        return None
+    best = rows[0]
     steps = [mine.proven, mine.shown[1], best.shown[1], max(row.shown[1] for row in sets), claim]
     reached = np.minimum(np.maximum.accumulate(steps), max(claim, mine.proven))
     estimator, attack, points, rest = np.diff(reached).tolist()

@@ -19,6 +19,7 @@ from epsilometer.inference.checks.sensitivity import FACTORS
 from epsilometer.inference.objections import (
     MOST_NAMED,
     REFUTED_POSTERIOR,
+    SHARED,
     exceeded,
     flipped,
     valid_bounds,
@@ -42,12 +43,6 @@ MOST_LISTED = 4
 
 REVERSED = -4.0
 """Standard deviations of the rank sum from which members have the lower scores: 3e-5 by chance."""
-
-SHARED = (
-    "points share models and the posterior takes them as independent: where models differ among "
-    "themselves its interval is too narrow"
-)
-"""Why nothing is judged from points that share models: the study of pools has measured it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
