@@ -67,7 +67,7 @@ def compared(losses: PoolLosses, models: int, seed: int) -> list[Row]:
     found = compare_pool_attacks(
         few,
         POOL_ATTACKS,
-        teachers=teachers,
+        teachers=np.arange(teachers),
         own="lira",
         points={"leakiest": points},
         judge=Judge(delta=DELTA),

@@ -260,8 +260,8 @@ def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str
     assert one.fair_coins
 
 
-def test_an_attack_that_peeks_would_be_seen() -> None:
-    """Control of the property above."""
+def test_an_attack_that_peeks_sees_nothing_and_one_that_looks_at_others_is_found_out() -> None:
+    """Coins of judged models are hidden; a score that changes with who else is judged proves nothing."""
 
     @dataclass(frozen=True)
     class Peeks:
@@ -273,12 +273,19 @@ def test_an_attack_that_peeks_would_be_seen() -> None:
         def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
             return losses.member[judged, : losses.challenges].astype(float)
 
+    @dataclass(frozen=True)
+    class Standardises(Peeks):
+        def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
+            mine = losses.loss[judged, : losses.challenges, 0]
+            return np.asarray(mine - mine.mean(axis=0))
+
     losses = pool(8, 12)
-    member = ~losses.member
-    one, two = (
-        fresh_scores(each, Peeks(), teachers=5) for each in (losses, changed(losses, member=member))
-    )
-    assert not np.array_equal(one.value, two.value)
+    seen = fresh_scores(losses, Peeks(), teachers=5)
+    assert not seen.value.any()
+    assert losses.member[5:, : losses.challenges].any()  # control: there was something to see
+    assert np.array_equal(seen.member, losses.member[5:, : losses.challenges])
+    assert not seen.dependent
+    assert fresh_scores(losses, Standardises(), teachers=5).dependent
 
 
 # --- fresh and cross-fitted -----------------------------------------------------------------------

@@ -193,7 +193,7 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
     plan = em.read_audit(folder / "pool.toml", say=lambda _: None).plan
     with SqliteStore(folder / "half.db") as store:
         store.prepare(plan)
-        store.add_pool(rows[3:8])
+        store.add_pool(rows[2:7])
     said = refused(capsys, folder / "half.db", "--delta", "0.1", "--first-stage", "6")
     assert "expected two models or more beside the 6 of the first stage, got 5 in all" in said
     with SqliteStore(folder / "empty.db") as store:

@@ -161,12 +161,16 @@ def test_a_store_that_is_not_full(attack: str) -> None:
     store, plan = MemoryStore(), pool_plan(models=12, attack=attack, pilot=True, judged=3)
     whole = list(filled(plan).pool_rows(plan.sizes))
     store.prepare(plan)
-    store.add_pool(whole[3:10])
-    with pytest.raises(InputError, match="beside the 6 of the first stage, got 7 in all") as caught:
+    store.add_pool(whole[1:7])
+    with pytest.raises(InputError, match="beside the 6 of the first stage, got 6 in all") as caught:
         plan.design.scores(store.pool_losses(plan.sizes, ""))
     assert "\n" not in str(caught.value)
-    store.add_pool(whole[:2])
-    assert judged(plan, store.pool_losses(plan.sizes, "")).models == 3
+    store.add_pool(whole[9:])
+    losses = store.pool_losses(plan.sizes, "")
+    assert judged(plan, losses).models == 4
+    # Who teaches goes by the numbers of models, so a missing one makes no judge a teacher.
+    assert losses.numbers.tolist() == [1, 2, 3, 4, 5, 6, 9, 10, 11]
+    assert plan.design.first_models(losses).tolist() == [0, 1, 2, 3, 4]  # type: ignore[attr-defined]
 
 
 def judged(plan: Plan, losses: PoolLosses) -> PoolScores:

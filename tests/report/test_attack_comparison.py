@@ -105,19 +105,25 @@ def test_the_parts_of_the_gap_are_not_negative_and_make_the_claim(
     claim: float, proven: float, mine: float, best: float, one: float, other: float
 ) -> None:
     sets = [row(0, best), row(0, one), row(0, other)]
-    gap = gap_of(claim, row(proven, mine), row(0, best), sets)
+    rows = [row(0, best), row(proven, mine, attack="mine")]
+    gap = gap_of(claim, "mine", rows, sets)
+    assert gap is not None
     parts = (gap.estimator, gap.attack, gap.points, gap.unexplained)
     assert min(parts) >= 0
     assert gap.proven + sum(parts) == pytest.approx(max(claim, proven))
 
 
 def test_a_gap_by_hand() -> None:
-    found = gap_of(6, row(1, 2), row(0, 3), [row(0, 3), row(0, 4.5)])
+    rows = [row(0, 3), row(1, 2, attack="mine")]
+    found = gap_of(6, "mine", rows, [row(0, 3), row(0, 4.5)])
     assert vars(found) == {
         "claim": 6, "proven": 1, "estimator": 1, "attack": 1, "points": 1.5, "unexplained": 1.5,
     }  # fmt: skip
-    reached = gap_of(2.5, row(1, 2), row(0, 3), [row(0, 3)])
+    reached = gap_of(2.5, "mine", rows, [row(0, 3)])
+    assert reached is not None
     assert (reached.attack, reached.points, reached.unexplained) == (0.5, 0, 0)
+    assert gap_of(None, "mine", rows, rows) is None
+    assert gap_of(6, "another", rows, rows) is None  # the audit's own attack could not be made
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -132,7 +138,7 @@ def comparison(**changed: object) -> AttackComparison:
         "delta": 1e-5, "error": 0.05, "level": 0.9, "rows": (wide, row(0.0, 0.1)),
         "point_sets": (wide, row(0.0, 0.1, points="leakiest in the first stage")),
         "skipped": (("quantile", "expected features of points for the attack, got none. " * 4),),
-        "gap": gap_of(2000, wide, wide, [wide]), "notes": ("A note of several words. " * 9,),
+        "gap": gap_of(2000, wide.attack, [wide], [wide]), "notes": ("A note of several words. " * 9,),
     }  # fmt: skip
     return AttackComparison(**usual | changed)  # type: ignore[arg-type]
 
@@ -174,7 +180,8 @@ def pool(models: int = 12, points: int = 30) -> PoolLosses:
 
 def compared(losses: PoolLosses, *names: str, **changed: object) -> AttackComparison:
     usual = {
-        "teachers": 6, "own": "loss", "points": {"judged": np.arange(3), "random": np.arange(3, 6)},
+        "teachers": np.arange(6), "own": "loss",
+        "points": {"judged": np.arange(3), "random": np.arange(3, 6)},
         "judge": Judge(delta=0.1), "source": "here", "claim": 9.0,
     }  # fmt: skip
     attacks = {name: POOL_ATTACKS[name] for name in names}
@@ -217,5 +224,5 @@ def test_rows_of_a_pool() -> None:
 def test_no_attack_at_all() -> None:
     with pytest.raises(InputError, match=r"no attack can be made on here: .*reference points"):
         compared(pool(), "population")
-    few = compared(pool(), "loss", "lira", teachers=3, points={"judged": np.arange(2)})
+    few = compared(pool(), "loss", "lira", teachers=np.arange(3), points={"judged": np.arange(2)})
     assert few.skipped == (("lira", "it learns from 4 models or more."),)

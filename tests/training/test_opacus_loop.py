@@ -245,7 +245,7 @@ def test_one_record_more_may_make_one_batch_more() -> None:
     each = [part.claimed_epsilon(0.01) for part in promise.promises]
     assert promise.claimed_epsilon(0.01) == max(each) > min(each) + 0.1
     (doubt,) = promise.doubts
-    assert "other steps or sampling rates without the challenge point" in doubt
+    assert "other steps or sampling rates with more records" in doubt
 
 
 def test_canaries_have_the_promise_of_their_run() -> None:

@@ -34,8 +34,8 @@ MOST_LABELS = 200
 
 NEARNESS, NEARNESS_OF_LABELS = 0.25, 2.0
 """Of the kernel exp(-(0.25 d)^2 / 2 - 4 [labels differ]), d the root of the mean square difference of
-features.  Of a dozen pairs these predicted log odds of handwritten digits under small networks best,
-with an R^2 near 0.8 where boosted trees had 0.4; membership was not looked at.
+features.  Of a dozen pairs these predicted log odds of handwritten digits under small networks best;
+membership was not looked at.
 """
 
 PENALTIES = tuple(10.0**power for power in range(-6, 2))

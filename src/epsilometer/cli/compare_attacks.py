@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,24 +22,33 @@ NAME, AUC, RATE, PROVEN, SHOWN = 25, 6, 13, 8, 15
 """Columns of the table: 80 in all, with two rates; the longest name of an attack fits."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgingOptions:
+    """Which models and points of a pool are judged, and what is known of others."""
+
+    first_stage: int | None = option(
+        "N", "How many models teach and choose points; as in the audit, or half, if unset."
+    )
+    points: int | None = option("K", "How many points are judged; as in the audit if unset.")
+    shared_models: bool = flag(
+        "Of many models: bases share models, so proofs average over them.", "--shared-models"
+    )
+    variant: str | None = options.STORE_VARIANT
+
+
+@options.flat
 def compare_attacks(
     file: Path = argument(
         "FILE",
         "A store of `audit`, the TOML of an audit (which knows the records, as the quantile attack "
         "needs), or losses: of a pool .npz, .parquet or .csv, of many models .csv or .parquet.",
     ),
+    *,
     delta: float | None = options.DELTA,
     claim: float | None = option("E", "Claimed epsilon; says where the gap to it comes from."),
     error: float = option("P", "Probability that a proof errs.", default=0.05),
     level: float = option("P", "Probability of the intervals of what is shown.", default=0.9),
-    first_stage: int | None = option(
-        "N", "How many models teach and choose points; as in the audit, or half, if unset."
-    ),
-    points: int | None = option("K", "How many points are judged; as in the audit if unset."),
-    shared_models: bool = flag(
-        "Of many models: bases share models, so proofs average over them.", "--shared-models"
-    ),
-    variant: str | None = options.STORE_VARIANT,
+    judging: JudgingOptions,
     figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
     as_json: bool = options.AS_JSON,
 ) -> int:
@@ -55,9 +65,9 @@ def compare_attacks(
     if claim is not None:
         _validate.non_negative("claim", claim)
     with redirect_stdout(sys.stderr):  # what the user's code prints is not the program's answer
-        given = read_attacked(file, variant=variant, say=results.warn)
+        given = read_attacked(file, variant=judging.variant, say=results.warn)
     results.warn_of_failures(given.store or file)
-    given = given.judging(first_stage=first_stage, points=points)
+    given = given.judging(first_stage=judging.first_stage, points=judging.points)
     delta = given.delta if delta is None else delta
     options.need_delta(delta)
     assert delta is not None
@@ -67,7 +77,7 @@ def compare_attacks(
             delta=_validate.delta(delta),
             error=error,
             level=level,
-            independent=not shared_models,
+            independent=not judging.shared_models,
             report=report,
         )
         found = _compared(given, judge, claim)
