@@ -12,8 +12,9 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.inference.objections import SHARED, ProfileResult, valid_bounds
+from epsilometer.inference.objections import SHARED, valid_bounds
 from epsilometer.inference.profile import files
+from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.profile.tree import MODEL_NUMBERS
 from epsilometer.inference.result import Question
 from epsilometer.model.pool_scores import PoolScores, pool_of
