@@ -475,3 +475,27 @@ def test_curves_of_points_read_low_and_lowest_when_one_is_left_out() -> None:
         mean[folds] = np.mean([base.auc() for base in scores.by_point().bases])
     assert 0.46 < mean[4] < 0.49
     assert mean[24] < 0.45
+
+
+def test_an_attack_by_its_name_and_not_as_a_class() -> None:
+    losses = pool(8, 12)
+    by_name = fresh_scores(losses, "loss", teachers=4)
+    assert np.array_equal(
+        by_name.value, fresh_scores(losses, POOL_ATTACKS["loss"], teachers=4).value
+    )
+    with pytest.raises(InputError, match=r"such as Lira\(\), got a class"):
+        fresh_scores(losses, Lira, teachers=4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("whose", ["model", "point"])
+def test_coins_that_are_not_fair_ones_of_their_own_are_found_out(whose: str) -> None:
+    """Halves of a fixed size, or each point in exactly half of the models, declared fair."""
+    rng = np.random.default_rng(1)
+    rows = np.array([rng.permutation(40) < 20 for _ in range(40)])
+    member = rows if whose == "model" else rows.T
+    loss = rng.exponential(size=member.shape)
+    with pytest.raises(InputError, match=f"numbers of members per {whose} that such coins"):
+        fresh_scores(PoolLosses(loss=loss, member=member, fair_coins=True), "loss", teachers=0)
+    fresh_scores(PoolLosses(loss=loss, member=member), "loss", teachers=0)
+    fair = rng.random(member.shape) < 0.5
+    fresh_scores(PoolLosses(loss=loss, member=fair, fair_coins=True), "loss", teachers=0)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
+from epsilometer.errors import TrainingError
 from epsilometer.measurement.checking import check_training
 from epsilometer.measurement.engine import measure
 from epsilometer.measurement.store import MemoryStore
 from epsilometer.measurement.trial import Pace, duration, time_sentence
-from tests.measurement.algorithms import ManyAtOnce, NoisyMean, noted, one_run_plan, plan
+from tests.measurement.algorithms import (
+    ManyAtOnce,
+    NoisyMean,
+    noted,
+    one_run_plan,
+    plan,
+    pool_plan,
+)
 from tests.measurement.test_engine import Recorder
 
 
@@ -91,3 +103,22 @@ def test_the_time_left_follows_from_the_pace() -> None:
     assert 0.01 <= trial.seconds_per_model < 1
     assert trial.seconds_left == pytest.approx(77 * trial.seconds_per_model)
     assert trial.described()["models_trained"] == 3
+
+
+class Refuses(NoisyMean):
+    """Cannot be trained, and says how many records it got: in a pool each model has another number."""
+
+    def train(self, dataset: Any, rng: np.random.Generator) -> Any:
+        raise ValueError(f"expected images, got {len(dataset)} records")
+
+
+@pytest.mark.parametrize("only_first", [False, True])
+def test_errors_that_differ_in_numbers_are_alike(only_first: bool, tmp_path: Path) -> None:
+    """So a pool that cannot be trained is given up early, also where it is only tried out."""
+    begin = check_training if only_first else measure
+    with pytest.raises(
+        TrainingError, match=r"no model could be trained .* expected images"
+    ) as ended:
+        begin(pool_plan(Refuses(), models=30), tmp_path / "store.db")
+    assert "in train" in ended.value.traceback
+    assert "stopped after 2 of 30" in str(ended.value)

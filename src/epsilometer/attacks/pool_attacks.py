@@ -12,9 +12,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import chi2
 
 from epsilometer import _validate
-from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.attacks.lira import Lira, LiraOffline, pooled_variances, sides
 from epsilometer.attacks.own_losses import PoolLogOdds, PoolLoss, PopulationAttack
 from epsilometer.attacks.pool_losses import LEAST_LOSS, PoolLosses
@@ -70,9 +71,16 @@ POOL_ATTACKS: dict[str, PoolAttack] = {
 """The attacks that have a name on the command line, with their published settings."""
 
 
+LEAST_FLIPS = 20
+"""Models and points from which the spread of members can be judged."""
+
+UNLIKELY = 1e-6
+"""Probability below which coins are not called fair."""
+
+
 def fresh_scores(
     losses: PoolLosses,
-    attack: PoolAttack,
+    attack: PoolAttack | str,
     *,
     teachers: int | ArrayLike,
     points: ArrayLike | None = None,
@@ -82,7 +90,7 @@ def fresh_scores(
     Parameters
     ----------
     attack
-        How points are scored; `POOL_ATTACKS` has those with a name.
+        How points are scored: an attack, or the name of one in `POOL_ATTACKS`.
     teachers
         How many of the first models teach, or which models do; all others are judged.
     points
@@ -97,6 +105,10 @@ def fresh_scores(
     >>> fresh_scores(losses, Lira(), teachers=16)
     PoolScores(8 models, 50 points)
     """
+    if isinstance(attack, str):
+        attack = POOL_ATTACKS[_validate.one_of("attack", attack, POOL_ATTACKS)]
+    if isinstance(attack, type):
+        raise InputError(f"expected an attack such as {attack.__name__}(), got a class.")
     if np.ndim(teachers) == 0:
         count = _validate.whole_number("teachers", teachers, least=0, most=losses.models - 1)
         taught: IntArray = np.arange(count)
@@ -106,6 +118,8 @@ def fresh_scores(
     judged = np.setdiff1d(np.arange(losses.models), taught)
     if not len(judged):
         raise InputError("expected a model that does not teach, to be judged, got none.")
+    if losses.fair_coins:
+        _check_coins(losses.member[judged, : losses.challenges])
     attack.check(losses)
     blind = losses.without_coins(judged)
     value = attack.score(blind, teachers=taught, judged=judged)
@@ -182,6 +196,21 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
     leak = (with_point.mean - without.mean)[:, 0] / np.sqrt(error)
     leak[np.minimum(without.count, with_point.count) < 2] = -np.inf
     return np.argsort(-leak, kind="stable")[:count]
+
+
+def _check_coins(member: BoolArray) -> None:
+    """Refuse coins that cannot be fair ones of their own: one in a million that are is refused, too."""
+    for axis, whose in ((1, "model"), (0, "point")):
+        flips = member.shape[axis]
+        if min(member.shape) < LEAST_FLIPS:
+            return
+        spread = float(np.sum((member.sum(axis=axis) - flips / 2) ** 2) / (flips / 4))
+        number = member.shape[1 - axis]
+        if min(chi2.cdf(spread, number), chi2.sf(spread, number)) < UNLIKELY:
+            raise InputError(
+                "expected each point in each model by a fair coin of its own, got numbers of members "
+                f"per {whose} that such coins hardly give; leave fair_coins out."
+            )
 
 
 def _require_teachers(attack: PoolAttack, count: int) -> None:

@@ -90,6 +90,8 @@ class PoolLosses:
                 f"{np.shape(loss)}."
             )
         inside = np.asarray(member)
+        if inside.dtype.kind in "iu" and np.isin(inside, (0, 1)).all():
+            inside = inside.astype(np.bool_)
         if inside.dtype != np.bool_ or inside.shape != values.shape[:2]:
             raise InputError(
                 f"expected member to be true or false for {values.shape[0]} models and "

@@ -100,7 +100,10 @@ class QuantileAttack:
 def _table(losses: PoolLosses) -> FloatArray:
     """Features of all points as a table of numbers."""
     if losses.features is None:
-        raise InputError("expected features of points for the attack quantile, got none.")
+        raise InputError(
+            "expected features of points for the attack quantile, got none: `audit` and "
+            "`compare-attacks` of its TOML know them."
+        )
     if losses.features.dtype.kind not in "biuf":
         raise InputError(
             f"expected features to be numbers for the attack quantile, got {losses.features.dtype}."

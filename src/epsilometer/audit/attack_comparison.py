@@ -20,7 +20,8 @@ from epsilometer.audit import inputs
 from epsilometer.audit.config import read_audit
 from epsilometer.audit.inputs import DEFAULT_STATISTIC
 from epsilometer.errors import InputError
-from epsilometer.measurement.pool import MeasurePool, Pool
+from epsilometer.measurement.pool import MeasurePool
+from epsilometer.measurement.pool_records import records_of
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.model.scores import Scores
 
@@ -120,16 +121,10 @@ def read_attacked(
         store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
         losses: Any = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
-    pool = plan.bases[0]
-    if isinstance(losses, PoolLosses) and isinstance(
-        pool, Pool
-    ):  # for attacks that look at records
-        records = plan.all_records.take(pool.everything)
-        losses = losses.with_records(records.features, records.labels)
     return _checked(
         Attacked(
             label=f"{settings.store.name} of {path.name}",
-            losses=losses,
+            losses=records_of(plan, losses),
             design=plan.design,
             own=f"{settings.attack.name}, {settings.statistic.name}",
             store=settings.store,

@@ -144,6 +144,11 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     if path.is_dir():
         return read_folder_losses(path, options)
     kind = path.suffix.lower()
+    if kind == ".toml":
+        raise InputError(
+            f"{path.name}: expected data, got a configuration; give the store of the audit, or the "
+            "folder that it wrote."
+        )
     losses = kind == ".parquet" and "loss" in _files.parquet_columns(path)
     if losses or kind == ".npz" or is_store(path):
         return _of_losses(path, path.name, options)
@@ -381,10 +386,11 @@ def is_pool(path: Path) -> bool:
 
 
 def pool_design_for(losses: PoolLosses) -> Design:
-    """A pool as somebody brings it: half of the models teach, and 100 points are judged."""
-    from epsilometer.measurement.pool import MeasurePool
+    """A pool as somebody brings it: half of the models teach and choose 100 points, the others judge."""
+    from epsilometer.measurement.pool import LEAST_PILOT, MeasurePool
 
-    return MeasurePool(models=losses.models, references=losses.references)
+    enough = losses.models >= 2 * LEAST_PILOT
+    return MeasurePool(models=losses.models, references=losses.references, pilot=enough)
 
 
 def design_for(losses: Losses, shadows: int | None = None) -> Design:

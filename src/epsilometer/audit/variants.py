@@ -18,6 +18,7 @@ from epsilometer.inference.result import Origin
 from epsilometer.measurement.duplicates import base_warnings
 from epsilometer.measurement.engine import Measurement
 from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.pool_records import records_of
 from epsilometer.measurement.repeats import repeats
 from epsilometer.model.scores import Scores
 
@@ -59,7 +60,8 @@ def estimate_variants(
 ) -> list[Estimated]:
     """Attack and estimate every variant."""
     found = []
-    for variant, losses in measurement.losses.items():
+    for variant, measured in measurement.losses.items():
+        losses = records_of(settings.plan, measured)
         published = None
         if settings.model is not None:
             attacked = settings.plan.design.attack(

@@ -27,10 +27,11 @@ def show(trial: em.Trial, store: Path, warnings: Sequence[str], *, as_json: bool
         "store": str(store),
         "warnings": warnings,
     }
-    return results.answer(as_json, lambda: data, lambda: _text(store, trial))
+    sound = not (trial.warnings or trial.failures)
+    return results.answer(as_json, lambda: data, lambda: _text(store, trial, sound=sound))
 
 
-def _text(store: Path, trial: em.Trial) -> str:
+def _text(store: Path, trial: em.Trial, *, sound: bool) -> str:
     from epsilometer.measurement.trial import time_sentence
 
     left = trial.models - trial.models_done
@@ -48,7 +49,7 @@ def _text(store: Path, trial: em.Trial) -> str:
         *((_label(name, trial), _losses(*found, trial)) for name, found in trial.losses.items()),
         ("store", _files.printable(store)),
     ]
-    lines = ["The training works."]
+    lines = ["The training works." if sound else "The training ran, but mind the warnings."]
     for label, text in rows:
         lines += wrapped(text, first=f"  {label:<10}", rest=" " * 12)
     return "\n".join(lines) + "\n"

@@ -68,10 +68,13 @@ def _done_of_bases(found: Status) -> list[tuple[str, int, int]]:
 
 def _alike(found: Status) -> list[tuple[str, list[Failure]]]:
     """Failures by what they say, the most frequent first."""
+    from epsilometer.measurement.failures import without_numbers
+
     groups: dict[str, list[Failure]] = {}
     for failure in found.failures:
-        groups.setdefault(failure.message, []).append(failure)
-    return sorted(groups.items(), key=lambda group: -len(group[1]))
+        groups.setdefault(without_numbers(failure.message), []).append(failure)
+    alike = [(failures[0].message, failures) for failures in groups.values()]
+    return sorted(alike, key=lambda group: -len(group[1]))
 
 
 def _text(name: str, found: Status) -> str:

@@ -7,6 +7,7 @@ from os import PathLike
 
 from epsilometer.measurement.engine import RETRIES, Run, opened_store
 from epsilometer.measurement.executors import open_pool, planned_slots
+from epsilometer.measurement.failures import Alike, training_error
 from epsilometer.measurement.plan import Plan, Sizes
 from epsilometer.measurement.store import Store
 from epsilometer.measurement.trial import WARNING, Trial
@@ -38,6 +39,12 @@ def check_training(
             pool = open_pool(executor, plan, workers=min(2, slots))
             slots = max(slots, pool.slots)
             run.train_on(pool)
+        if run.failed and not run.reused + run.trained:
+            first = run.failed[0]
+            alike = Alike(
+                message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
+            )
+            raise training_error(alike, plan.sizes, first, opened)
         return Trial(
             plan=plan,
             losses=first_losses(opened, plan.sizes),

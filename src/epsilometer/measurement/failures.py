@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
@@ -106,6 +107,17 @@ class Alike:
     """Which models they are, where others can be trained."""
 
 
+def without_numbers(message: str) -> str:
+    """What errors that are alike share: numbers in them may be sizes of a batch, or places.
+
+    Examples
+    --------
+    >>> without_numbers("ValueError: got shape (36, 64)")
+    'ValueError: got shape (#, #)'
+    """
+    return re.sub(r"\d+", "#", message)
+
+
 def side_of(sizes: Sizes, hypothesis: int) -> int:
     """Which models are alike: those of a hypothesis; of canaries all runs."""
     return 0 if sizes.canaries else hypothesis
@@ -174,11 +186,12 @@ class Streaks:
 
     def failed(self, hypothesis: int, task: Task, message: str) -> Alike | None:
         """A model failed; what ends the run, if it does."""
+        message = without_numbers(message)
         told = self._every_attempt.setdefault(task, message)
         if told != message:
             self._every_attempt[task] = None
         everything = [self.ever_trained(side) for side in self._of]
-        if any(everything) and self._known.get(task) == message:
+        if any(everything) and without_numbers(self._known.get(task, "")) == message:
             return None
         self._all.add(task, message)
         self._of[hypothesis].add(task, message)
@@ -208,4 +221,5 @@ class Streaks:
 
     def hopeless(self, message: str) -> bool:
         """Whether trying again has never helped against an error."""
-        return self._fruitless[message] >= FRUITLESS and message not in self._helped
+        kind = without_numbers(message)
+        return self._fruitless[kind] >= FRUITLESS and kind not in self._helped

@@ -200,10 +200,12 @@ def _check_identity(name: str, there: object, here: object, accept_changed_code:
     if not found:
         return
     if found == code:
-        files = ", ".join(line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
+        changed = (line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
+        files = ", ".join(dict.fromkeys(changed))
         raise StoreError(
             f"{name} holds another plan: code has changed since it was begun ({files}). Use another "
-            "store; or, if the change does not alter training, --accept-changed-code goes on with it."
+            "store, or delete this one to begin again; or, if the change does not alter training, "
+            "--accept-changed-code goes on with it."
         )
     shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
     raise StoreError(

@@ -1,0 +1,18 @@
+"""Losses of a pool with the records of their points, for attacks that look at these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epsilometer.attacks.pool_losses import PoolLosses
+from epsilometer.measurement.plan import Plan
+from epsilometer.measurement.pool import Pool
+
+
+def records_of(plan: Plan, losses: Any) -> Any:
+    """Losses of a plan; those of a pool get the features and labels of its points."""
+    pool = plan.bases[0]
+    if not isinstance(losses, PoolLosses) or not isinstance(pool, Pool):
+        return losses
+    records = plan.all_records.take(pool.everything)
+    return losses.with_records(records.features, records.labels)
