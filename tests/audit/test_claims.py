@@ -62,6 +62,7 @@ def audited(config: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tup
     return json.loads(out), err
 
 
+@pytest.mark.slow
 def test_the_example_is_held_against_its_accountant(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -357,7 +357,7 @@ def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
     assert len(measured.only) == 77
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> None:
     """Every model is accounted for, also when the last ones under way are among the guilty."""
     chosen = np.random.default_rng(seed).random(20) < 0.15

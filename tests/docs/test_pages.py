@@ -35,6 +35,7 @@ LONG = {
     "how-to/check-the-tool",
     "how-to/many-machines",
     "how-to/losses",
+    "how-to/own-training",
     "how-to/one-run",
     "how-to/pool",
     "how-to/gradient-canaries",

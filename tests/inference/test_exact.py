@@ -381,7 +381,7 @@ def test_fixed_epsilon_and_both_fixed() -> None:
         ([5 * 10**8], 10**9, [5 * 10**8], 10**9, 1e-5),
         ([10**8], 10**9, [1], 2, 1e-6),
         ([10, 20], 100, [20, 10], 100, 0.9),
-        ([10], 1000, [20], 1000, 0.99),
+        pytest.param([10], 1000, [20], 1000, 0.99, marks=pytest.mark.slow),
     ],
 )
 def test_edges_of_the_domain(x: list[int], n0: int, y: list[int], n1: int, delta: float) -> None:

@@ -218,7 +218,9 @@ def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> Non
 # --- no room --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("executor", ["serial", "threads", "processes"])
+@pytest.mark.parametrize(
+    "executor", ["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)]
+)
 def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
     options = [*OPTIONS[:4], "--seconds", "0.0005"]
