@@ -33,6 +33,7 @@ LONG = {
     "how-to/delta-curve",
     "how-to/model-checking",
     "how-to/check-the-tool",
+    "how-to/compare",
     "how-to/many-machines",
     "how-to/losses",
     "how-to/own-training",

@@ -62,6 +62,11 @@ class BoundTally(Sums):
         """One run."""
         return cls(runs=1, above=int(bound > truth + ROUNDING), sum_at_least=bound)
 
+    def columns(self) -> dict[str, Any]:
+        """Its columns in a table."""
+        mean = round(self.sum_at_least / self.runs, 6)
+        return {"runs": self.runs, "above": self.above, "mean_at_least": mean}
+
 
 @dataclass(frozen=True)
 class IntervalTally(Sums):
@@ -86,6 +91,17 @@ class IntervalTally(Sums):
             sum_median=median,
             sum_high=high,
         )
+
+    def columns(self) -> dict[str, Any]:
+        """Its columns in a table."""
+        sums = {"low": self.sum_low, "median": self.sum_median, "high": self.sum_high}
+        return {
+            "runs": self.runs,
+            "covers": self.runs - self.above - self.below,
+            "above": self.above,
+            "below": self.below,
+            **{f"mean_{end}": round(total / self.runs, 6) for end, total in sums.items()},
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

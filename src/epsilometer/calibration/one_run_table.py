@@ -112,9 +112,7 @@ def one_run_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneR
         OneRunBoundRow(
             **_place(cell),
             method=method,
-            runs=tally.runs,
-            above=tally.above,
-            mean_at_least=round(tally.sum_at_least / tally.runs, 6),
+            **tally.columns(),
         )
         for cell, found in by_cell(plan, results)
         if isinstance(cell, OneRunBoundCell)
@@ -124,22 +122,9 @@ def one_run_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneR
 
 def one_run_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[OneRunIntervalRow]:
     """Rows of intervals, in the plan's order."""
-    rows = []
-    for cell, found in by_cell(plan, results):
-        if not isinstance(cell, OneRunIntervalCell):
-            continue
-        for name, tally in summed(found, IntervalTally).items():
-            rows.append(
-                OneRunIntervalRow(
-                    **_place(cell),
-                    method=name,
-                    runs=tally.runs,
-                    covers=tally.runs - tally.above - tally.below,
-                    above=tally.above,
-                    below=tally.below,
-                    mean_low=round(tally.sum_low / tally.runs, 6),
-                    mean_median=round(tally.sum_median / tally.runs, 6),
-                    mean_high=round(tally.sum_high / tally.runs, 6),
-                )
-            )
-    return rows
+    return [
+        OneRunIntervalRow(**_place(cell), method=method, **tally.columns())
+        for cell, found in by_cell(plan, results)
+        if isinstance(cell, OneRunIntervalCell)
+        for method, tally in summed(found, IntervalTally).items()
+    ]

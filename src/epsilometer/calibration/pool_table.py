@@ -92,9 +92,7 @@ def pool_bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[PoolBou
         PoolBoundRow(
             **_place(cell),
             method=method,
-            runs=tally.runs,
-            above=tally.above,
-            mean_at_least=round(tally.sum_at_least / tally.runs, 6),
+            **tally.columns(),
         )
         for cell, found in by_cell(plan, results)
         if isinstance(cell, PoolBoundCell)
@@ -108,13 +106,7 @@ def pool_interval_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[Pool
         PoolIntervalRow(
             **_place(cell),
             method=method,
-            runs=tally.runs,
-            covers=tally.runs - tally.above - tally.below,
-            above=tally.above,
-            below=tally.below,
-            mean_low=round(tally.sum_low / tally.runs, 6),
-            mean_median=round(tally.sum_median / tally.runs, 6),
-            mean_high=round(tally.sum_high / tally.runs, 6),
+            **tally.columns(),
         )
         for cell, found in by_cell(plan, results)
         if isinstance(cell, PoolIntervalCell)

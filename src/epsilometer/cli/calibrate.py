@@ -340,6 +340,10 @@ def _verdicts(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any
     return data, "\n".join(lines) + "\n"
 
 
+Tables = dict[str, tuple[Any, type]]
+"""Rows of each table by the name of its file, and what they are."""
+
+
 # --- canaries of one training run -----------------------------------------------------------------
 
 
@@ -351,24 +355,29 @@ def _one_run(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any,
         one_run_bound_rows,
         one_run_interval_rows,
     )
-    from epsilometer.calibration.table import to_csv
 
     bounds, intervals = one_run_bound_rows(plan, found), one_run_interval_rows(plan, found)
-    texts = {
-        PLAN: _plan_text(plan),
-        BOUNDS: to_csv(bounds, OneRunBoundRow),
-        COVERAGE: to_csv(intervals, OneRunIntervalRow),
-    }
-    results.write_files(folder, texts, {})
-    data = {
-        "significance": plan.significance,
-        "plan": plan.digest(),
-        "bounds": [asdict(row) for row in bounds],
-        "coverage": [asdict(row) for row in intervals],
+    tables: Tables = {
+        BOUNDS: (bounds, OneRunBoundRow),
+        COVERAGE: (intervals, OneRunIntervalRow),
     }
     lines = _one_run_text(plan.significance, bounds, intervals)
-    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE}}}"]
-    return data, "\n".join(lines) + "\n"
+    return _two_tables(plan, folder, tables, lines)
+
+
+def _two_tables(plan: StudyPlan, folder: Path, tables: Tables, lines: list[str]) -> tuple[Any, str]:
+    """Bounds and intervals of a study: written, as plain values, and as text."""
+    from epsilometer.calibration.table import to_csv
+
+    texts = {name: to_csv(rows, kind) for name, (rows, kind) in tables.items()}
+    results.write_files(folder, {PLAN: _plan_text(plan)} | texts, {})
+    data = {"significance": plan.significance, "plan": plan.digest()}
+    data |= {
+        name: [asdict(row) for row in tables[file][0]]
+        for name, file in (("bounds", BOUNDS), ("coverage", COVERAGE))
+    }
+    written = f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE}}}"
+    return data, "\n".join([*lines, "", written]) + "\n"
 
 
 def _one_run_text(
@@ -431,25 +440,11 @@ def _pool(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, st
         pool_bound_rows,
         pool_interval_rows,
     )
-    from epsilometer.calibration.table import to_csv
     from epsilometer.report.pool_study import pool_text
 
     bounds, intervals = pool_bound_rows(plan, found), pool_interval_rows(plan, found)
-    texts = {
-        PLAN: _plan_text(plan),
-        BOUNDS: to_csv(bounds, PoolBoundRow),
-        COVERAGE: to_csv(intervals, PoolIntervalRow),
-    }
-    results.write_files(folder, texts, {})
-    data = {
-        "significance": plan.significance,
-        "plan": plan.digest(),
-        "bounds": [asdict(row) for row in bounds],
-        "coverage": [asdict(row) for row in intervals],
-    }
-    lines = pool_text(plan.significance, bounds, intervals)
-    lines += ["", f"Written: {_files.printable(folder)}/{{{PLAN},{BOUNDS},{COVERAGE}}}"]
-    return data, "\n".join(lines) + "\n"
+    tables: Tables = {BOUNDS: (bounds, PoolBoundRow), COVERAGE: (intervals, PoolIntervalRow)}
+    return _two_tables(plan, folder, tables, pool_text(plan.significance, bounds, intervals))
 
 
 STUDIES = {
