@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -92,7 +93,7 @@ def test_failures_are_what_they_say(shared: bool) -> None:
     # Delta at epsilon = 1 is the probability of a failure, from the two sides' rates of each outcome.
     for sign, own in ((1, member), (-1, ~member)):
         told, lied = (np.mean(sign * scores[side] > 0) for side in (own, ~own))
-        assert told - np.e * lied == pytest.approx(0.1, abs=0.06)
+        assert told - math.e * lied == pytest.approx(0.1, abs=0.06)
         assert told - lied > 0.3  # were epsilon 0, this would be delta
     with pytest.raises(InputError, match="expected response >= 0"):
         Failures(response=-1.0, probability=0.1)
