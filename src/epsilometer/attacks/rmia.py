@@ -39,7 +39,22 @@ NO_OTHER = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rmia:
+class _Settings:
+    """What both forms are told, and can read."""
+
+    gamma: float = 2.0
+    a: float = 0.3
+
+    def __post_init__(self) -> None:
+        _validate.positive("gamma", self.gamma)
+        _validate.unit_interval("a", self.a)
+
+    def check(self, losses: PoolLosses) -> None:
+        losses.require_cross_entropy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rmia(_Settings):
     """RMIA online: teachers with the point and without it count alike, whatever their numbers.
 
     z are the reference points, or all other points if there are none.  A point with no teacher on one
@@ -54,18 +69,8 @@ class Rmia:
         Of the line that stands in for teachers with a point; 0 <= a <= 1.
     """
 
-    gamma: float = 2.0
-    a: float = 0.3
-
     name: ClassVar[str] = "rmia"
     least_teachers: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        _validate.positive("gamma", self.gamma)
-        _validate.unit_interval("a", self.a)
-
-    def check(self, losses: PoolLosses) -> None:
-        losses.require_cross_entropy()
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         without, with_point = log_means(losses, teachers)
@@ -76,7 +81,7 @@ class Rmia:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RmiaOffline:
+class RmiaOffline(_Settings):
     """RMIA offline: Pr(x) from teachers without the point alone.
 
     z are the reference points, or all other points if there are none.  A point that all teachers were
@@ -90,18 +95,8 @@ class RmiaOffline:
         Of the line from teachers without the point to those with it; 0 <= a <= 1.
     """
 
-    gamma: float = 2.0
-    a: float = 0.3
-
     name: ClassVar[str] = "rmia-offline"
     least_teachers: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        _validate.positive("gamma", self.gamma)
-        _validate.unit_interval("a", self.a)
-
-    def check(self, losses: PoolLosses) -> None:
-        losses.require_cross_entropy()
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         without, with_point = log_means(losses, teachers)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
+from epsilometer.audit.pool_inputs import POOL_COLUMNS, is_pool, pool_design_for
 from epsilometer.audit.recorded import (
     LOSSES,
     POSTERIOR,
@@ -43,11 +44,6 @@ if TYPE_CHECKING:
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
 STATISTIC_OPTION = "--statistic"
-
-POOL_COLUMNS = frozenset({"point", "model"})
-"""Columns by which losses of a pool are known."""
-
-LONGEST_HEADER = 10_000
 
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
 """Columns by which counts are known."""
@@ -370,27 +366,6 @@ def read_losses(
         return pool, pool_design_for(pool)
     losses = Losses.read(path)
     return losses, design_for(losses, shadows)
-
-
-def is_pool(path: Path) -> bool:
-    """Whether a file has losses of a pool."""
-    from epsilometer.model.score_tables import header_of
-
-    kind = path.suffix.lower()
-    if kind == ".parquet":
-        return set(_files.parquet_columns(path)) >= POOL_COLUMNS
-    if kind != ".csv":
-        return kind == ".npz"
-    head = _files.read_bytes(path, LONGEST_HEADER).decode("utf-8-sig", "replace")
-    return set(header_of(head)) >= POOL_COLUMNS
-
-
-def pool_design_for(losses: PoolLosses) -> Design:
-    """A pool as somebody brings it: half of the models teach and choose 100 points, the others judge."""
-    from epsilometer.measurement.pool import LEAST_PILOT, MeasurePool
-
-    enough = losses.models >= 2 * LEAST_PILOT
-    return MeasurePool(models=losses.models, references=losses.references, pilot=enough)
 
 
 def design_for(losses: Losses, shadows: int | None = None) -> Design:
