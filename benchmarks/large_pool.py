@@ -105,7 +105,7 @@ def prove_all(folder: Path) -> None:
     """A proof from all points at once, through LiRA."""
     with em.SqliteStore(folder / "audit.db", read_only=True) as store:
         losses = store.pool_losses(store.sizes(), store.sizes().variants[0])
-    em.prove(em.fresh_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
+    em.prove(em.held_out_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
 
 
 def score(folder: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmark_report import Report, Row
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, cross_fitted_scores, fresh_scores
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS, cross_fitted_scores, held_out_scores
 from epsilometer.attacks.pool_losses import PoolLosses
 
 MODELS, POINTS, REFERENCES, QUERIES, SEED = 256, 60_000, 2_000, 1, 11
@@ -59,7 +59,7 @@ def one(name: str, cross: bool, sizes: list[int]) -> Row:
     if cross:
         scores = cross_fitted_scores(losses, attack)
     else:
-        scores = fresh_scores(losses, attack, teachers=losses.models // 2)
+        scores = held_out_scores(losses, attack, teachers=losses.models // 2)
     seconds = time.perf_counter() - started
     assert scores.value.shape[1] == losses.challenges
     return {

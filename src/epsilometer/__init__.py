@@ -29,10 +29,36 @@ def _homes() -> dict[str, str]:
 
 
 _HOMES = _homes()
+_RENAMED = {
+    "Assumed": "AssumedScenario",
+    "Assumption": "AlternativeModel",
+    "FromPilot": "PilotScenario",
+    "OtherPrior": "AlternativePrior",
+    "OwnCanaries": "CustomCanaries",
+    "OwnPoints": "CustomPoints",
+    "Rule": "OperatingPoint",
+    "Settled": "DecidedClaim",
+    "Trial": "TrainingCheck",
+    "Width": "IntervalWidth",
+    "deal_counts": "split_counts",
+    "fresh_scores": "held_out_scores",
+    "promise_of": "claim_from_training",
+}
+"""Names of version 0.1 and what they are called now; the old names are removed in 0.3."""
+
 __all__ = sorted(_HOMES)  # noqa: PLE0605 (a list, if not a literal one)
 
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        from warnings import warn
+
+        new = _RENAMED[name]
+        message = (
+            f"epsilometer.{name} is deprecated and will be removed in 0.3: use epsilometer.{new}."
+        )
+        warn(message, DeprecationWarning, stacklevel=2)
+        name = new
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'epsilometer' has no attribute {name!r}")
