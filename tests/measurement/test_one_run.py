@@ -267,7 +267,7 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     scores = em.scores_of(losses, places)
     for number, base in enumerate(scores.bases):
         coins = kept(losses, number)[1]
-        assert base.as_they_came[1].tolist() == np.flatnonzero(coins).tolist()
+        assert base.in_training_order[1].tolist() == np.flatnonzero(coins).tolist()
     assert scores.one_run
     assert not scores.dependent  # a score may look at all canaries
 

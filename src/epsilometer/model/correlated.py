@@ -24,10 +24,10 @@ from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_tria
 
 
 def normal_counts(
-    trials: IntArray | int, rate: FloatArray, wider: FloatArray | float, normal: FloatArray
+    trials: IntArray | int, rate: FloatArray, inflation: FloatArray | float, normal: FloatArray
 ) -> IntArray:
     """Counts from standard normals, ``wider`` than binomial by that factor; rounded, cut to 0..N."""
-    counts = trials * rate + np.sqrt(trials * wider * rate * (1 - rate)) * normal
+    counts = trials * rate + np.sqrt(trials * inflation * rate * (1 - rate)) * normal
     return np.clip(np.rint(counts), 0, trials).astype(np.int64)
 
 
@@ -77,7 +77,7 @@ class CorrelatedCounts(WithinCorrelation):
     """What is assumed of the two counts of a base, in a sentence."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             self.shape,
             "The within correlation has a normal prior, standard deviation "
@@ -148,13 +148,13 @@ class CorrelatedCounts(WithinCorrelation):
         rho = np.asarray(nuisance["cross_correlation"])
         # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
         least = np.finfo(float).eps
-        wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
-        wider_h1 = np.maximum(1 + (n1 - 1) * tau, least)
-        correlation = rho * np.sqrt(n0 / wider_h0) * np.sqrt(n1 / wider_h1)
+        inflation_h0 = np.maximum(1 + (n0 - 1) * tau, least)
+        inflation_h1 = np.maximum(1 + (n1 - 1) * tau, least)
+        correlation = rho * np.sqrt(n0 / inflation_h0) * np.sqrt(n1 / inflation_h1)
         correlation = np.clip(correlation, -1.0, 1.0)
         z, w = rng.standard_normal((2, *alpha.shape))
         w = correlation * z + np.sqrt(1 - correlation**2) * w
-        return normal_counts(n0, alpha, wider_h0, z), normal_counts(n1, beta, wider_h1, w)
+        return normal_counts(n0, alpha, inflation_h0, z), normal_counts(n1, beta, inflation_h1, w)
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
         """Those of a base of average size."""
@@ -278,5 +278,5 @@ class CorrelatedCells(CorrelatedCounts):
 
 def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
     """The rho at which the counts of a base of this size would be perfectly correlated."""
-    wider_h0, wider_h1 = (np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1))
-    return np.sqrt(wider_h0 / trials_h0 * wider_h1 / trials_h1)
+    inflation_h0, inflation_h1 = (np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1))
+    return np.sqrt(inflation_h0 / trials_h0 * inflation_h1 / trials_h1)

@@ -48,7 +48,7 @@ class KupperHaseman(WithinCorrelation):
     parameters = ("within_correlation",)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             "Decisions on one challenge base are correlated: counts are correlated binomials (Kupper "
             "and Haseman), X and Y independent of each other.",

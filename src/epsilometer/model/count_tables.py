@@ -91,33 +91,33 @@ def _assemble(records: Iterable[tuple[Mapping[str, object], str]], *, name: str)
     groups: list[str] = []
     origin: MeasuredBy | None = None
     for index, (record, place) in enumerate(records):
-        row = [_whole(record[column], column, place) for column in COLUMNS]
+        row = [_integer(record[column], column, place) for column in COLUMNS]
         check_base(*row, where=f"{place}: ")
         for column, value in zip(COLUMNS, row, strict=True):
             columns[column].append(value)
         names.append(_files.label(record.get(NAME_COLUMN, index), NAME_COLUMN, place))
         group = record.get(GROUP_COLUMN, "")
         groups.append("" if group == "" else _files.label(group, GROUP_COLUMN, place))
-        said = measured.of_record(record, place)
-        if index and said != origin:
+        measured_by = measured.of_record(record, place)
+        if index and measured_by != origin:
             raise InputError(
                 f"{place}: expected the same {', '.join(measured.COLUMNS)} in every row, got "
-                f"{_said(said)} after {_said(origin)}; counts measured in several ways are several "
+                f"{_measurement_text(measured_by)} after {_measurement_text(origin)}; counts measured in several ways are several "
                 "files."
             )
-        origin = said
+        origin = measured_by
     if not names:
         raise InputError(f"{name}: expected at least one challenge base, got none.")
     return {**columns, "names": names, "groups": groups, "measured": origin}
 
 
-def _said(origin: MeasuredBy | None) -> str:
+def _measurement_text(origin: MeasuredBy | None) -> str:
     if origin is None:
         return "nothing"
     return _files.shown(", ".join(str(value) for value in origin.columns().values()))
 
 
-def _whole(value: object, column: str, place: str) -> int:
+def _integer(value: object, column: str, place: str) -> int:
     if isinstance(value, str):
         text = value.strip()
         if _WHOLE.fullmatch(text):

@@ -24,7 +24,7 @@ from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, c
 from epsilometer.model.measured import MeasuredBy
 
 
-def _whole(name: str, values: ArrayLike) -> IntArray:
+def _integers(name: str, values: ArrayLike) -> IntArray:
     array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1:
         raise InputError(f"expected {name} to be one-dimensional, got shape {array.shape}.")
@@ -94,7 +94,7 @@ class AttackCounts:
         measured: MeasuredBy | None = None,
     ) -> None:
         numbers = (false_positives, trials_h0, false_negatives, trials_h1)
-        given = {name: _whole(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
+        given = {name: _integers(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
         sizes = {len(values) for values in given.values()} - {1}
         if len(sizes) > 1:
             described = ", ".join(f"{name} has {len(v)}" for name, v in given.items())

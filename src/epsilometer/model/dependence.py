@@ -123,7 +123,7 @@ class Dependence(Protocol):
         """Whether evidence is of a group's sums, and so compares with no other."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         """What is assumed of groups, one sentence each."""
 
 
@@ -136,12 +136,12 @@ class IndependentRows:
     spread = None
     scatter = None
     sums_only = False
-    words = ("Some attacks name a common group, which was ignored.",)
+    description = ("Some attacks name a common group, which was ignored.",)
 
 
-def _spread_words(prior: Prior) -> str:
+def _spread_description(prior: Prior) -> str:
     if prior.fixed_value is not None:
-        return f"The spread of that scatter is {prior.words}."
+        return f"The spread of that scatter is {prior.description}."
     return (
         "The spread of that scatter, a standard deviation, is estimated; before the data it is "
         f"below {float(prior.quantile(0.95)):.2g} with probability 0.95."
@@ -180,11 +180,11 @@ class ScatteredMembers:
         return f"{self.scatter.name} scatter"
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             f"The error rates of a group's members scatter {self.scatter.name}ly around its average, "
             "cut to what epsilon and delta allow; a group of one is its own average.",
-            _spread_words(self.spread),
+            _spread_description(self.spread),
         )
 
 
@@ -213,11 +213,11 @@ class PooledGroups:
         _check_spread(self.spread)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             "The counts of a group are added up and taken to be normal, with the variance that "
             "members scattering around the average would give them.",
-            _spread_words(self.spread),
+            _spread_description(self.spread),
         )
 
 

@@ -220,10 +220,10 @@ class TwoVarianceCurves(_Normal):
             return GaussianCurves().delta(mu, eps)
         width = self._width(mu)
 
-        def roots(level: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = level
+        def roots(threshold: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = threshold
             a = np.where(mu > 0, (1 - width**-2) / 2, 1.0)
-            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - level
+            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - threshold
             square = b * b - 4 * a * c
             root = np.sqrt(np.maximum(square, 0.0))
             return (-b - root) / (2 * a), (-b + root) / (2 * a), square > 0

@@ -33,7 +33,7 @@ class Likelihood(Protocol):
         return ()
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         """What is assumed, one sentence each."""
 
     @property

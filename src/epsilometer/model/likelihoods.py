@@ -43,7 +43,7 @@ class IndependentBinomial(Likelihood):
     """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
 
     name = "binomial"
-    words = ("All decisions are independent: the counts are binomial.",)
+    description = ("All decisions are independent: the counts are binomial.",)
 
     def sample_counts(
         self,

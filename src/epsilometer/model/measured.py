@@ -66,7 +66,7 @@ class MeasuredBy:
         return self.design == POOL
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """One sentence for a reader."""
         how = (
             "by cross-feeding: models served as each other's shadows"

@@ -191,7 +191,7 @@ class FreeMixing:
     """There may be a mixture, of any rate and either reading."""
 
     name: ClassVar[str] = "free"
-    words: ClassVar[str] = (
+    description: ClassVar[str] = (
         "Scores may be a mixture, as if the point mattered only now and then: because the algorithm "
         "samples its records, or because the attacks see it only sometimes. Data cannot tell these "
         "two apart; both are kept."
@@ -215,7 +215,7 @@ class NoMixing:
     """The point matters always."""
 
     name: ClassVar[str] = "none"
-    words: ClassVar[str] = "The point is taken to matter in every training, and in every attack."
+    description: ClassVar[str] = "The point is taken to matter in every training, and in every attack."
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The family alone."""
@@ -236,7 +236,7 @@ class KnownMixing:
         object.__setattr__(self, "rate", rate)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"The algorithm is taken to use each record with probability {self.rate:g}, as told."
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:

@@ -97,11 +97,11 @@ def log_rectangle(a: float, b: float, c: float, d: float, r: float) -> float:
         # What multiplies the exponential is lost in the rounding of its exponent.
         return -0.5 * top
     # Where the exponent is within DROP of it.
-    level = math.sqrt(top + 2 * DROP)
-    z = _nearest(a, b, -r * level)
-    low = max(c, r * z - s * math.sqrt(max((level - z) * (level + z), 0.0)))
-    z = _nearest(a, b, r * level)
-    high = min(d, r * z + s * math.sqrt(max((level - z) * (level + z), 0.0)))
+    reach = math.sqrt(top + 2 * DROP)
+    z = _nearest(a, b, -r * reach)
+    low = max(c, r * z - s * math.sqrt(max((reach - z) * (reach + z), 0.0)))
+    z = _nearest(a, b, r * reach)
+    high = min(d, r * z + s * math.sqrt(max((reach - z) * (reach + z), 0.0)))
     if not low < high:
         # In far tails the window is narrower than rounding.
         low = high = w_top
@@ -179,13 +179,13 @@ def _panels(
 
 
 @compiled
-def cell_ends(count: float, trials: float, rate: float, wider: float) -> tuple[float, float]:
+def cell_ends(count: float, trials: float, rate: float, inflation: float) -> tuple[float, float]:
     """Standard scores between which a count lies that rounds to ``count``; 0 and N take the tails.
 
     ``wider`` is the count's variance over a binomial's.  At variance 0 the scores are infinite.
     """
     mean = trials * rate
-    deviation = math.sqrt(max(mean * (1 - rate) * wider, 0.0))
+    deviation = math.sqrt(max(mean * (1 - rate) * inflation, 0.0))
     low, high = -math.inf, math.inf
     if count > 0:
         gap = count - 0.5 - mean
@@ -197,11 +197,11 @@ def cell_ends(count: float, trials: float, rate: float, wider: float) -> tuple[f
 
 
 @compiled
-def cell_ends_along(count: float, trials: float, rate: FloatArray, wider: float) -> FloatArray:
+def cell_ends_along(count: float, trials: float, rate: FloatArray, inflation: float) -> FloatArray:
     """:func:`cell_ends` at many rates, in two rows."""
     found = np.empty((2, len(rate)))
     for i in range(len(rate)):
-        found[0, i], found[1, i] = cell_ends(count, trials, rate[i], wider)
+        found[0, i], found[1, i] = cell_ends(count, trials, rate[i], inflation)
     return found
 
 
@@ -210,16 +210,16 @@ def log_cell(
     x: float,
     n0: float,
     alpha: float,
-    wider_h0: float,
+    inflation_h0: float,
     y: float,
     n1: float,
     beta: float,
-    wider_h1: float,
+    inflation_h1: float,
     r: float,
 ) -> float:
     """Log probability of the counts (x, y), rounded and cut to 0..N from a bivariate normal."""
-    a, b = cell_ends(x, n0, alpha, wider_h0)
-    c, d = cell_ends(y, n1, beta, wider_h1)
+    a, b = cell_ends(x, n0, alpha, inflation_h0)
+    c, d = cell_ends(y, n1, beta, inflation_h1)
     return log_rectangle(a, b, c, d, r)
 
 
@@ -228,9 +228,9 @@ def log_cells(columns: FloatArray) -> FloatArray:
     """:func:`log_cell` of each column; rows are its arguments."""
     found = np.empty(columns.shape[1])
     for i in range(columns.shape[1]):
-        x, n0, alpha, wider_h0 = columns[0, i], columns[1, i], columns[2, i], columns[3, i]
-        y, n1, beta, wider_h1 = columns[4, i], columns[5, i], columns[6, i], columns[7, i]
-        found[i] = log_cell(x, n0, alpha, wider_h0, y, n1, beta, wider_h1, columns[8, i])
+        x, n0, alpha, inflation_h0 = columns[0, i], columns[1, i], columns[2, i], columns[3, i]
+        y, n1, beta, inflation_h1 = columns[4, i], columns[5, i], columns[6, i], columns[7, i]
+        found[i] = log_cell(x, n0, alpha, inflation_h0, y, n1, beta, inflation_h1, columns[8, i])
     return found
 
 

@@ -154,7 +154,7 @@ def pool_of(scores: Scores) -> PoolScores | None:
         if len(whole) != len(first) or not np.array_equal(np.sort(whole), first):
             return None
         rows = np.searchsorted(first, whole)
-        value[rows, number] = np.concatenate(base.as_they_came)
+        value[rows, number] = np.concatenate(base.in_training_order)
         member[rows[len(pair[0]) :], number] = True
     return PoolScores(
         value=value,

@@ -41,7 +41,7 @@ class Prior(Protocol):
         return math.inf
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What follows "Before the data, the parameter is ..."."""
 
     @property
@@ -97,7 +97,7 @@ class Fixed(StrengthPrior):
     end = fixed_value
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"held at {self.value:g}"
 
     def log_density(self, value: ArrayLike) -> FloatArray:
@@ -159,7 +159,7 @@ class HalfNormal(_Positive):
     scale: float = DEFAULT_EPSILON_SCALE
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"half-normal with scale {self.scale:.4g}"
 
     @property
@@ -187,7 +187,7 @@ class Exponential(_Positive):
     mean: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"exponential with mean {self.mean:.4g}"
 
     @property
@@ -220,7 +220,7 @@ class LogNormal(_Positive):
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"log-normal with median {self.median:.4g} and log scale {self.log_scale:.4g}"
 
     @property
@@ -255,7 +255,7 @@ class Uniform(_Positive):
     upper: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"uniform between 0 and {self.upper:.4g}"
 
     @property
@@ -297,7 +297,7 @@ class Beta(StrengthPrior):
             object.__setattr__(self, name, value)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.a == self.b == 1:
             return "equally likely to be any value from 0 to 1"
         return f"Beta({self.a:g}, {self.b:g})"

@@ -111,9 +111,9 @@ class ProfileModel:
             INDEPENDENT_MODELS,
             f"The trade-off curve belongs to {which} {named}, "
             f"{'which the data weigh' if several else 'as told'}.",
-            self.mixing.words,
-            self.strength.words,
-            f"Before the data, epsilon at delta = {self.delta:g} is {self.epsilon.words}"
+            self.mixing.description,
+            self.strength.description,
+            f"Before the data, epsilon at delta = {self.delta:g} is {self.epsilon.description}"
             + (f", or 0 with probability {self.no_leak:g}." if self.no_leak else "."),
         ]
 

@@ -226,8 +226,8 @@ def sample_ring(
     strength = _validate.unit_interval("strength", strength)
     if epsilon == 0 and delta == 0:
         raise InputError("expected epsilon > 0 or delta > 0: R(0, 0) is a line without area.")
-    level = _sample_level(rng.random(size), epsilon, delta, strength)
-    t, d = level * epsilon, level * delta
+    scale = _sample_scale(rng.random(size), epsilon, delta, strength)
+    t, d = scale * epsilon, scale * delta
     # Edge alpha in [c, 1 - d], beta = e^-t (1 - d - alpha); it sweeps epsilon beta + delta e^-t.
     # In terms of y = 1 - d - alpha in [0, y_max]: density proportional to epsilon y + delta.
     y_max = (1 - d) / (1 + np.exp(-t))
@@ -246,31 +246,31 @@ def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> F
     return np.asarray(2 * uniform * total / (constant + discriminant))
 
 
-def _sample_level(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
+def _sample_scale(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
     """Solve |R_u minus core| = uniform * |ring| for the level u by bisection with Newton steps."""
     gap = 1 - strength
     if gap == 0:
         return np.ones_like(uniform)
     total = gap * np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, np.asarray(strength)))
     low, high = np.full_like(uniform, strength), np.ones_like(uniform)
-    level = strength + gap * uniform
+    scale = strength + gap * uniform
     for _ in range(60):
         # Area between the level and the outer edge, as a fraction of the whole ring.
-        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, level))
-        outside = (1 - level) * outside / total
+        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, scale))
+        outside = (1 - scale) * outside / total
         excess = (1 - uniform) - outside
-        low, high = np.where(excess < 0, level, low), np.where(excess < 0, high, level)
-        rate = _growth_rate(level, epsilon, delta) / total
-        step = level - excess / rate
-        level = np.where((step > low) & (step < high), step, (low + high) / 2)
+        low, high = np.where(excess < 0, scale, low), np.where(excess < 0, high, scale)
+        rate = _growth_rate(scale, epsilon, delta) / total
+        step = scale - excess / rate
+        scale = np.where((step > low) & (step < high), step, (low + high) / 2)
         if np.all(high - low <= 4e-16 * high) or np.all(np.abs(excess) < 1e-15):
             break
-    return level
+    return scale
 
 
-def _growth_rate(level: FloatArray, epsilon: float, delta: float) -> FloatArray:
+def _growth_rate(scale: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """d/du |R(u epsilon, u delta)|."""
-    t, d = level * epsilon, level * delta
+    t, d = scale * epsilon, scale * delta
     small = np.exp(-t)
     return np.asarray(
         2 * (1 - d) ** 2 * epsilon * small / (1 + small) ** 2 + 4 * delta * (1 - d) * _corner(t)

@@ -97,7 +97,7 @@ class BaseScores:
         return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
 
     @property
-    def as_they_came(self) -> tuple[FloatArray, FloatArray]:
+    def in_training_order(self) -> tuple[FloatArray, FloatArray]:
         """The scores without and with the point in the order of the models; else highest first."""
         if self.arrival is None:
             return self.by_hypothesis
@@ -354,7 +354,7 @@ class Scores:
         only, so that the runs together are one mechanism with more canaries.  Coins must have been
         flipped anew for every run.
         """
-        sides = zip(*(base.as_they_came for base in self.bases), strict=True)
+        sides = zip(*(base.in_training_order for base in self.bases), strict=True)
         return BaseScores.of(*(np.concatenate(side) for side in sides))
 
     def check(self) -> None:
@@ -409,7 +409,7 @@ class Scores:
             each[0]
             if len(each) == 1
             else BaseScores.of(
-                *(np.concatenate([base.as_they_came[which] for base in each]) for which in (0, 1))
+                *(np.concatenate([base.in_training_order[which] for base in each]) for which in (0, 1))
             )
             for each in parts.values()
         ]
@@ -421,7 +421,7 @@ class Scores:
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""
         for name, base in zip(self.names, self.bases, strict=True):
-            for hypothesis, values in enumerate(base.as_they_came):
+            for hypothesis, values in enumerate(base.in_training_order):
                 for number, value in enumerate(values.tolist()):
                     yield name, hypothesis, number, value
 

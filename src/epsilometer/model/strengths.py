@@ -31,7 +31,7 @@ class Laws(NamedTuple):
     weights: FloatArray
 
 
-MOST_ALIKE = 128.0
+LARGEST_CONCENTRATION = 128.0
 """The largest concentration: strengths then differ by a few hundredths."""
 
 
@@ -85,7 +85,7 @@ class FreeStrengths:
         object.__setattr__(self, "alike", value)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return (
             "Attacks on different bases may differ in strength, and all may be weak; with prior "
             f"probability {self.alike:g} every one was the best possible."
@@ -102,7 +102,7 @@ class FreeStrengths:
         w = 2 * (1 - m) * 6 * u * (1 - u) * w * (region.last_mean - region.first_mean)
         y, v = np.polynomial.legendre.leggauss(concentrations)
         span = region.last_concentration - region.first_concentration
-        c = MOST_ALIKE ** (region.first_concentration + span * (y + 1) / 2)
+        c = LARGEST_CONCENTRATION ** (region.first_concentration + span * (y + 1) / 2)
         weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.alike)
         return Laws(
             np.append(1.0, np.repeat(m, concentrations)),
@@ -115,7 +115,7 @@ class FreeStrengths:
         if rng.random() < self.alike:
             return np.ones(bases)
         mean = float(mean_of_probability(np.array(rng.random())))
-        concentration = MOST_ALIKE ** rng.random()
+        concentration = LARGEST_CONCENTRATION ** rng.random()
         a, b = mean * concentration, (1 - mean) * concentration
         return rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
 
@@ -137,7 +137,7 @@ class FixedStrength:
         return self.value
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.value == 1:
             return "Every attack is taken to be the best possible, on the worst base there is."
         return f"Every attack is taken to have strength {self.value:g}."
