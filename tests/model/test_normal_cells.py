@@ -97,7 +97,9 @@ def test_no_cell_is_ever_more_than_certain_or_not_a_number() -> None:
     size = np.where(rng.random(n) < 0.5, rng.random(n), 1 - 10.0 ** rng.uniform(-16, 0, n))
     r = rng.choice([-1.0, 1.0], n) * size
     logs = log_cells(
-        np.stack([count[0], trials[0], rate[0], inflation, count[1], trials[1], rate[1], inflation, r])
+        np.stack(
+            [count[0], trials[0], rate[0], inflation, count[1], trials[1], rate[1], inflation, r]
+        )
     )
     assert not np.isnan(logs).any()
     assert logs.max() < 1e-8
