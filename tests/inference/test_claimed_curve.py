@@ -110,7 +110,7 @@ def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:
     # What the posterior alone says does not ask another prior.
     leanings = [each.leaning for each in judged(high).verdicts if each is not None]
     assert leanings == [em.Outcome.PASS] * 5
-    with pytest.raises(InputError, match="expected a claim at one of the curve's deltas"):
+    with pytest.raises(InputError, match="expected a claim at one or more of the curve's deltas"):
         judged(np.full(5, math.inf))
     with pytest.raises(InputError, match="got claim=nan"):
         judged(np.full(5, math.nan))
@@ -178,7 +178,7 @@ def test_csv(tmp_path: Path) -> None:
         ("delta,epsilon\n1e-5,-2\n", "row 2: expected epsilon >= 0"),
         ("delta,epsilon\n1e-5,inf\n", "row 2: expected a finite epsilon"),
         ("delta,epsilon\n1e-5,2\n1e-5,1\n", "claim.csv: expected distinct deltas"),
-        ("delta,epsilon\n1e-5,2\n1e-3,3\n", "claim.csv: expected a claim that does not rise"),
+        ("delta,epsilon\n1e-5,2\n1e-3,3\n", "claim.csv: expected a claim that does not increase"),
     ],
 )
 def test_bad_csv(text: str, said: str, tmp_path: Path) -> None:

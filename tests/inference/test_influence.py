@@ -421,7 +421,7 @@ def test_mcmc_has_the_influence_of_the_exact_engine_and_agrees_with_it() -> None
 def test_refusals() -> None:
     counts = _counts([10, 30], 100, [20, 30], 80)
     fixed = estimate_exact(counts, AuditModel(delta=0.01, epsilon=Fixed(value=2.0)))
-    with pytest.raises(InputError, match=r"Fixed\(value=2.0\): no base has any influence"):
+    with pytest.raises(InputError, match=r"Fixed\(value=2.0\): no base influences"):
         leave_one_out(fixed)
     with pytest.raises(InputError, match="0 < level < 1"):
         leave_one_out(estimate_exact(counts, AuditModel(delta=0.01)), level=1.0)

@@ -359,7 +359,7 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     report: Callable[[str], None] = said.append
     look_ahead(draws(one_base()), UNSETTLED, report=report)
-    assert said == [f"what {k} times as much data would settle" for k in (10, 4, 10, 4)]
+    assert said == [f"outlook with {k} times as much data" for k in (10, 4, 10, 4)]
 
 
 def test_the_model_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ COUNTS = AttackCounts(
 WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
 """They prove nothing worth telling."""
 
-SAID = "the posterior lies {} the claim, and its checks do not speak against it"
+SAID = "the posterior lies {} the claim, and no check contradicts it"
 NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
 
 
@@ -214,7 +214,7 @@ def test_claims_on_both_sides_of_an_exact_posterior() -> None:
     assert last.reasons[0] == NOT_RELIED_ON.format("below")
     assert len(last.reasons) == 2
     assert last.reasons[1].startswith(
-        "the prior decides: with its scale times 2 it would be INCONCL"
+        "the prior decides: with its scale multiplied by 2 the verdict would be INCONCL"
     )
     # Far enough above, every prior lets it pass; below what is proven, no prior is asked.
     assert judge(posterior, claim=12.0).label == "PASS (judged)"
@@ -420,7 +420,7 @@ def test_meanings_differ_and_promise_nothing() -> None:
         # A judgement says that it is none.
         said = meaning.replace("no proof", "")
         assert not any(word in said for word in ("proof", "prove", "guarantee", "is private"))
-    assert "this is no proof of privacy" in meanings[0]
+    assert "this is not a proof of privacy" in meanings[0]
     assert "no proof refutes the claim" in meanings[3]
     assert "prove that epsilon is at least 1.1" in proven
     assert not any(word in proven for word in ("guarantee", "posterior"))

@@ -223,7 +223,7 @@ ONE = Scores(without=[[1.0]], with_point=[[2.0]])
                     false_positives=[0], trials_h0=5, false_negatives=[5], trials_h1=5, names=["0"]
                 )
             ).joined(ONE),
-            "challenge base '0': counts cannot be added to",
+            "challenge base '0': cannot add scores to counts",
         ),
     ],
 )  # fmt: skip
