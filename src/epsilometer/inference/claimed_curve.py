@@ -175,10 +175,10 @@ class CurveVerdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The reasons, without duplicates."""
-        alike = [
+        decisive = [
             each for each in self.verdicts if each is not None and each.outcome is self.outcome
         ]
-        return tuple(dict.fromkeys(reason for each in alike for reason in each.reasons))
+        return tuple(dict.fromkeys(reason for each in decisive for reason in each.reasons))
 
     @property
     def sentence(self) -> str:

@@ -402,8 +402,8 @@ class Result(JudgedResult):
     @cached_property
     def data_warnings(self) -> tuple[str, ...]:
         """Problems that the engine cannot detect, a sentence or two each."""
-        beside = self.independent_counts
-        found = (beside and beside.sentence, repeated_bases(self.counts))
+        independent = self.independent_counts
+        found = (independent and independent.sentence, repeated_bases(self.counts))
         return tuple(sentence for sentence in found if sentence)
 
     @cached_property

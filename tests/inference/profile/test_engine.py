@@ -196,7 +196,7 @@ def test_shown_and_single_bases_agree_with_the_sampler(
 
 def test_strengths_agree_with_the_sampler(engine: ProfilePosterior, sampled: Weighted) -> None:
     # Where nothing leaks the strengths are as before, in the engine as in the sampler.
-    agrees(engine.alike, sampled.alike, sampled)
+    agrees(engine.full_strength_probability, sampled.alike, sampled)
     for value in (0.2, 0.4, 0.6, 0.8):
         # Means are on nodes, so a little is lost to the cell that the value falls into.
         expected, error = sampled.share(sampled.mean > value)
@@ -335,9 +335,9 @@ def test_bases_that_differ_refute_equal_strengths() -> None:
     apart = em.estimate(
         gaussian_bases([0.1, 2.2, 0.2, 2.0], 60, 60, 13), em.ProfileModel(delta=1e-5)
     )
-    assert apart.alike < 0.05
+    assert apart.full_strength_probability < 0.05
     same = em.estimate(gaussian_bases([1.2] * 4, 60, 60, 14), em.ProfileModel(delta=1e-5))
-    assert same.alike > apart.alike
+    assert same.full_strength_probability > apart.full_strength_probability
     weak, strong = (float(apart.leaks[base].quantile(0.5)) for base in (0, 1))
     assert weak < strong < apart.median("epsilon") * 1.05
     assert apart.median("shown") <= apart.median("epsilon")

@@ -80,7 +80,7 @@ def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
     told = em.estimate(SCORES, pinned(1e-3, strength=0.5))
     assert told.parameters == ("epsilon", "shown")
     assert told.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
-    assert told.alike == 0.0
+    assert told.full_strength_probability == 0.0
     assert posterior.parameters == ("epsilon", "shown", "strength")
     with pytest.raises(
         em.InputError, match="expected one of the parameters epsilon, shown, strength"

@@ -355,9 +355,9 @@ def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:
     k = np.arange(1.0, FEW if size <= FEW else MANY)
     s = 2 * k + a + b
     diagonal = np.append((b - a) / (a + b + 2), (b * b - a * a) / (s * (s + 2)))
-    beside = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
+    off_diagonal = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
     # At k = 1 a factor cancels from numerator and denominator, and may be 0.
-    beside[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
-    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(beside))
+    off_diagonal[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
+    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(off_diagonal))
     weights = vectors[0] ** 2
     return np.clip((values + 1) / 2, 0.0, 1.0), np.maximum(weights, 1e-300)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 PARAMETERS = ("epsilon", "shown", "strength")
 
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
-"""If computing single bases from the full solution would take more multiplications than this, a coarser
-solution is used."""
+"""A coarser solution for single bases, used if the full one would take this many multiplications."""
 
 RARE = 1e-6
 """Total probability of curves left out of bands."""
@@ -293,11 +293,18 @@ class ProfilePosterior(MarginalQueries):
         return sum(row.probability for row in self.families if row.family == name)
 
     @property
-    def alike(self) -> float:
+    def full_strength_probability(self) -> float:
         """Probability that every attack was the best possible; 1 or 0 if the strength is fixed."""
         if self.model.strength.fixed_value is not None:
             return float(self.model.strength.fixed_value == 1)
         return float(self.solution.law_weights[0])
+
+    @property
+    def alike(self) -> float:
+        """Deprecated: use :attr:`full_strength_probability`."""
+        message = "ProfilePosterior.alike is deprecated, use full_strength_probability."
+        warn(message, DeprecationWarning, stacklevel=2)
+        return self.full_strength_probability
 
     @cached_property
     def _strength(self) -> Tabulated | PointMass:
@@ -348,11 +355,7 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def _for_bases(self) -> Solution:
-        """The solution used for single bases: fewer laws and steps if the full one would take long.
-
-        That happens only if nearly everything is still possible, as after null scores, and nothing is
-        sharp.
-        """
+        """The solution for single bases: coarser if the full one would take long, e.g. for null scores."""
         return (
             self.solution
             if _work(self.solution) < MOST_WORK
@@ -385,8 +388,7 @@ class ProfilePosterior(MarginalQueries):
     ) -> FloatArray:
         """Quantiles of f, the least false-negative rate, at false-positive rates in [0, 1].
 
-        For the algorithm's own curve, or for what attacks see of a base, by its number.  Shape
-        (probabilities, rates).
+        Of the algorithm, or of one base as seen by attacks; shape (probabilities, rates).
         """
         rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
         if not np.all((rates >= 0) & (rates <= 1)):

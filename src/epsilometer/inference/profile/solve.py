@@ -272,12 +272,12 @@ def _log_products(strands: tuple[Strand, ...], laws: Laws, step: float) -> list[
     found = [
         np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
     ]
-    alike: dict[tuple[int, ...], list[int]] = {}
+    by_range: dict[tuple[int, ...], list[int]] = {}
     for number, strand in enumerate(strands):
         ends = (strand.rows.start, strand.rows.stop, strand.columns.start, strand.columns.stop)
-        alike.setdefault(ends, []).append(number)
+        by_range.setdefault(ends, []).append(number)
     bases = strands[0].likelihood.shape[1]
-    for numbers in alike.values():
+    for numbers in by_range.values():
         # Strands on the same part of the axis share the averages over strengths.
         first = strands[numbers[0]]
         together = np.concatenate(

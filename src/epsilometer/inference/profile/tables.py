@@ -98,7 +98,11 @@ class Table:
 
 
 def make_tables(
-    scores: Scores, model: ProfileModel, farthest: float, accuracy: Accuracy, say: Say | None = None
+    scores: Scores,
+    model: ProfileModel,
+    farthest: float,
+    accuracy: Accuracy,
+    report: Say | None = None,
 ) -> tuple[Table, ...]:
     """Tables of the families and rates that matter, up to the leak with epsilon ``farthest``.
 
@@ -109,7 +113,7 @@ def make_tables(
     for component in model.components:
         curves = component.curves
         groups.setdefault((curves.family.name, curves.rate), []).append(curves)
-    sought = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
+    candidates = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
     ends = [
         max(curves.largest_leak(farthest, model.delta) for curves in each)
         for each in groups.values()
@@ -118,7 +122,7 @@ def make_tables(
     factor = int(factors.max())
     sample = scores if factor == 1 else _thinned(scores, factors)
 
-    def look(curves: Curves, end: float) -> Table:
+    def scan(curves: Curves, end: float) -> Table:
         leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
         logs = evaluate(sample, curves, leaks, accuracy)
         first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
@@ -133,15 +137,15 @@ def make_tables(
         return _refined(scores, rough, accuracy)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        first = list(pool.map(look, sought, ends))
+        first = list(pool.map(scan, candidates, ends))
         reached = np.array([table.logs.max(axis=1).sum() for table in first])
         left = reached > reached.max() - REFUTED - len(scores)
         jobs = [pool.submit(finish, table) for table, kept in zip(first, left, strict=True) if kept]
         found = []
         for number, job in enumerate(jobs, start=1):
             found.append(job.result())
-            if say is not None:
-                say(f"curves {number} of {len(jobs)}")
+            if report is not None:
+                report(f"curves {number} of {len(jobs)}")
     return tuple(found)
 
 
@@ -298,7 +302,7 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     if curves.family.pieces:
         found = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
     else:
-        for rows in _alike(ordered):
+        for rows in _group_by_size(ordered):
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
             curved = _gridded(largest, curves, leaks, accuracy)
             for same in _same_blocks(ordered, rows):
@@ -343,7 +347,7 @@ def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy
     return GriddedCurves(grid, found, members, accuracy.reach)
 
 
-def _alike(bases: Iterable[Blocks]) -> list[list[int]]:
+def _group_by_size(bases: Iterable[Blocks]) -> list[list[int]]:
     """Group bases of similar size and share of members, which can share a grid."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for row, base in enumerate(bases):
