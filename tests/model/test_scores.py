@@ -1,4 +1,4 @@
-"""Scores by base: ranks, ties, ROC curves, joining, and what is refused."""
+"""Scores by base: ranks, ties, ROC curves, joining, and refusals."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_equality_is_about_all_of_it() -> None:
     assert one != one.with_bases([grouped])
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 GROUPS = em.AttackCounts(
     false_positives=[1, 2],
