@@ -1,4 +1,4 @@
-"""The cost of measurement compared with training: time per model and memory, as a table and on request as JSON.
+"""Cost of measurement compared with training: time per model and memory, as a table or as JSON.
 
     python benchmarks/measurement.py --json measurement.json
 
