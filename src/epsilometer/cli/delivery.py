@@ -109,7 +109,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.result import Result
 
         asked = self._question(level, claim, delivery, source)
-        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
+        return Result(posterior=posterior, question=asked, report=results.tell, **context)
 
     def profile_result(
         self,
@@ -125,7 +125,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.profile.result import ProfileResult
 
         asked = self._question(level, claim, delivery, source)
-        return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+        return ProfileResult(posterior=posterior, question=asked, report=results.tell, **context)
 
     def recorded_result(
         self,
@@ -337,13 +337,13 @@ def doubts_of(result: AnyResult) -> list[str]:
 
     found = []
     if not result.posterior.trustworthy:
-        found.append(f"do not quote this result: {result.posterior.engine_words}.")
+        found.append(f"do not quote this result: {result.posterior.engine_description}.")
     if result.contradiction is not None:
         found.append(f"warning: {result.contradiction}")
     over = result.over_delta
     if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
-    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.doubts]
+    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.data_warnings]
 
 
 def verdicts_of(result: AnyResult) -> list[AnyVerdict]:
