@@ -27,8 +27,8 @@ from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
     bound_reasons,
-    prior_reasons,
     misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior

@@ -26,7 +26,7 @@ from epsilometer.inference.checks.comparison import (
     compare_models,
 )
 from epsilometer.inference.checks.influence import Influence, leave_one_out
-from epsilometer.inference.checks.outlook import Outlook, look_ahead, is_quick
+from epsilometer.inference.checks.outlook import Outlook, is_quick, look_ahead
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.inference.checks.warnings import (
@@ -42,8 +42,8 @@ from epsilometer.inference.objections import (
     SHARED,
     Bound,
     bound_reasons,
-    prior_reasons,
     misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior

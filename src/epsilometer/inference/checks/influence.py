@@ -16,7 +16,12 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.engine import estimate_on, as_grid_posterior, make_surface, surface_of
+from epsilometer.inference.exact.engine import (
+    as_grid_posterior,
+    estimate_on,
+    make_surface,
+    surface_of,
+)
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior

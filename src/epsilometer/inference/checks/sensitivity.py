@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer.errors import InputError
-from epsilometer.inference.exact.engine import estimate_on, as_grid_posterior, surface_of
+from epsilometer.inference.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.joint import AuditModel
