@@ -32,7 +32,7 @@ def test_alone_it_prints_a_short_guide(capsys: pytest.CaptureFixture[str]) -> No
     assert run([]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert len(out.splitlines()) < 24
+    assert len(out.splitlines()) <= 24
     for command in ("audit", "estimate", "prove"):
         assert f"  epsilometer {command} " in out
     assert "epsilometer -h" in out
@@ -43,13 +43,13 @@ def test_commands_of_the_guide_are_valid(
 ) -> None:
     """Those on a file run as they are printed."""
     run([])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  eps")]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "scores.csv" in line]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scores.csv").write_text(
         "score,member\n" + "".join(f"{k},{int(k >= 100)}\n" for k in range(200))
     )
     codes = {}
-    for line in lines[1:]:
+    for line in lines:
         _, *arguments = line.split()
         codes[arguments[0]] = run(arguments)
     assert codes == {"estimate": 0, "prove": 3}

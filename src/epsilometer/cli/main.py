@@ -33,6 +33,7 @@ from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
+from epsilometer.report.text import paragraphs
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -48,22 +49,28 @@ _INTERRUPTED = {
 # typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
-GUIDE = """\
-Epsilometer estimates the privacy loss epsilon of a training algorithm from
-membership-inference attacks, and proves lower bounds on it.
-
-Audit your training (with no file: a small network on handwritten digits):
-  epsilometer audit audit.toml --output result --report report.html
-
-Estimate epsilon from a file of scores, losses or error counts:
-  epsilometer estimate scores.csv --delta 1e-5
-
-Test a claimed epsilon; exit code 3 if the attacks refute it:
-  epsilometer prove scores.csv --delta 1e-5 --claim 2 --fail-on proven
-
-All commands: epsilometer -h         One command: epsilometer estimate -h
-Start a configuration file from: epsilometer audit --show-config
-"""
+GUIDE = (
+    (
+        "Epsilometer estimates the privacy loss epsilon of a training algorithm from "
+        "membership-inference attacks, and proves lower bounds on it.",
+        "",
+    ),
+    (
+        "Audit your training (without a file: a small network on handwritten digits):",
+        "epsilometer audit audit.toml --output result --report report.html",
+    ),
+    (
+        "Estimate epsilon from a file of scores, losses or error counts:",
+        "epsilometer estimate scores.csv --delta 1e-5",
+    ),
+    (
+        "Test a claimed epsilon; the exit code is 3 if the attacks refute it:",
+        "epsilometer prove scores.csv --delta 1e-5 --claim 2 --fail-on proven",
+    ),
+    ("All commands, and the options of one:", "epsilometer -h\n  epsilometer estimate -h"),
+    ("A configuration file to start from:", "epsilometer audit --show-config"),
+)
+"""What ``epsilometer`` alone prints: each text with the command that it is about."""
 
 app = typer.Typer(
     name="epsilometer",
@@ -111,7 +118,8 @@ def main(
 ) -> None:
     """Estimate the privacy of a training algorithm from membership-inference attacks."""
     if context.invoked_subcommand is None:
-        results.say(GUIDE)
+        parts = (paragraphs([text]) + (f"  {line}\n" if line else "") for text, line in GUIDE)
+        results.say("\n".join(parts))
 
 
 def run(argv: Sequence[str] | None = None) -> int:
