@@ -42,7 +42,9 @@ def test_answers_fit(
     assert run(arguments) == 0
     # A command to copy is never broken.
     lines = [
-        line for line in capsys.readouterr().out.splitlines() if not line.startswith("  epsilometer")
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if not line.startswith("  epsilometer")
     ]
     assert max(map(len, lines)) <= columns
     assert max(map(len, lines)) > columns - 25  # and the room is used

@@ -9,7 +9,7 @@ from typing import Any
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import counted, shortened, table_lines, wrapped
@@ -47,9 +47,8 @@ def attack(
     shadows: int | None = options.SHADOWS,
     variant: str | None = options.STORE_VARIANT,
     curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
-    output: str | None = option(
-        "FILE", "Write the counts, JSON if it ends in .json; - prints CSV."
-    ),
+    output: str | None = option("FILE", "Write the counts to a .csv or .json file; - prints CSV."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
@@ -58,6 +57,9 @@ def attack(
     rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
+    target = None if output in (None, STDOUT) else Path(str(output))
+    outputs.check_file(target, outputs.TABLE_ENDINGS, option="--output", force=force)
+    outputs.check_file(curves, (".csv",), option="--curves", force=force)
     looked_at = [
         statistic_of(name.strip(), folder=Path(), place="--statistic")
         for name in (statistic or "loss").split(",")
@@ -148,8 +150,8 @@ def text_of(result: em.AttackResult, target_alpha: float) -> str:
         f"{counted(len(checks), 'challenge base')}, statistic {result.statistic}, "
         f"{result.attack} attack",
         *wrapped(
-            f"target false-positive rate {target_alpha:g}; the table has the realised rates, and whether "
-            "the scores look normal, as the attack assumes"
+            f"target false-positive rate {target_alpha:g}; the table has the realised rates, and "
+            "whether the scores look normal, as the attack assumes"
         ),
         "",
     ]

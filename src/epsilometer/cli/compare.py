@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 from epsilometer.report.text import table_lines, wrapped
@@ -44,6 +44,7 @@ def compare(
     priors: options.PriorOptions,
     groups: options.GroupOptions,
     figure: Path | None = option("FILE", "Write a figure: .png, .svg or .pdf."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare every estimator of epsilon that applies to the same data.
@@ -51,11 +52,9 @@ def compare(
     Likelihood, priors and groups are those of the posterior that is shown first. Scores have posteriors
     of the whole trade-off curve: with any strength of the attack, and with strength 1.
     """
-    from epsilometer.report.figures.chart import FORMATS, save_figure
+    from epsilometer.report.figures.chart import save_figure
 
-    form = "" if figure is None else figure.suffix.lower().lstrip(".")
-    if figure is not None:
-        _validate.one_of("the figure's ending", form, FORMATS)
+    outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     made = _read(file, delta, losses, priors, groups)
     found = (_compared_counts if made.source.scores is None else _compared_scores)(
         made, significance
@@ -64,6 +63,7 @@ def compare(
         from epsilometer.report.figures.comparison import draw_comparison
 
         drawn = draw_comparison(found)
+        form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     return results.answer(as_json, lambda: _described(found), lambda: _text(found))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilometer import _files, _validate
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.report.text import counted, shortened, table_lines, wrapped
 
@@ -50,16 +50,15 @@ def compare_attacks(
     level: float = option("P", "Probability of the intervals of what is shown.", default=0.9),
     judging: JudgingOptions,
     figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare attacks on the same models: AUC, true-positive rates, epsilon proven and shown."""
     from epsilometer.audit.attack_comparison import read_attacked
     from epsilometer.report.attack_comparison import Judge
-    from epsilometer.report.figures.chart import FORMATS, save_figure
+    from epsilometer.report.figures.chart import save_figure
 
-    form = "" if figure is None else figure.suffix.lower().lstrip(".")
-    if figure is not None:
-        _validate.one_of("the figure's ending", form, FORMATS)
+    outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     _validate.open_unit_interval("level", level)
     _validate.open_unit_interval("error", error)
     if claim is not None:
@@ -85,6 +84,7 @@ def compare_attacks(
         from epsilometer.report.figures.attack_curves import draw_attack_curves
 
         drawn = draw_attack_curves(found)
+        form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     written = "" if figure is None else results.written_to([figure])
     return results.answer(as_json, found.described, lambda: text_of(found) + written)

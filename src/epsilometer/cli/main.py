@@ -1,8 +1,8 @@
 """The command ``epsilometer``: lists the commands and reports every failure in one message.
 
-Exit codes: 0 success, 2 invalid input or an output that cannot be written, 3 a verdict that ``--fail-on``
-rejects or a failed ``selftest``, 4 the result was printed but did not reach its accuracy, 130 interrupted,
-141 the reader of standard output closed it.
+Exit codes: 0 success, 2 invalid input or an output that cannot be written, 3 a verdict that
+``--fail-on`` rejects or a failed ``selftest``, 4 the result was printed but did not reach its accuracy,
+130 interrupted, 141 the reader of standard output closed it.
 """
 
 from __future__ import annotations

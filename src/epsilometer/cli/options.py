@@ -1,7 +1,7 @@
 """Options shared by several commands, each declared once, and groups of options as one object.
 
-A command takes a group as a parameter, and :func:`flat` passes its options to typer one by one.  In typer
-an option takes the place of the default value, so code that constructs a group must give every value.
+A command takes a group as a parameter, and :func:`flat` passes its options to typer one by one.  In
+typer an option takes the place of the default, so code that constructs a group must give every value.
 """
 
 from __future__ import annotations
