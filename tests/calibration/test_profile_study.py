@@ -167,7 +167,7 @@ def test_an_ended_study_goes_on(
     path.write_text("".join(lines[:4]) + lines[4][:30])  # ended while it wrote
     ran: list[str] = []
 
-    def noted(plan: StudyPlan, job: module.Job) -> object:
+    def noted(plan: StudyPlan, job: module.StudyJob) -> object:
         ran.append(job.key)
         return run_job(plan, job)
 

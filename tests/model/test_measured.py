@@ -144,8 +144,8 @@ def test_attacks_say_how_they_measured() -> None:
         design="independent", target_alpha=0.1, statistic="loss"
     )
     # Several rules: what they have in common.
-    rules = [em.Rule(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
-    assert em.deal_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
+    rules = [em.OperatingPoint(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
+    assert em.split_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
     # Who makes a result by hand need not say.
     assert replace(fast, design=None).counts(0.2).measured is None
 

@@ -16,7 +16,7 @@ from epsilometer.calibration.proofs import PEEKING, PROOF, RefutationCell, path
 from epsilometer.errors import InputError
 from epsilometer.model.measured import MeasuredBy
 from epsilometer.proofs.bets import FIRST
-from epsilometer.proofs.evidence import ScoreStream
+from epsilometer.proofs.claim_tests import ScoreStream
 from epsilometer.proofs.proof import largest_refuted, refuted_together
 from tests.baselines.oracles import most_failures
 

@@ -24,7 +24,7 @@ from epsilometer.calibration.tally import Sums
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.evidence import FixedCounts, OneRun
+from epsilometer.proofs.claim_tests import FixedCounts, OneRun
 from epsilometer.proofs.proof import largest_refuted, prove
 
 PROOF, PEEKING = "proof, any time", "control: Clopper-Pearson at every look"

@@ -73,7 +73,9 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        rules = [em.Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+        rules = [
+            em.OperatingPoint(result=one, target_alpha=rate) for one in attacked for rate in rates
+        ]
         return _deliver(*_dealt(rules), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
@@ -105,9 +107,9 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[em.Rule]) -> tuple[em.AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
-    counts = em.deal_counts(rules)
+    counts = em.split_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules

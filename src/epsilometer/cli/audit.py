@@ -118,7 +118,7 @@ class ExecutionOptions:
                 say=results.warn,
             )
 
-    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Trial:
+    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
         """Train the first models only."""
         with redirect_stdout(sys.stderr):
             return em.check_training(
@@ -146,7 +146,7 @@ class ExecutionOptions:
 class _PilotTriedError(Exception):
     """The audit was to be tried out, and its pilot has not chosen challenge points yet."""
 
-    def __init__(self, trial: em.Trial, store: Path) -> None:
+    def __init__(self, trial: em.TrainingCheck, store: Path) -> None:
         super().__init__(store.name)
         self.trial, self.store = trial, store
 
@@ -205,7 +205,7 @@ def audit(
                 train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:
-                settings = settings.with_promise(results.warn)
+                settings = settings.with_training_claim(results.warn)
     except _PilotTriedError as tried:
         return checks.show(tried.trial, tried.store, (), as_json=delivery.as_json)
     how = settings.file.execution
@@ -450,7 +450,7 @@ def _progress() -> Iterator[Callable[[em.Progress], None]]:
 
 def progress_text(now: em.Progress, seconds: float) -> str:
     """Models done, rate and time left."""
-    from epsilometer.measurement.trial import duration
+    from epsilometer.measurement.first_models import duration
 
     text = f"{now.done:,} of {now.total:,} models"
     if now.failed:

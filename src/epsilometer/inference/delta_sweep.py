@@ -43,7 +43,7 @@ EDGE = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SweepPoint:
     """The posterior of epsilon at one delta."""
 
     delta: float
@@ -57,7 +57,7 @@ class Point:
 class Sweep:
     """What came of it: points in the order of the deltas, and what was needed."""
 
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     tolerance: float
     levels: int
 
@@ -99,7 +99,7 @@ def sweep(
         solved = index in anchors.densities
         error = anchors.level_error(index)
         points.append(
-            Point(
+            SweepPoint(
                 delta=float(delta),
                 density=anchors.densities[index]
                 if solved

@@ -17,7 +17,7 @@ from epsilometer.inference.checks.predictive import PredictiveCheck
 from epsilometer.inference.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.evidence import auditor_of, check_coins
+from epsilometer.proofs.claim_tests import auditor_of, check_coins
 from epsilometer.proofs.shared_models import SharedModels
 
 CONTRADICTED = 0.05

@@ -28,7 +28,7 @@ from epsilometer.inference.checks.comparison import (
 from epsilometer.inference.checks.influence import Influence, leave_one_out
 from epsilometer.inference.checks.outlook import Outlook, look_ahead, takes_seconds
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
-from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.inference.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.inference.checks.warnings import (
     MOST_LISTED,
     CountsAtTheirEnds,
@@ -155,7 +155,7 @@ class Origin:
         return None if value is None else float(value)
 
 
-class Judged(ABC):
+class JudgedResult(ABC):
     """What every result has: what the data prove, what contradicts the answer, and the verdict."""
 
     if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Judged(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result(Judged):
+class Result(JudgedResult):
     """A posterior with everything a reader or a reviewer would ask about it.
 
     Parameters
@@ -350,9 +350,9 @@ class Result(Judged):
         return look_ahead(self.posterior, verdict, report=self.report)
 
     @cached_property
-    def other_priors(self) -> tuple[OtherPrior, ...]:
+    def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon under other priors, without those under which nothing can be estimated."""
-        found: list[OtherPrior] = []
+        found: list[AlternativePrior] = []
         self._tell("other priors")
         for factor in FACTORS if self._estimated else ():
             # The exact engine takes no prior that reaches beyond epsilon = 600.

@@ -32,7 +32,7 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.evidence import DEPENDENT
+from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.refuting import refuted_up_to
 
 CHUNK = 4096

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, fresh_scores
+from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, held_out_scores
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
@@ -320,7 +320,7 @@ def _row(
     roc: Roc,
     judge: Judge,
 ) -> AttackRow:
-    scores = fresh_scores(losses, attack, teachers=teachers, points=points[1])
+    scores = held_out_scores(losses, attack, teachers=teachers, points=points[1])
     return AttackRow(
         attack=attack.name,
         points=points[0],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.checks.sensitivity import AlternativePrior
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.checks import OtherProfilePrior
+from epsilometer.inference.profile.checks import AlternativeProfilePrior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Judged, Origin, Result
+from epsilometer.inference.result import JudgedResult, Origin, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model import region
@@ -84,7 +84,7 @@ def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[
     found: list[str] = []
     if verdict.grounds is Grounds.PROVEN or result.contradiction is not None:
         return found
-    others: Sequence[OtherPrior | OtherProfilePrior] = result.other_priors
+    others: Sequence[AlternativePrior | AlternativeProfilePrior] = result.other_priors
     if verdict.prior_alone:
         found.append(
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
@@ -164,7 +164,7 @@ def claims_either_way(result: Result) -> str:
     )
 
 
-def settled_claims(result: Judged) -> str:
+def settled_claims(result: JudgedResult) -> str:
     """Which claims are refuted, and from which epsilon on the posterior would let them pass."""
     proof, found = result.proof, []
     if proof is not None and proof.at_least > 0:

@@ -55,7 +55,7 @@ the first step they call evidence "not worth more than a bare mention"."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Assumption:
+class AlternativeModel:
     """The counts under one model.
 
     Attributes
@@ -107,15 +107,15 @@ class Assumption:
 class ModelComparison:
     """Assumptions beside each other; the own model comes first."""
 
-    assumptions: tuple[Assumption, ...]
+    assumptions: tuple[AlternativeModel, ...]
 
     @property
-    def own(self) -> Assumption:
+    def own(self) -> AlternativeModel:
         """The model that the others are compared with."""
         return self.assumptions[0]
 
     @property
-    def best(self) -> Assumption:
+    def best(self) -> AlternativeModel:
         """The comparable model with the largest evidence."""
         known = [each for each in self.assumptions if each.comparable]
         return max(known, key=lambda each: each.log_bayes_factor or 0.0)
@@ -217,7 +217,7 @@ def compare_models(
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
     engine = _Engine(counts=counts, quick=quick, report=report)
-    found: list[Assumption] = []
+    found: list[AlternativeModel] = []
     for label, model in named.items():
         say(label)
         if not isinstance(model, AuditModel):
@@ -227,7 +227,7 @@ def compare_models(
         except (InputError, ContradictionError) as error:
             if not found:
                 raise
-            found.append(Assumption(label=label, model=model, reason=str(error)))
+            found.append(AlternativeModel(label=label, model=model, reason=str(error)))
         else:
             own_row = found[0] if found else None
             found.append(_assumption(label, posterior, own_row, quick=quick))
@@ -292,8 +292,8 @@ def label_of(model: AuditModel, counts: AttackCounts) -> str:
 
 
 def _assumption(
-    label: str, posterior: Posterior, own: Assumption | None, *, quick: bool
-) -> Assumption:
+    label: str, posterior: Posterior, own: AlternativeModel | None, *, quick: bool
+) -> AlternativeModel:
     why_not = "" if own is None else _not_comparable(own, posterior)
     unfinished = quick and bool(posterior.model.likelihood.parameters)
     missed = not posterior.trustworthy and not unfinished
@@ -303,7 +303,7 @@ def _assumption(
         assert posterior.log_evidence is not None
         factor = posterior.log_evidence - own.log_evidence
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
-    return Assumption(
+    return AlternativeModel(
         label=label,
         model=posterior.model,
         own=own is None,
@@ -314,7 +314,7 @@ def _assumption(
     )
 
 
-def _not_comparable(own: Assumption, posterior: Posterior) -> str:
+def _not_comparable(own: AlternativeModel, posterior: Posterior) -> str:
     """Why the evidence of a model is about something else than that of the own one; or nothing."""
     counts, models = posterior.counts, (own.model, posterior.model)
     pooled = [counts.dependent and each.dependence.sums_only for each in models]
@@ -346,7 +346,7 @@ def _narrow_bases(posterior: Posterior) -> int:
     return int(narrow.sum())
 
 
-def _with_probabilities(assumptions: list[Assumption]) -> tuple[Assumption, ...]:
+def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
     """The probabilities of the comparable models, equally likely before."""
     factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
     total = float(np.logaddexp.reduce(factors))

@@ -17,7 +17,7 @@ FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OtherPrior:
+class AlternativePrior:
     """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
 
     factor: float
@@ -33,7 +33,7 @@ class OtherPrior:
 
 def prior_sensitivity(
     posterior: Posterior, *, factors: Sequence[float] = FACTORS, report: Say | None = None
-) -> tuple[OtherPrior, ...]:
+) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 
     The exact engine integrates the same surface with the other prior, whichever made the posterior.
@@ -54,5 +54,5 @@ def prior_sensitivity(
             report(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
         density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
-        found.append(OtherPrior(factor=factor, model=other, epsilon=density))
+        found.append(AlternativePrior(factor=factor, model=other, epsilon=density))
     return tuple(found)

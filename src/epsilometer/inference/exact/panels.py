@@ -60,7 +60,7 @@ def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class QuadratureRule:
     """Nodes in (0, 1) of a reference panel, Gauss weights, and weights for interpolation."""
 
     nodes: FloatArray
@@ -69,7 +69,7 @@ class Rule:
 
 
 @lru_cache(maxsize=64)
-def rule(count: int, left: float, right: float) -> Rule:
+def rule(count: int, left: float, right: float) -> QuadratureRule:
     """Gauss rule on [0, 1] for the weight x^left (1 - x)^right."""
     if left == 0 and right == 0:
         points, weights = gauss_legendre(count)
@@ -81,7 +81,7 @@ def rule(count: int, left: float, right: float) -> Rule:
         nodes, weights = 0.5 * (1 + points), weights / 2 ** (1 + left + right)
     gaps = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(gaps, 1.0)
-    return Rule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
+    return QuadratureRule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
 
 
 def remainder(density: PanelDensity) -> float:

@@ -46,7 +46,7 @@ class GroupChain(Chain):
         )
         assert model.dependence.scatter is not None, "supports() refuses what has no scatter"
         self.counts, self.model, self.scatter = counts, model, model.dependence.scatter
-        self.problem = densities.problem_of(counts, model, columns=kernels.COLUMNS)
+        self.problem = densities.compile_model(counts, model, columns=kernels.COLUMNS)
         rows = self.problem.rows
         for number, members in enumerate(counts.members):
             rows["group"][members] = number

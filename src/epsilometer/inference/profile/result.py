@@ -25,14 +25,14 @@ from epsilometer.inference.objections import (
     valid_bounds,
 )
 from epsilometer.inference.profile.checks import (
-    OtherProfilePrior,
+    AlternativeProfilePrior,
     RocCheck,
     check_rocs,
     other_priors,
 )
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import Judged, Origin, Question, Result
+from epsilometer.inference.result import JudgedResult, Origin, Question, Result
 from epsilometer.inference.verdict import Outcome, Verdict, decide
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
@@ -46,7 +46,7 @@ REVERSED = -4.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileResult(Judged):
+class ProfileResult(JudgedResult):
     """A posterior of the whole curve with everything a reader or a reviewer would ask about it.
 
     Parameters
@@ -185,7 +185,7 @@ class ProfileResult(Judged):
         return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
 
     @cached_property
-    def other_priors(self) -> tuple[OtherProfilePrior, ...]:
+    def other_priors(self) -> tuple[AlternativeProfilePrior, ...]:
         """Epsilon with the prior's scale halved and doubled."""
         self._tell("other priors")
         with suppress(ContradictionError):
