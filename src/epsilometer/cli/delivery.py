@@ -13,6 +13,7 @@ import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 from epsilometer.cli import options, results
+from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
@@ -178,7 +179,7 @@ class VerdictOptions(ThresholdOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryOptions:
+class DeliveryOptions(GateOptions):
     """What is printed and written."""
 
     as_json: bool = options.AS_JSON
@@ -205,6 +206,7 @@ class DeliveryOptions:
                 raise InputError(f"{page}: the report's folder is missing or cannot be written.")
         results.check_output(self.figures, option="--figures")
         results.check_output(self.output)
+        self.check_gates()
 
     @property
     def shows_all(self) -> bool:
@@ -317,17 +319,45 @@ def hand_over(
         raise failure
 
 
-def deliver(result: AnyResult, delivery: DeliveryOptions, verdict: VerdictOptions) -> int:
-    """Write and print a result."""
+def gate_of(
+    results: Sequence[AnyResult],
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+    source: Path | None,
+) -> Gate:
+    """The gate that reports on some results of one file."""
+    from epsilometer.report.gates.findings import finding_of
     from epsilometer.report.views import views_of
 
-    views = views_of(result)
+    accept = verdict.allow_unconverged
+    return Gate(
+        options=delivery,
+        source=source,
+        fail_on=verdict.fail_on,
+        find=lambda: [finding_of(each, accept_untrusted=accept) for each in results],
+        summarise=lambda: [views_of(each).data(each) for each in results],
+        report=delivery.report,
+    )
+
+
+def deliver(
+    result: AnyResult,
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+    *,
+    file: Path | None = None,
+) -> int:
+    """Write and print a result of a file."""
+    from epsilometer.report.views import views_of
+
+    views, gate = views_of(result), gate_of([result], delivery, verdict, file)
     hand_over(
         delivery.as_json,
         lambda: views.data(result) if delivery.as_json else views.text(result),
-        write=lambda: delivery.write(result),
+        write=lambda: delivery.write(result) + gate.write(),
         warnings=lambda: doubts_of(result),
     )
+    gate.announce()
     return verdict.exit_code(result.trustworthy, verdicts_of(result))
 
 

@@ -17,6 +17,7 @@ from epsilometer.cli.delivery import (
     hand_over,
     write_curve,
 )
+from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -75,15 +76,19 @@ def estimate(
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
     delivery.check()
     data.check_output(delivery.output)
+    file = Path(files[-1])
     level = claims.level or options.DEFAULT_LEVEL
     if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
         own = None  # something else was asked for: it is estimated anew
     if own is not None and len(deltas) < 2:
         asked = (level, claims.claim, delivery)
-        return deliver(verdict.recorded_result(own, *asked, source=source), delivery, verdict)
+        recorded = verdict.recorded_result(own, *asked, source=source)
+        return deliver(recorded, delivery, verdict, file=file)
     if kind == WHOLE_CURVE:
         posterior = data.estimate(batches, model, None) if own is None else own.posterior
-        return _deliver_profile(posterior, deltas, claims, verdict, delivery, source=source)
+        return _deliver_profile(
+            posterior, deltas, claims, verdict, delivery, source=source, file=file
+        )
     if len(deltas) > 1:
         from epsilometer.inference.updating import join_batches
 
@@ -92,10 +97,10 @@ def estimate(
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
         counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
-        return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores)
+        return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores, file)
     found = data.estimate(batches, model, settings)
     result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
-    return deliver(result, delivery, verdict)
+    return deliver(result, delivery, verdict, file=file)
 
 
 def _model(
@@ -220,6 +225,7 @@ def _deliver_profile(
     delivery: DeliveryOptions,
     *,
     source: str | None,
+    file: Path,
 ) -> int:
     """Write and print a result of the whole-curve model, over several deltas if asked."""
     level = claims.level or options.DEFAULT_LEVEL
@@ -231,7 +237,7 @@ def _deliver_profile(
             claim = at if at < float("inf") else None
     context: dict[str, Any] = {"source": source, "over_delta": over}
     result = verdict.profile_result(posterior, level, claim, delivery, **context)
-    return deliver(result, delivery, verdict)
+    return deliver(result, delivery, verdict, file=file)
 
 
 def profile_curve(
@@ -279,9 +285,11 @@ def _over_delta(
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
     scores: em.Scores | None,
+    file: Path,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
     from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
+    from epsilometer.report.gates.findings import finding_of_curve
 
     claim = claims.over(deltas)
     level = claims.level or options.DEFAULT_LEVEL
@@ -289,8 +297,17 @@ def _over_delta(
         counts, model, deltas, level=level, claim=claim, verdict=verdict, scores=scores
     )
 
+    gate = Gate(
+        options=delivery,
+        source=file,
+        fail_on=verdict.fail_on,
+        find=lambda: [finding_of_curve(table, accept_untrusted=verdict.allow_unconverged)],
+        summarise=lambda: [curve_data(table)],
+        report=delivery.report,
+    )
+
     def write() -> list[Path]:
-        written = []
+        written = gate.write()
         if delivery.output is not None:
             write_curve(table, delivery.output)
             written.append(delivery.output)
@@ -310,5 +327,6 @@ def _over_delta(
         write=write,
         warnings=lambda: [] if table.curve.trustworthy else curve_notes(table)[:1],
     )
+    gate.announce()
     judged = [] if table.verdict is None else [table.verdict]
     return verdict.exit_code(table.curve.trustworthy, judged)

@@ -7,6 +7,7 @@ from pathlib import Path
 from epsilometer.audit.recorded import open_result
 from epsilometer.cli import options
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
+from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 
 
@@ -23,11 +24,17 @@ def report(
     verdict: VerdictOptions,
     as_json: bool = options.AS_JSON,
     check_model: bool = options.CHECK_MODEL,
+    gates: GateOptions,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
     delivery = DeliveryOptions(
-        as_json=as_json, output=None, report=output, figures=figures, check_model=check_model
+        as_json=as_json,
+        output=None,
+        report=output,
+        figures=figures,
+        check_model=check_model,
+        **vars(gates),
     )
     verdict.check()
     delivery.check()
@@ -38,4 +45,4 @@ def report(
     verdict.check_claim(claim)
     level = level or found.level or options.DEFAULT_LEVEL
     judged = verdict.recorded_result(found, level, claim, delivery, source=source)
-    return deliver(judged, delivery, verdict)
+    return deliver(judged, delivery, verdict, file=result)
