@@ -195,7 +195,7 @@ class DeliveryOptions:
         """Refuse what cannot be written, before any work is done."""
         page = self.report
         if page is not None:
-            from epsilometer.report.page_frame import check_extras
+            from epsilometer.report.page.frame import check_extras
 
             check_extras()
             folder = page.absolute().parent
