@@ -200,15 +200,10 @@ class DeliveryOptions(GateOptions):
 
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.
         """
-        page = self.report
-        if page is not None:
-            from epsilometer.report.page_frame import check_extras
-
-            check_extras()
         outputs.check_folder(self.output, force=self.force, same=same)
         own = outputs.own_files(self.output)
         outputs.check_file(
-            page, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
+            self.report, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
         )
 
         def written_before(folder: Path) -> bool:
@@ -260,8 +255,8 @@ class DeliveryOptions(GateOptions):
 
 def write_result(result: AnyResult, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
-    from epsilometer.report import evidence
     from epsilometer.report.figures.profile import PROFILE_CHART_NAMES
+    from epsilometer.report.figures.published import CHART_NAMES
     from epsilometer.report.views import views_of
 
     views = views_of(result)
@@ -270,7 +265,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
     result.posterior.save(folder / POSTERIOR)
     made = views.folder_charts(result)
     if earlier:
-        names = {*evidence.CHART_NAMES, *PROFILE_CHART_NAMES}
+        names = {*CHART_NAMES, *PROFILE_CHART_NAMES}
         stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
         for name in [*stale, LEAKS, PUBLISHED]:
             # What an earlier estimate left would contradict this one.
