@@ -110,7 +110,7 @@ class ProfileSettings:
         """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
         return self._first(scores, model, None, refinement=0)[0]
 
-    def estimate_quickly(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
+    def first_look(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
         """Deprecated: use :meth:`estimate_quickly`."""
         message = "ProfileSettings.first_look is deprecated, use ProfileSettings.estimate_quickly."
         warn(message, DeprecationWarning, stacklevel=2)

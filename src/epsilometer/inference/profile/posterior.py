@@ -355,7 +355,7 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def _for_bases(self) -> Solution:
-        """The solution for single bases: coarser if the full one would take long, e.g. for null scores."""
+        """The solution for single bases: coarser if the full one would take long."""
         return (
             self.solution
             if _work(self.solution) < MOST_WORK
