@@ -387,7 +387,7 @@ def test_an_executor_of_the_caller_that_breaks(tmp_path: Path) -> None:
     algorithm = Faulty(faults=((1, 1, 15, "kill"),), log=str(tmp_path / "log"))
     with (
         new_process_pool() as executor,
-        pytest.raises(ExecutorError, match="broke and is not ours to start again"),
+        pytest.raises(ExecutorError, match="the executor broke; restart it yourself"),
     ):
         measure(plan(algorithm, replicates=20), path, executor=executor)
     measured = measure(plan(replace(algorithm, faults=()), replicates=20), MemoryStore())

@@ -294,7 +294,7 @@ def test_refuses_other_bases(make_store: MakeStore) -> None:
     store = make_store()
     store.prepare(given([1, 2], [3, 4]))
     store.add([row(0, 0, 0, 1.0)])
-    with pytest.raises(StoreError, match="challenge base 1 has other records there"):
+    with pytest.raises(StoreError, match="its challenge base 1 has different records"):
         store.prepare(given([1, 2], [4, 3]))
 
 

@@ -128,7 +128,7 @@ def test_a_change_is_seen_or_refused(kind: str) -> None:
     try:
         described = identity(Holder(one)), identity(Holder(other))
     except InputError as error:
-        assert str(error).startswith("algorithm.value: cannot tell whether a ")  # noqa: PT017
+        assert str(error).startswith("algorithm.value: cannot detect whether a ")  # noqa: PT017
         assert "text attribute `fingerprint`" in str(error)  # noqa: PT017
         return
     assert differences(*described)
@@ -141,12 +141,12 @@ def test_a_change_is_seen_or_refused(kind: str) -> None:
     ids=lambda v: type(v).__name__,
 )
 def test_what_has_no_description_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match=r"algorithm\.value: cannot tell whether .*fingerprint"):
+    with pytest.raises(InputError, match=r"algorithm\.value: cannot detect whether .*fingerprint"):
         identity(Holder(value))
 
 
 def test_the_place_of_what_is_refused() -> None:
-    with pytest.raises(InputError, match=r"algorithm\.value\.list\[1\]: cannot tell"):
+    with pytest.raises(InputError, match=r"algorithm\.value\.list\[1\]: cannot detect"):
         identity(Holder({"list": [0, {1}]}))
 
 

@@ -292,7 +292,7 @@ def test_a_store_of_random_points_refuses_chosen_ones(tmp_path: Path) -> None:
 def test_a_list_may_grow_but_not_change(tmp_path: Path) -> None:
     em.measure(make([5, 9], None), tmp_path / "s.db")
     assert em.measure(make([5, 9, 7], None), tmp_path / "s.db").trained == 6
-    with pytest.raises(StoreError, match="challenge base 1 has other records"):
+    with pytest.raises(StoreError, match="its challenge base 1 has different records"):
         em.measure(make([5, 8], None), tmp_path / "s.db")
 
 
@@ -310,7 +310,7 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
     em.measure(make(Points(), 2), tmp_path / "s.db")
     assert em.measure(make(Points(), 2), tmp_path / "s.db").trained == 0
     value[0] = 3.0
-    with pytest.raises(StoreError, match="challenge base 0 has other records"):
+    with pytest.raises(StoreError, match="its challenge base 0 has different records"):
         em.measure(make(Points(), 2), tmp_path / "s.db")
 
 
@@ -332,12 +332,12 @@ def answering(value: Any) -> Any:
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "expected challenge to be one of random, mislabelled, outliers": ("outlier", {}),
     "expected a kind of challenge points, indices of records or a function": (3, {}),
-    "expected different challenge points, got record 4 twice": ([4, 1, 4, 2], {}),
+    "expected distinct challenge points, got record 4 twice": ([4, 1, 4, 2], {}),
     "expected indices of challenge points from 0 to 59, got 60": ([1, 2, 3, 60], {}),
     "expected indices of challenge points from 0 to .*, got -1": ([1, 2, 3, -1], {}),
     "expected indices of at least one record": ([], {}),
     "expected indices of at least one record, .* got \\(1.5,\\)": ([1.5], {}),
-    "expected 3 challenge bases, one for each point that is given, got challenge_bases=4": (
+    "expected 3 challenge bases, one per given point, got challenge_bases=4": (
         [1, 2, 3],
         {},
     ),
@@ -348,27 +348,27 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
         "mislabelled",
         {"population": Population(features=FEATURES)},
     ),
-    "expected dataset_size <= 59, the records that go with the challenge point of base 0": (
+    "expected dataset_size <= 59, the number of records available around the challenge point of base": (
         "mislabelled",
         {"dataset_size": 60},
     ),
     "expected dataset_size <= 58": ("outliers", {"dataset_size": 59, "adjacency": Replace()}),
     "challenge mine:points: expected 4 challenge points, got 3": (answering([1, 2, 3]), {}),
-    "challenge mine:points: expected different": (answering([1, 2, 3, 3]), {}),
+    "challenge mine:points: expected distinct": (answering([1, 2, 3, 3]), {}),
     "challenge mine:points: expected indices .* got None": (answering(None), {}),
-    "challenge mine:points: expected features of crafted records, each of shape \\(4,\\)": (
+    "challenge mine:points: expected features of crafted records with shape \\(4,\\) each": (
         answering(Dataset(features=np.zeros((4, 3)), labels=np.zeros(4))),
         {},
     ),
-    "challenge mine:points: expected labels of crafted records": (
+    "challenge mine:points: expected labels for crafted records": (
         answering(Dataset(features=np.zeros((4, 4)))),
         {},
     ),
-    "challenge is for points that are in or out of whole models": (
+    "challenge chooses points for designs that train whole models": (
         "outliers",
         {"design": MeasureOneRun(canaries=5)},
     ),
-    "challenge is for bases that are drawn": (
+    "challenge applies to drawn bases only": (
         "outliers",
         {"challenge_bases": [ChallengeBase(dataset=[1], challenge=2)], "dataset_size": None},
     ),

@@ -87,11 +87,11 @@ def test_sentences_of_bases() -> None:
     ]
     assert base_warnings(people(), list("abcd"), bases) == [
         "base b: its challenge point (record 3) is also in D as records 20, 21: the attack cannot tell "
-        "them apart, so this base shows less than it could.",
+        "them apart, so this base underestimates the leakage.",
         "base d: its challenge point (record 4) is also in D as record 23: the attack cannot tell them "
-        "apart, so this base shows less than it could.",
+        "apart, so this base underestimates the leakage.",
         "base c: D has the features of its challenge point (record 3) under another label, as record "
-        "22: a model can hardly learn both, so this base may show less than it could.",
+        "22: a model can hardly learn both, so this base may underestimate the leakage.",
     ]
     assert base_warnings(people(), ["a"], bases[:1]) == []
     many = base_warnings(people(), list("abcdefghij"), [bases[1]] * 10)

@@ -228,7 +228,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
     _, error = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1, error
     assert error.startswith("StoreError: "), error
-    assert "is the disk full? Nothing committed is lost" in error
+    assert "is the disk full? No committed loss is affected" in error
     assert error.count("\n") == 1
     before = kept(path)
     run = runner.start(path, executor, *options)

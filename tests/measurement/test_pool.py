@@ -224,7 +224,7 @@ def test_a_store_refuses_another_pool_in_one_line(kind: str, words: str, tmp_pat
 
 def test_other_chosen_points_are_another_pool(tmp_path: Path) -> None:
     measure(pool_plan(models=4, challenge="outliers", judged=3), tmp_path / "pool.db")
-    with pytest.raises(StoreError, match="challenge base 0 has other records there"):
+    with pytest.raises(StoreError, match="its challenge base 0 has different records"):
         measure(pool_plan(models=4, challenge="outliers", judged=5), tmp_path / "pool.db")
 
 
@@ -252,8 +252,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "attack to be one of": {"attack": "odd"},
     "points >= 1": {"judged": 0},
     "first_stage <= 6": {"first_stage": 7},
-    "first_stage >= 4 to choose points or to teach lira": {"first_stage": 3},
-    "first_stage >= 4 to choose points or to teach loss": {
+    "first_stage >= 4 to choose points or to train the attack lira": {"first_stage": 3},
+    "first_stage >= 4 to choose points or to train the attack loss": {
         "first_stage": 3,
         "attack": "loss",
         "pilot": True,
@@ -297,7 +297,7 @@ def test_the_design_that_a_store_recorded(tmp_path: Path) -> None:
         store.prepare(plan)
         assert pool_design(plan.identity["design"], store.judging, 8) == plan.design
     assert pool_design({}, None, 8) == MeasurePool(models=8)
-    with pytest.raises(InputError, match="a pool that is known here: expected first_stage"):
+    with pytest.raises(InputError, match="a known pool design: expected first_stage"):
         pool_design({}, {"first_stage": "many"}, 8)
 
 
@@ -330,7 +330,7 @@ WRONG_QUERIES = {
     "wide": r"one or more arrays of shape \(4,\), got \(2, 5\)",
     "number": r"one or more arrays of shape \(4,\), got 1\.0",
     "ragged": r"one or more arrays of shape \(4,\), got \[array",
-    "unequal": "equally many arrays for every point, got 2 and 3",
+    "unequal": "the same number of arrays for every point, got 2 and 3",
 }
 
 

@@ -162,7 +162,9 @@ def test_a_store_that_is_not_full(attack: str) -> None:
     whole = list(filled(plan).pool_rows(plan.sizes))
     store.prepare(plan)
     store.add_pool(whole[1:7])
-    with pytest.raises(InputError, match="beside the 6 of the first stage, got 6 in all") as caught:
+    with pytest.raises(
+        InputError, match="in addition to the 6 of the first stage, got 6 in total"
+    ) as caught:
         plan.design.scores(store.pool_losses(plan.sizes, ""))
     assert "\n" not in str(caught.value)
     store.add_pool(whole[9:])

@@ -121,7 +121,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
     path.write_text("challenge_base,hypothesis,replicate,loss\n" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"losses\.csv: is not a store of losses.*left as it is"):
+    with pytest.raises(StoreError, match=r"losses\.csv: is not a store of losses.*not changed"):
         SqliteStore(path)
     assert path.read_bytes() == before
     assert not is_store(path)
@@ -161,9 +161,9 @@ def test_another_format(intact: bytes, tmp_path: Path, version: int) -> None:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a store of losses, got no such file"):
+    with pytest.raises(InputError, match="expected a store of losses, but there is no such file"):
         SqliteStore(tmp_path / "absent.db", read_only=True)
-    with pytest.raises(InputError, match="expected its folder to be there"):
+    with pytest.raises(InputError, match="expected an existing folder"):
         SqliteStore(tmp_path / "absent" / "store.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -432,7 +432,7 @@ def test_who_still_trains_for_the_plan_before_is_refused(tmp_path: Path) -> None
     with SqliteStore(path) as first, SqliteStore(path) as second:
         first.prepare(plan(seed=1))
         second.prepare(plan(seed=2))
-        with pytest.raises(StoreError, match="another process has begun another plan"):
+        with pytest.raises(StoreError, match="another process has started another plan"):
             first.add(rows)
         assert second.add(rows) == 1
 
