@@ -193,7 +193,7 @@ def test_the_good_table_is_good() -> None:
     assert (curves.trials_h0.tolist(), curves.trials_h1.tolist()) == ([10, 12], [20, 20])
 
 
-RISING = "expected rising target rates with the same bases under each of them"
+RISING = "expected increasing target rates with the same bases for each of them"
 
 MALFORMED: list[tuple[str, str]] = [
     ("", "curves.csv: expected a header row with target_alpha, .* got an empty file"),
@@ -206,7 +206,7 @@ MALFORMED: list[tuple[str, str]] = [
     (text_of([*GOOD[:3], GOOD[3][:5], *GOOD[4:]]), "row 5: expected 6 cells, got 5"),
     (text_of([[*GOOD[0], "7"], *GOOD[1:]]), "row 2: expected 6 cells, got 7"),
     # rows
-    (text_of(GOOD[:-1]), "row 6: expected the same 2 bases under each .*, got 1 under the last"),
+    (text_of(GOOD[:-1]), "row 6: expected the same 2 bases for each .*, got 1 for the last"),
     (text_of(GOOD[1:]), f"row 3: {RISING}"),
     (text_of([*GOOD[:2], *GOOD[3:]]), f"row 4: {RISING}"),
     (text_of([*GOOD[:4], GOOD[5]]), f"row 6: {RISING}"),
@@ -256,8 +256,8 @@ MALFORMED: list[tuple[str, str]] = [
     ),
     (changed(3, "trials_h0", "0"), "row 3: expected 1 <= trials_h0 <= .*, got trials_h0=0"),
     (changed(3, "trials_h1", "0"), "row 3: expected 1 <= trials_h1 <= .*, got trials_h1=0"),
-    (changed(4, "trials_h0", "11"), "row 4: expected as many trials as at the first target rate"),
-    (changed(7, "trials_h1", "21"), "row 7: expected as many trials as at the first target rate"),
+    (changed(4, "trials_h0", "11"), "row 4: expected the same number of trials as at the first"),
+    (changed(7, "trials_h1", "21"), "row 7: expected the same number of trials as at the first"),
     # what is no CSV
     (text_of(GOOD) + '"open', "row 8: not valid CSV"),
     (text_of(GOOD) + '"a"b,1,2,3,4,5\n', "row 8: not valid CSV"),

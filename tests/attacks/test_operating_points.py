@@ -106,8 +106,8 @@ def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
 def test_wrong_rules_are_refused(result: AttackResult) -> None:
     other = result_of(result.p_values_h0, result.p_values_h1, names=("a", "b", "c", "d"))
     for wrong, said in (
-        (rules(result, 0.1), "at least two rules"),
-        (rules(result, 0.1, 0.1), "rules that differ"),
+        (rules(result, 0.1), "at least two operating points"),
+        (rules(result, 0.1, 0.1), "distinct operating points"),
         (rules(result, 0.1) + rules(other, 0.2), "the same challenge bases"),
     ):
         with pytest.raises(InputError, match=said):

@@ -334,15 +334,18 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             lambda: held_out_scores(pool(), Lira(), teachers=3),
-            "at least 4 models to teach the attack lira",
+            "at least 4 shadow models for the attack lira",
         ),
         (lambda: held_out_scores(pool(), Lira(), teachers=12), "teachers <= 11"),
         (lambda: held_out_scores(pool(), Lira(), teachers=[0, 0, 1, 2]), "each once"),
         (lambda: held_out_scores(pool(), Lira(), teachers=[0.5]), "whole numbers"),
-        (lambda: held_out_scores(pool(), Lira(), teachers=range(12)), "to be judged, got none"),
+        (
+            lambda: held_out_scores(pool(), Lira(), teachers=range(12)),
+            "that is not a teacher, got none",
+        ),
         (lambda: held_out_scores(pool(), Lira(), teachers=9, points=[30]), "points from 0 to 29"),
         (lambda: cross_fitted_scores(pool(), Lira(), folds=1), "folds >= 2"),
-        (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 models to teach"),
+        (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 shadow models"),
         (lambda: cross_fitted_scores(pool(3, 5), Rmia()), "folds <= 3"),
         (lambda: held_out_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
         (lambda: held_out_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
@@ -496,7 +499,7 @@ def test_coins_that_are_not_fair_ones_of_their_own_are_found_out(whose: str) -> 
     rows = np.array([rng.permutation(40) < 20 for _ in range(40)])
     member = rows if whose == "model" else rows.T
     loss = rng.exponential(size=member.shape)
-    with pytest.raises(InputError, match=f"numbers of members per {whose} that such coins"):
+    with pytest.raises(InputError, match=f"numbers of members per {whose} that are implausible"):
         held_out_scores(PoolLosses(loss=loss, member=member, fair_coins=True), "loss", teachers=0)
     held_out_scores(PoolLosses(loss=loss, member=member), "loss", teachers=0)
     fair = rng.random(member.shape) < 0.5

@@ -172,7 +172,7 @@ def test_custom_of_the_wrong_shape(answer: object, shape: str) -> None:
     with pytest.raises(InputError) as caught:
         statistic(np.ones((1, 2)))
     assert str(caught.value) == (
-        f"expected statistic mine to answer an array of shape (1, 2), got shape {shape}."
+        f"expected statistic mine to return an array of shape (1, 2), got shape {shape}."
     )
 
 
@@ -191,7 +191,7 @@ def test_custom_domain_is_enforced() -> None:
         scores_of(np.array([[1e-4]]), statistic, ["a"])
     assert str(caught.value) == (
         "challenge base 'a': expected losses >= 0.001 for the statistic log, got loss=0.0001; "
-        "the statistic loss takes any."
+        "the statistic loss accepts any."
     )
     assert scores_of(np.array([[1e-3]]), statistic, ["a"])[0, 0] == math.log(1e-3)
 
