@@ -199,10 +199,10 @@ MEAN = ClippedMean(noise=0.0, records=3)
             lambda: OutputPerturbation(
                 algorithm=NoiseLevels(algorithm=MEAN, scales=(1.0,)), scale=1.0
             ),
-            "one release",
+            "a single variant",
         ),
-        (lambda: NoiseLevels(algorithm=MEAN, scales=()), "different noise scales"),
-        (lambda: NoiseLevels(algorithm=MEAN, scales=(1.0, 1)), "different noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=()), "distinct noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=(1.0, 1)), "distinct noise scales"),
         (lambda: NoiseLevels(algorithm=MEAN, scales=(math.inf,)), "scale"),
         (lambda: NoiseLevels(algorithm=Bare(), scales=(1.0,)), "exposes its parameters"),
     ],

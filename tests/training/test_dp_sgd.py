@@ -365,7 +365,9 @@ def test_deltas_that_are_none(delta: float) -> None:
 
 
 def test_a_delta_beyond_the_accountant() -> None:
-    with pytest.raises(InputError, match=r"no epsilon is known at delta=0\.9999: Cannot"):
+    with pytest.raises(
+        InputError, match=r"the accountant gives no epsilon at delta=0\.9999: Cannot"
+    ):
         usual().claimed_epsilon(0.9999)
 
 
@@ -401,8 +403,8 @@ def test_claims_pass_through_perturbation() -> None:
         ({"momentum": 1.0}, "momentum below 1"),
         ({"momentum": -0.1}, "momentum >= 0"),
         ({"module": nn.Linear(4, 3)}, "expected module to be a class or function"),
-        ({"module": dict}, r"expected module\(\) to make a torch\.nn\.Module"),
-        ({"module": modules.frozen}, "Linear has no parameters that are trained"),
+        ({"module": dict}, r"expected module\(\) to return a torch\.nn\.Module"),
+        ({"module": modules.frozen}, "Linear has no trainable parameters"),
         ({"module": modules.with_batch_normalisation}, "batch normalisation, got Sequential"),
     ],
 )
@@ -427,8 +429,8 @@ def below_zero(dataset: em.Dataset) -> em.Dataset:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (unlabelled, "needs whole numbers as labels"),
-        (in_halves, "needs whole numbers as labels"),
+        (unlabelled, "needs integer labels"),
+        (in_halves, "needs integer labels"),
         (below_zero, "expected labels from 0, got -100"),
     ],
 )

@@ -472,7 +472,7 @@ def plain() -> Any:
         (ghost, "got DPOptimizerFastGradientClipping"),
         (per_layer, "got DPPerLayerOptimizer"),
         (adaptive, "got AdaClipDPOptimizer"),
-        (plain, "expected the optimizer that make_private returned, got SGD"),
+        (plain, "expected the optimizer returned by make_private, got SGD"),
     ],
 )
 def test_other_optimizers(make: Any, words: str) -> None:
@@ -483,12 +483,15 @@ def test_other_optimizers(make: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"count": 76}, "at most as many canaries as trained parameters, 75, got 76"),
+        ({"count": 76}, "at most 75 canaries, the number of trained parameters, got 76"),
         ({"count": 1}, "count >= 2"),
         ({"sampling_rate": 1.5}, "0 < sampling_rate <= 1"),
         ({"sampling_rate": 0.0}, "sampling_rate > 0"),
         ({"raw_norm": 0.0}, "raw_norm > 0"),
-        ({"data_loader": DataLoader(records(), batch_size=6)}, "by Poisson, .* got BatchSampler"),
+        (
+            {"data_loader": DataLoader(records(), batch_size=6)},
+            "with Poisson sampling, .* got BatchSampler",
+        ),
     ],
 )
 def test_out_of_range(settings: dict[str, Any], words: str) -> None:
@@ -501,9 +504,9 @@ def test_out_of_range(settings: dict[str, Any], words: str) -> None:
 def test_out_of_order() -> None:
     made = optimizer()
     found = canaries(made)
-    with pytest.raises(InputError, match="expected steps of training after attach"):
+    with pytest.raises(InputError, match="expected training steps after attach"):
         found.scores()
-    with pytest.raises(InputError, match="without canaries, got one that has some"):
+    with pytest.raises(InputError, match="without canaries, got one that already has some"):
         canaries(made)
     with pytest.raises(InputError, match="to clip before it adds noise"):
         made.add_noise()
@@ -513,7 +516,7 @@ def test_out_of_order() -> None:
         made.clip_and_accumulate()
     for part in made.params:
         part.grad_sample = [torch.zeros((1, *part.shape))] * 2
-    with pytest.raises(InputError, match="one backward pass for each step, got 2"):
+    with pytest.raises(InputError, match="one backward pass per step, got 2"):
         made.clip_and_accumulate()
 
 
@@ -592,7 +595,7 @@ def nn_wide() -> nn.Module:
     "included", [coins(29), coins().astype(float), coins()[None]], ids=["size", "type", "shape"]
 )
 def test_coins_that_are_none(included: Any) -> None:
-    with pytest.raises(InputError, match=r"a coin .* for each of gradient_canaries"):
+    with pytest.raises(InputError, match=r"one coin .* per gradient canary"):
         usual(gradient_canaries=30).gradient_scores(data(), included, stream())
     with pytest.raises(InputError, match="gradient_canaries=0"):
         usual().audit_gradients(data(), stream())
