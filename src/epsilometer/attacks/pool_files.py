@@ -159,8 +159,8 @@ def _parquet_batches(path: Path) -> Iterator[Batch]:
     except FileNotFoundError:
         raise InputError(f"{path}: expected a file, got no such file.") from None
     except (arrow.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
-        said = " ".join(str(error).split())  # Arrow's messages may have several lines
-        raise InputError(f"{path}: cannot be read as Parquet ({said}).") from None
+        reason = " ".join(str(error).split())  # Arrow's messages may have several lines
+        raise InputError(f"{path}: cannot be read as Parquet ({reason}).") from None
 
 
 def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
@@ -291,9 +291,9 @@ class _Sizes:
         self.reference = np.append(self.reference, np.zeros(new, dtype=bool))
         if "reference" in batch:
             self._mark(point, batch["reference"].astype(bool), new)
-        said = np.unique(batch.get("fair_coins", np.zeros(1, dtype=np.int64))).tolist()
-        self.fair_coins = said[0] if self.fair_coins is None and said else self.fair_coins
-        if any(each != self.fair_coins for each in said):
+        values = np.unique(batch.get("fair_coins", np.zeros(1, dtype=np.int64))).tolist()
+        self.fair_coins = values[0] if self.fair_coins is None and values else self.fair_coins
+        if any(each != self.fair_coins for each in values):
             raise InputError(f"{self.name}: expected fair_coins to be the same in every row.")
 
     def _mark(self, point: IntArray, flag: NDArray[np.bool_], new: int) -> None:

@@ -70,7 +70,7 @@ class OneRunFdp(LowerEndOnly):
     all_trials
         As for `OneRun`.
     family
-        Of trade-off curves; `ApproximateDP()` holds for every algorithm.
+        Family of trade-off curves; `ApproximateDP()` holds for every algorithm.
 
     Examples
     --------

@@ -167,7 +167,7 @@ class ProfileRow:
         return self.power == 1 and expected
 
     def chance(self, significance: float) -> float:
-        """Smallest probability of so many failures, over those that matter; 1 if none do.
+        """Smallest probability of at least this many failures, over those that matter; 1 if none do.
 
         With the best attacks at most ``significance`` of intervals may be entirely above the truth, and
         twice as many may miss it if :attr:`must_cover`.
