@@ -83,7 +83,7 @@ class VerdictRow:
         return self.pass_judged if self.power == 1 else None
 
     def chance(self, significance: float) -> float:
-        """Probability of this many wrong verdicts at an error rate of ``significance``; 1 if undefined."""
+        """Probability of at least this many wrong verdicts; 1 if undefined."""
         return 1.0 if self.wrong is None else chance_of(self.wrong, self.runs, significance)
 
 
