@@ -74,7 +74,7 @@ class ScoreStream:
     @classmethod
     def of(cls, bases: Sequence[BaseScores], *, independent: bool = True) -> ScoreStream:
         """From bases; bases in unknown or sorted order are shuffled."""
-        pairs = [base.as_they_came for base in bases]
+        pairs = [base.in_training_order for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(pairs)
         if not ordered:
             pairs = [_shuffled(base) for base in bases]
