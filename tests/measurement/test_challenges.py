@@ -144,7 +144,7 @@ def test_points_differ_and_lie_in_the_population(kind: str) -> None:
     assert len(set(found.indices.tolist())) == len(found) == 4
     assert found.population.given.fingerprint == PEOPLE.fingerprint
     assert found.indices.max() < len(found.population) == 60 + found.population.crafted
-    assert set(found.indices.tolist()) <= set(found.apart().tolist())
+    assert set(found.indices.tolist()) <= set(found.excluded().tolist())
 
 
 def test_mislabelled_points_are_copies_under_another_label() -> None:
@@ -156,7 +156,7 @@ def test_mislabelled_points_are_copies_under_another_label() -> None:
     assert originals.labels is not None
     assert (points.labels != originals.labels).all()
     assert set(points.labels.tolist()) == {0, 1, 2}
-    assert found.apart(3).tolist() == sorted([found.origins[3], 63])
+    assert found.excluded(3).tolist() == sorted([found.origins[3], 63])
 
 
 def test_what_is_trained_on_and_asked_about() -> None:
@@ -399,4 +399,4 @@ def test_every_kind_is_one() -> None:
 def test_points_of_a_pool_and_who_may_join_them() -> None:
     found = Mislabelled().choose(PEOPLE, 5, np.random.default_rng(1))
     assert isinstance(found, Chosen)
-    assert found.apart().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])
+    assert found.excluded().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])

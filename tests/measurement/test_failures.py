@@ -12,7 +12,7 @@ from epsilometer.errors import TrainingError
 from epsilometer.measurement import failures
 from epsilometer.measurement.checking import check_training
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.failures import Streaks, bounded, message_of, traceback_of
+from epsilometer.measurement.failures import Streaks, truncated, message_of, traceback_of
 from epsilometer.measurement.plan import Task
 from epsilometer.measurement.population import Dataset
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -70,7 +70,7 @@ def test_an_error_of_ours_has_no_traceback() -> None:
 
 
 def test_traceback_is_bounded_and_printable() -> None:
-    text = bounded("\n".join(f"line {n}\x1b[2J\t" + "x" * 999 for n in range(10_000)))
+    text = truncated("\n".join(f"line {n}\x1b[2J\t" + "x" * 999 for n in range(10_000)))
     lines = text.splitlines()
     assert len(lines) == failures.MOST_LINES + 1
     assert max(map(len, lines)) <= failures.LONGEST_LINE

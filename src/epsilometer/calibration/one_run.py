@@ -201,7 +201,7 @@ class OneRunIntervalCell(OneRunCell):
 
         truth, settings = self.mechanism.epsilon(self.delta), ProfileSettings()
         wanted = [significance, 0.5, 1 - significance]
-        models = read_as(self.delta)
+        models = analysis_models(self.delta)
         found = dict.fromkeys(models, IntervalTally())
         for _ in range(runs):
             scores = scores_of(self.draw(rng))
@@ -211,7 +211,7 @@ class OneRunIntervalCell(OneRunCell):
         return {label: tally.as_dict() for label, tally in found.items()}
 
 
-def read_as(delta: float) -> dict[str, ProfileModel]:
+def analysis_models(delta: float) -> dict[str, ProfileModel]:
     """The models applied to the scores: the default, and a Gaussian curve with the best attack given."""
     from epsilometer.model.families import families_of
     from epsilometer.model.mixtures import NoMixing

@@ -51,14 +51,14 @@ class _Row:
         return ASSUMED[self.method][0] and self.independent != YES
 
     @property
-    def misshapen(self) -> bool:
+    def wrong_curve(self) -> bool:
         """Whether the method treats the curve as Gaussian although it is not."""
         return ASSUMED[self.method][1] and self.gaussian != YES
 
     @property
     def holds(self) -> bool:
         """Whether the assumptions of the method hold."""
-        return not (self.interferes or self.misshapen)
+        return not (self.interferes or self.wrong_curve)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,12 +112,12 @@ class PoolIntervalCell(PoolCell):
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
         """Tallies by model; each end of an interval has error probability ``significance``."""
-        from epsilometer.calibration.one_run import read_as
+        from epsilometer.calibration.one_run import analysis_models
         from epsilometer.inference.profile.engine import ProfileSettings
 
         truth, settings = self.mechanism.point_epsilon(self.delta), ProfileSettings()
         wanted = [significance, 0.5, 1 - significance]
-        label, model = next(iter(read_as(self.delta).items()))
+        label, model = next(iter(analysis_models(self.delta).items()))
         found = IntervalTally()
         for _ in range(runs):
             scores = self.draw(rng).by_point()

@@ -212,7 +212,7 @@ def identity(algorithm: object) -> dict[str, Any]:
 
 def _described(value: Any, where: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise _unclear(value, where)
+        raise _undescribable(value, where)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -259,7 +259,7 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
         return {"object": _name(value)} | source | holds
     items = None if isinstance(value, _STREAMS) else _attributes(value)
     if items is None:
-        raise _unclear(value, where)
+        raise _undescribable(value, where)
     settings = {"settings": _described_items(items, where, depth)} if items else {}
     return {"class": _name(type(value))} | _source(type(value)) | settings
 
@@ -277,7 +277,7 @@ def _described_array(value: Any) -> dict[str, Any] | None:
     return {"torch": repr(value)} if isinstance(value, torch.device | torch.dtype) else None
 
 
-def _unclear(value: object, where: str) -> InputError:
+def _undescribable(value: object, where: str) -> InputError:
     return InputError(
         f"{where}: cannot detect whether a {type(value).__name__} has changed between two runs; "
         "give the algorithm a text attribute `fingerprint` and change it whenever its training changes."

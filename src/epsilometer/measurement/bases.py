@@ -188,25 +188,25 @@ def draw_around(
     number: int,
     *,
     challenge: int,
-    apart: IntArray,
+    excluded: IntArray,
     crafted: str | None = None,
     population_size: int,
     dataset_size: int,
     adjacency: Adjacency,
     seed: int,
 ) -> ChallengeBase:
-    """The base of a given number around a chosen point; D and z' are drawn from outside ``apart``.
+    """The base of a given number around a chosen point; D and z' are drawn from outside ``excluded``.
 
     Examples
     --------
     >>> base = draw_around(
-    ...     0, challenge=9, apart=np.array([2, 9]), population_size=9, dataset_size=5,
+    ...     0, challenge=9, excluded=np.array([2, 9]), population_size=9, dataset_size=5,
     ...     adjacency=Include(), seed=1,
     ... )
     >>> base.challenge, 2 in base.dataset
     (9, False)
     """
-    free = np.setdiff1d(np.arange(population_size), apart)
+    free = np.setdiff1d(np.arange(population_size), excluded)
     needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records - 1
     if needed > len(free):
         raise InputError(

@@ -185,15 +185,15 @@ class Canaries:
 
     def added_to(self, dataset: Dataset) -> Dataset:
         """``dataset`` followed by the included canaries."""
-        self._check_apart(dataset)
+        self._check_disjoint(dataset)
         included = self.included
-        _check_alike(dataset, included)
+        _check_compatible(dataset, included)
         features = np.concatenate([dataset.features, included.features])
         if dataset.labels is None or included.labels is None:
             return Dataset(features=features)
         return Dataset(features=features, labels=np.concatenate([dataset.labels, included.labels]))
 
-    def _check_apart(self, dataset: Dataset) -> None:
+    def _check_disjoint(self, dataset: Dataset) -> None:
         """Refuse a dataset that already has the canaries: the excluded ones would be trained on."""
         if self.kind != RandomRecords.name:
             return
@@ -314,7 +314,7 @@ class Canaries:
             largest=LARGEST_FILE,
         )
         coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
-        if not _as_saved(kept):
+        if not _well_formed(kept):
             raise InputError(f"{path}: expected a file written by `Canaries.save`.")
         if records is not None:
             if population is None:
@@ -345,7 +345,7 @@ class Canaries:
         return found
 
 
-def _check_alike(dataset: Dataset, canaries: Dataset) -> None:
+def _check_compatible(dataset: Dataset, canaries: Dataset) -> None:
     """Raise :class:`InputError` unless canaries have the shape and labels of the dataset's records."""
     own, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
     if own != theirs:
@@ -378,7 +378,7 @@ def _indices(given: object, size: int) -> IntArray:
     return array.astype(np.int64)
 
 
-def _as_saved(kept: dict[str, Array]) -> bool:
+def _well_formed(kept: dict[str, Array]) -> bool:
     """Whether the arrays of a file have the types and shapes written by :meth:`Canaries.save`."""
     coins = kept["coins"]
     words = all(

@@ -47,7 +47,7 @@ class Chosen:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def apart(self, number: int | None = None) -> IntArray:
+    def excluded(self, number: int | None = None) -> IntArray:
         """Records excluded from D for one point, or for all: the point itself and its original."""
         which = slice(None) if number is None else [number]
         found = np.concatenate([self.indices[which], self.origins[which]])

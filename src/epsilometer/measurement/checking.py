@@ -7,7 +7,7 @@ from os import PathLike
 
 from epsilometer.measurement.engine import RETRIES, Run, opened_store
 from epsilometer.measurement.executors import open_pool, planned_slots
-from epsilometer.measurement.failures import Alike, training_error
+from epsilometer.measurement.failures import Streak, training_error
 from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan, Sizes
 from epsilometer.measurement.store import Store
@@ -41,7 +41,7 @@ def check_training(
             run.train_on(pool)
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
-            alike = Alike(
+            alike = Streak(
                 message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
             )
             raise training_error(alike, plan.sizes, first, opened)

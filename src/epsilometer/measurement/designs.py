@@ -58,14 +58,14 @@ class Design(Protocol):
         """Whether the algorithm inserts and scores the canaries itself."""
 
     @property
-    def asks_queries(self) -> bool:
+    def uses_queries(self) -> bool:
         """Whether models are also queried at augmentations of the points."""
 
     @property
     def facts(self) -> dict[str, object]:
         """Details for display in addition to the name, as plain values."""
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
+    def attack_description(self, statistic: str) -> dict[str, object]:
         """How its losses are attacked, as plain values; ``statistic`` is the requested one."""
 
     @property
@@ -111,13 +111,13 @@ class SeparateModels(abc.ABC):
 
     canaries: ClassVar[int] = 0
     in_gradients: ClassVar[bool] = False
-    asks_queries: ClassVar[bool] = False
+    uses_queries: ClassVar[bool] = False
 
     @property
     def facts(self) -> dict[str, object]:
         return {}
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
+    def attack_description(self, statistic: str) -> dict[str, object]:
         return {"statistic": statistic}
 
     @property
@@ -157,7 +157,7 @@ class SeparateModels(abc.ABC):
         return draw_around(
             number,
             challenge=int(chosen.indices[number]),
-            apart=chosen.apart(number),
+            excluded=chosen.excluded(number),
             crafted=chosen.fingerprint(number),
             population_size=population.records,
             dataset_size=dataset_size,

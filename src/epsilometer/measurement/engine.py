@@ -33,7 +33,7 @@ from epsilometer.measurement.executors import (
     WorkerPool,
     open_pool,
 )
-from epsilometer.measurement.failures import Alike, Streaks, message_of, side_of, training_error
+from epsilometer.measurement.failures import Streak, Streaks, message_of, side_of, training_error
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.repeats import repeats
@@ -228,11 +228,11 @@ class Run:
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
-        self.again: deque[Task] = deque()
+        self.to_retry: deque[Task] = deque()
         """Models of failed chunks: handed out one at a time, to find the one that fails."""
         self.suspects: deque[Task] = deque()
         """Models in progress when a worker died: retrained with nothing else running."""
-        self.under_way: dict[Future[Answer], Chunk] = {}
+        self.running: dict[Future[Answer], Chunk] = {}
         self.alone: Future[Answer] | None = None
         """A suspect that is running alone."""
         self.lost: Counter[Task] = Counter()
@@ -259,8 +259,8 @@ class Run:
         try:
             while self._hand_out(pool):
                 self.progress(self._progress())
-                ready, _ = wait(self.under_way, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
-                self._take_in(ready, pool)
+                ready, _ = wait(self.running, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
+                self._collect(ready, pool)
                 if time.monotonic() - self.last_commit >= COMMIT_SECONDS:
                     self._commit()
         finally:
@@ -278,22 +278,22 @@ class Run:
 
     def _hand_out(self, pool: WorkerPool) -> bool:
         """Keep the workers busy; returns False when nothing is running or left to do."""
-        if self.alone in self.under_way:
+        if self.alone in self.running:
             return True
         if self.suspects:
-            if not self.under_way:
+            if not self.running:
                 self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
             return True
         self.slots = pool.slots
         # One extra chunk is queued so that no worker is ever idle; with a single slot, chunks run in
         # this thread and have finished before the next is handed out.
         most = self.slots + 1 if self.slots > 1 else 1
-        while len(self.under_way) < most:
+        while len(self.running) < most:
             chunk = self._next_chunk()
             if chunk is None:
                 break
             self._submit(pool, chunk)
-        return bool(self.under_way or self.suspects or self.again or self.first_models.waiting)
+        return bool(self.running or self.suspects or self.to_retry or self.first_models.waiting)
 
     def _submit(self, pool: WorkerPool, chunk: Chunk) -> Future[Answer] | None:
         try:
@@ -305,14 +305,14 @@ class Run:
             raise ExecutorError(
                 f"{pool.name}: accepts no more work ({error}). Losses received so far are kept."
             ) from None
-        self.under_way[future] = chunk
+        self.running[future] = chunk
         return future
 
     def _next_chunk(self) -> Chunk | None:
         if self.first_models.waiting:
             return self.first_models.waiting.popleft()
-        if self.again:
-            return Chunk.of(self.again.popleft())
+        if self.to_retry:
+            return Chunk.of(self.to_retry.popleft())
         while self.groups and not self.first_models.alone:
             place = self.order.randrange(len(self.groups))
             base, hypothesis, left = self.groups.pop(place)
@@ -332,10 +332,10 @@ class Run:
 
     # --- results ------------------------------------------------------------------------------
 
-    def _take_in(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
+    def _collect(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
         broken: list[Chunk] = []
         for future in ready:
-            chunk = self.under_way.pop(future)
+            chunk = self.running.pop(future)
             error = CancelledError() if future.cancelled() else future.exception()
             if error is None:
                 self._accept(chunk, future.result())
@@ -364,16 +364,16 @@ class Run:
                 f"{self.deaths} workers in a row died while training, with different models (last: "
                 f"{last}): does training work with the executor serial? Losses received so far are kept."
             )
-        self._give_up_or(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
+        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Retry models whose result was lost; they fail only if it happens repeatedly."""
         for task in chunk.tasks():
             self.lost[task] += 1
             if self.lost[task] <= MOST_LOST:
-                self.again.append(task)
+                self.to_retry.append(task)
             else:
-                self._give_up_or(task, TaskFailure("its result was lost repeatedly"), self.again)
+                self._retry(task, TaskFailure("its result was lost repeatedly"), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -406,7 +406,7 @@ class Run:
 
     def _failed(self, chunk: Chunk, problem: TaskFailure) -> None:
         if len(chunk.replicates) > 1:
-            self.again += chunk.tasks()
+            self.to_retry += chunk.tasks()
         else:
             self._count_failure(chunk.tasks()[0], problem)
 
@@ -420,9 +420,9 @@ class Run:
         if not self.streaks.ever_trained(side):
             self.first_models.add(side)  # try another model before retrying this one
         hopeless = self.streaks.hopeless(problem.message)
-        self._give_up_or(task, problem, self.again, hopeless=hopeless)
+        self._retry(task, problem, self.to_retry, hopeless=hopeless)
 
-    def _give_up_or(
+    def _retry(
         self, task: Task, problem: TaskFailure, retry: deque[Task], *, hopeless: bool = False
     ) -> None:
         """Retry a model, or give it up."""
@@ -435,35 +435,35 @@ class Run:
             return
         self.problems.pop(task, None)
         self.streaks.given_up(task)
-        self._keep_failure(task, problem)
+        self._store_failure(task, problem)
 
-    def _keep_failure(self, task: Task, problem: TaskFailure) -> None:
+    def _store_failure(self, task: Task, problem: TaskFailure) -> None:
         failure = Failure(task, self.attempts[task], *problem)
         self.failed.append(failure)
         self.store.add_failure(failure)
 
-    def _stop(self, alike: Alike) -> None:
+    def _stop(self, alike: Streak) -> None:
         """End the run: every model fails with the same error."""
         self.attempts[alike.tasks[-1]] += 1
         for task in alike.tasks:
             if task in self.problems:  # not given up yet
-                self._keep_failure(task, self.problems[task])
+                self._store_failure(task, self.problems[task])
         raise training_error(alike, self.sizes, self.problems[alike.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
         """Restart after workers died, then retrain the running models one by one to find the culprit."""
         self._salvage()
-        tasks = [task for chunk in (*broken, *self.under_way.values()) for task in chunk.tasks()]
-        self.under_way.clear()
+        tasks = [task for chunk in (*broken, *self.running.values()) for task in chunk.tasks()]
+        self.running.clear()
         self._commit()
         pool.restart()
         self._suspect(tasks, alone=len(tasks) == 1)
 
     def _salvage(self) -> None:
         """Collect the results of all chunks that have finished successfully."""
-        for future, chunk in list(self.under_way.items()):
+        for future, chunk in list(self.running.items()):
             if future.done() and not future.cancelled() and future.exception() is None:
-                del self.under_way[future]
+                del self.running[future]
                 self._accept(chunk, future.result())
 
     def _commit(self) -> None:

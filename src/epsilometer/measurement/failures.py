@@ -44,14 +44,14 @@ def message_of(error: BaseException) -> str:
 def traceback_of(error: BaseException) -> str:
     """The part of an error's traceback that is in the user's code, safe to print."""
     found = traceback.TracebackException.from_exception(error, compact=True)
-    found.stack = traceback.StackSummary.from_list(_users_part(found.stack))
+    found.stack = traceback.StackSummary.from_list(_user_frames(found.stack))
     if not found.stack and found.__cause__ is None and found.__context__ is None:
         return ""
     text = "".join(found.format()).removeprefix("Traceback (most recent call last):\n")
-    return bounded(text)
+    return truncated(text)
 
 
-def _users_part(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Frames in the user's code; those of a bundled algorithm are kept if there are no others."""
     depths = [_depth(Path(frame.filename)) for frame in frames]
     below = next((n for n, depth in enumerate(depths) if depth < 2), len(frames))
@@ -66,7 +66,7 @@ def _depth(path: Path) -> int:
     return 2 if path.parent.name == "measurement" else 1
 
 
-def bounded(text: str) -> str:
+def truncated(text: str) -> str:
     """Traceback text made printable, with long lines truncated and middle lines omitted."""
     lines = text.splitlines()
     if len(lines) > MOST_LINES:
@@ -82,7 +82,7 @@ def _short(line: str) -> str:
 
 
 @dataclass(kw_only=True)
-class _Streak:
+class _OpenStreak:
     """Models that failed with the same error since one was last trained."""
 
     message: str = ""
@@ -96,7 +96,7 @@ class _Streak:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alike:
+class Streak:
     """Models that failed with the same error, with none trained in between."""
 
     message: str
@@ -123,7 +123,7 @@ def side_of(sizes: Sizes, hypothesis: int) -> int:
     return 0 if sizes.canaries else hypothesis
 
 
-def training_error(alike: Alike, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
+def training_error(alike: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
     """The error that ends a run, in one line, with the traceback of the last failure."""
     path = getattr(store, "path", None)
     if path is not None and path.absolute().parent == Path.cwd():
@@ -164,8 +164,8 @@ class Streaks:
         self._models, self._bases, self._known = models, bases, known
         self._before = dict(trained)
         self._now = dict.fromkeys(trained, False)
-        self._all = _Streak()
-        self._of = {hypothesis: _Streak() for hypothesis in trained}
+        self._all = _OpenStreak()
+        self._of = {hypothesis: _OpenStreak() for hypothesis in trained}
         self._every_attempt: dict[Task, str | None] = {}
         self._fruitless: Counter[str] = Counter()
         self._helped: set[str] = set()
@@ -184,7 +184,7 @@ class Streaks:
             if (message := self._every_attempt.pop(task, None)) is not None:
                 self._helped.add(message)
 
-    def failed(self, hypothesis: int, task: Task, message: str) -> Alike | None:
+    def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
         """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
         first_message = self._every_attempt.setdefault(task, message)
@@ -196,14 +196,14 @@ class Streaks:
         self._all.add(task, message)
         self._of[hypothesis].add(task, message)
         if self._enough(self._all, known=any(everything), now=any(self._now.values())):
-            return Alike(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
+            return Streak(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
         known, own = self.ever_trained(hypothesis), self._of[hypothesis]
         if self._enough(own, known=known, now=self._now[hypothesis]):
             only = f" {SIDES[hypothesis]} the challenge point" if any(everything) else ""
-            return Alike(message=message, tasks=tuple(own.tasks), trained=known, only=only)
+            return Streak(message=message, tasks=tuple(own.tasks), trained=known, only=only)
         return None
 
-    def _enough(self, streak: _Streak, *, known: bool, now: bool) -> bool:
+    def _enough(self, streak: _OpenStreak, *, known: bool, now: bool) -> bool:
         alike = len(streak.tasks)
         if not known:
             return alike >= min(FIRST_ALIKE, self._models)

@@ -144,9 +144,9 @@ class MeasureOneRun:
         object.__setattr__(self, "compare_with", compare_with)
         object.__setattr__(self, "statistic", statistic or Loss())
 
-    asks_queries: ClassVar[bool] = False
+    uses_queries: ClassVar[bool] = False
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
+    def attack_description(self, statistic: str) -> dict[str, object]:
         """Attacked through the scores of its canaries."""
         return {"statistic": statistic, "attack": "canaries of one training run"}
 

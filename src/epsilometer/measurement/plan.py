@@ -150,10 +150,10 @@ class Plan:
                 object.__setattr__(self, name, number)
         else:
             object.__setattr__(self, "challenge_bases", tuple(self.challenge_bases))
-            self._check_given(self.challenge_bases)
+            self._check_bases(self.challenge_bases)
         _ = self.bases
 
-    def _check_given(self, given: Sequence[ChallengeBase]) -> None:
+    def _check_bases(self, given: Sequence[ChallengeBase]) -> None:
         if not given:
             raise InputError("expected at least one challenge base, got none.")
         if self.design.canaries:

@@ -173,7 +173,7 @@ class MeasurePool:
 
     canaries: ClassVar[int] = 0
     in_gradients: ClassVar[bool] = False
-    asks_queries: ClassVar[bool] = True
+    uses_queries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class MeasurePool:
         """Excludes how models are attacked and evaluated, which may change."""
         return {"name": "MeasurePool", "share": self.share, "references": self.references}
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
+    def attack_description(self, statistic: str) -> dict[str, object]:
         """Attacked by an attack on pools, which has its own statistic."""
         del statistic
         return {"statistic": "pool", "attack": self.attack_method.name}
@@ -296,7 +296,7 @@ class MeasurePool:
         crafted = None
         if chosen is not None:
             # Chosen points first, then others, but never the record that a point was made from.
-            others = drawn[~np.isin(drawn, chosen.apart())]
+            others = drawn[~np.isin(drawn, chosen.excluded())]
             drawn = np.concatenate([chosen.indices, others])
             crafted = ",".join(str(chosen.fingerprint(n)) for n in range(len(chosen)))
         if dataset_size + self.references > len(drawn):

@@ -127,7 +127,7 @@ class Population:
         if not self.crafted:
             return self
         labels = None if self.labels is None else self.labels[: self.records]
-        return self._holding(self.features[: self.records], labels, 0)
+        return self._with_arrays(self.features[: self.records], labels, 0)
 
     def extended(self, features: ArrayLike, labels: ArrayLike | None = None) -> Population:
         """The population followed by crafted records; existing indices do not change.
@@ -141,22 +141,22 @@ class Population:
         >>> len(larger), larger.records, len(larger.given)
         (3, 2, 2)
         """
-        added = _alike("features", self.features, features)
+        added = _converted("features", self.features, features)
         if (labels is None) != (self.labels is None):
             wants = "labels" if labels is None else "no labels"
             raise InputError(f"expected {wants} for crafted records, like those of the population.")
         both = None
         if self.labels is not None:
-            tags = _alike("labels", self.labels, np.asarray(labels))
+            tags = _converted("labels", self.labels, np.asarray(labels))
             if len(tags) != len(added):
                 raise InputError(
                     f"expected {len(added)} labels for crafted records, got {len(tags)}."
                 )
             both = np.concatenate([self.labels, tags])
         whole = np.concatenate([self.features, added])
-        return self._holding(whole, both, self.crafted + len(added))
+        return self._with_arrays(whole, both, self.crafted + len(added))
 
-    def _holding(self, features: Array, labels: Array | None, crafted: int) -> Population:
+    def _with_arrays(self, features: Array, labels: Array | None, crafted: int) -> Population:
         """A population of already validated arrays."""
         found = copy(self)
         found.__dict__.pop("fingerprint", None)
@@ -203,7 +203,7 @@ def array_fingerprint(array: Array) -> str:
     return digest.hexdigest()
 
 
-def _alike(name: str, there: Array, values: ArrayLike) -> Array:
+def _converted(name: str, there: Array, values: ArrayLike) -> Array:
     """Features or labels of crafted records, converted to the type of the others."""
     array = _frozen(name, values)
     if array.ndim == 0 or array.shape[1:] != there.shape[1:] or len(array) == 0:

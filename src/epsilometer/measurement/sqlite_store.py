@@ -204,11 +204,11 @@ class SqliteStore(Store):
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _ask(self, question: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._store_errors():
-            return self._db.execute(question, values).fetchall()
+            return self._db.execute(statement, values).fetchall()
 
-    def _put(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
+    def _write_rows(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
         """Write rows with their checksums; ``or_else`` is the policy for existing keys."""
         rows = [(*entry, checksum(entry)) for entry in entries]
         if rows:
@@ -219,15 +219,15 @@ class SqliteStore(Store):
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         with self._transaction():
-            there = self._held()
+            there = self._stored_plan()
             if plan.pool and "pool_losses" not in self._tables:
                 raise StoreError(
                     f"{self.path} has format 1, which cannot hold pools. Use another store."
                 )
-            if self._holds_nothing() and not self._same(plan, *there):
+            if self._has_no_losses() and not self._same(plan, *there):
                 for table in ("plan", "bases", "failures"):
                     self._db.execute(f"DELETE FROM {table}")
-                self._put("plan", (PLAN_TOKEN, canonical(uuid.uuid4().hex)))
+                self._write_rows("plan", (PLAN_TOKEN, canonical(uuid.uuid4().hex)))
                 there = None, []
             self._plan_token = [self._value(PLAN_TOKEN)]
             if plan.pool and "pool_losses" not in self._tables:
@@ -237,35 +237,35 @@ class SqliteStore(Store):
                 )
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
-            self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
+            self._write_rows("bases", *((number, *entry) for number, entry in enumerate(named)))
             kept: dict[str, Any] = {
                 "identity": plan.identity,
                 "sizes": plan.sizes.described(),
                 "hash": plan.content_hash,
             }
             kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
-            self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
+            self._write_rows("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         """Refuse a plan as `prepare` does, without writing anything."""
-        if not self._holds_nothing():
-            self._check(plan, *self._held(), accept_changed_code=accept_changed_code)
+        if not self._has_no_losses():
+            self._check(plan, *self._stored_plan(), accept_changed_code=accept_changed_code)
 
-    def _held(self) -> tuple[Any, list[str]]:
+    def _stored_plan(self) -> tuple[Any, list[str]]:
         """The identity of the stored plan (None if there is none) and the fingerprints of its bases."""
-        bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
+        bases = self._query("SELECT fingerprint FROM bases ORDER BY base")
         return self._value("identity"), [fingerprint for (fingerprint,) in bases]
 
     def _value(self, key: str) -> Any:
         with self._store_errors():
-            found = self._ask("SELECT value FROM plan WHERE key = ?", key)
+            found = self._query("SELECT value FROM plan WHERE key = ?", key)
             try:
                 return json.loads(found[0][0]) if found else None
             except ValueError:
                 raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
 
     def names(self) -> list[str]:
-        return [name for (name,) in self._ask("SELECT name FROM bases ORDER BY base")]
+        return [name for (name,) in self._query("SELECT name FROM bases ORDER BY base")]
 
     def sizes(self) -> Sizes:
         """The sizes requested by the last run."""
@@ -295,25 +295,25 @@ class SqliteStore(Store):
                     "was added. Use another store."
                 )
             before = self._db.total_changes
-            self._put(table, *rows, or_else="IGNORE")
+            self._write_rows(table, *rows, or_else="IGNORE")
             new = self._db.total_changes - before
-            if self._ask("SELECT 1 FROM failures LIMIT 1"):
+            if self._query("SELECT 1 FROM failures LIMIT 1"):
                 self._db.executemany(
                     "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
                     [row[:3] for row in rows],
                 )
         return new
 
-    def _holds_nothing(self) -> bool:
+    def _has_no_losses(self) -> bool:
         """Whether no model has losses."""
-        return not any(self._ask(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
+        return not any(self._query(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
 
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
         ends = min(wanted, default=0), max(wanted, default=-1)
         found: set[int] = set()
         for table in self._loss_tables:
-            rows = self._ask(
+            rows = self._query(
                 f"SELECT replicate FROM {table} WHERE base = ? AND hypothesis = ? "
                 f"AND replicate BETWEEN ? AND ? AND variant IN ({_placeholders(variants)}) "
                 "GROUP BY replicate HAVING count(*) = ?",
@@ -378,7 +378,7 @@ class SqliteStore(Store):
         return found if isinstance(found, dict) else {}
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
-        found = self._ask(
+        found = self._query(
             f"SELECT * FROM losses WHERE {_WITHIN} AND variant IN ({_placeholders(sizes.variants)}) "
             "ORDER BY base, hypothesis, replicate, variant",
             *(*sizes[:3], *sizes.variants),
@@ -395,10 +395,10 @@ class SqliteStore(Store):
         # The traceback is appended to the message in its column, so that the format does not change.
         text = failure.message + (f"\n{failure.traceback}" if failure.traceback else "")
         with self._transaction():
-            self._put("failures", (*failure.task, failure.attempts, text))
+            self._write_rows("failures", (*failure.task, failure.attempts, text))
 
     def failures(self) -> list[Failure]:
-        rows = self._ask("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
+        rows = self._query("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
         found = []
         for *place, attempts, text, _ in rows:
             message, _, lines = text.partition("\n")
@@ -426,14 +426,14 @@ class SqliteStore(Store):
         counted = [
             row
             for table in self._loss_tables
-            for row in self._ask(
+            for row in self._query(
                 f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {_WITHIN} "
                 "GROUP BY variant, base, hypothesis",
                 *sizes[:3],
             )
         ]
         columns = ("started", "ended", "executor", "trained")
-        runs = self._ask(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
+        runs = self._query(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
         identity = self._value("identity")
         table = {(variant, base, h): number for variant, base, h, number in counted}
         return Status(

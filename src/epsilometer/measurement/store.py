@@ -233,8 +233,8 @@ class MemoryStore(Store):
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        holds_nothing = not self._losses and not self._pool_rows
-        if holds_nothing and not self._same(plan, self._identity, self._bases):
+        no_losses = not self._losses and not self._pool_rows
+        if no_losses and not self._same(plan, self._identity, self._bases):
             self._identity, self._bases, self._names, self._failures = None, [], [], {}
         self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
         self._identity, number = plan.identity, len(plan.bases)

@@ -136,7 +136,7 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
     """Losses of the points of a base; the points are copies, which the algorithm may change in place."""
-    ask = with_queries if plan.design.asks_queries else _losses_of
+    ask = with_queries if plan.design.uses_queries else _losses_of
     parts = [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
     return np.concatenate(parts)
 

@@ -103,8 +103,8 @@ class DpSgd(ModuleParameters):
         """Create a module and discard it, to refuse unsupported ones before any training."""
         opacus = torch_modules.loaded("opacus")
         with torch_modules.seeded(np.random.default_rng(0)):
-            module = torch_modules.made(self.module)
-        trained = torch_modules.trained_parts(module)
+            module = torch_modules.new_module(self.module)
+        trained = torch_modules.trainable_parameters(module)
         size = sum(part.numel() for part in trained)
         _validate.whole_number("gradient_canaries", self.gradient_canaries, least=0, most=size)
         if opacus.GradSampleModule.validate(module, strict=False):
@@ -132,13 +132,13 @@ class DpSgd(ModuleParameters):
         cross_entropy = torch.nn.functional.cross_entropy
         whole = torch_modules.labels_of(dataset)
         with torch_modules.seeded(rng):
-            module = torch_modules.made(self.module).train()
+            module = torch_modules.new_module(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves attributes on the modules it trains
             features = torch_modules.features_for(module, dataset.features)
             labels = torch.tensor(whole, device=features.device)
             # Summed, so that an empty batch has a loss of 0.
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
-            trained = torch_modules.trained_parts(module)
+            trained = torch_modules.trainable_parameters(module)
             optimizer = self.optimizer(trained, int(rng.integers(2**63)))
             watch(optimizer)
             for _ in range(self.steps):
@@ -149,7 +149,7 @@ class DpSgd(ModuleParameters):
                 cross_entropy(scores, labels[chosen], reduction="sum").backward()
                 optimizer.step()
         untouched.load_state_dict(module.state_dict())
-        return torch_modules.finished(untouched)
+        return torch_modules.in_evaluation_mode(untouched)
 
     def optimizer(self, parameters: list[Any], seed: int) -> Any:
         """The ``DPOptimizer`` that clips, adds noise from this seed, and steps.

@@ -179,9 +179,9 @@ class GradientCanaries:
 
     def detach(self) -> None:
         """Remove the canaries: the optimizer is restored, the scores are kept."""
-        made = self._optimizer
-        made.clip_and_accumulate, made.add_noise = self._clip, self._add_noise
-        vars(made).pop("gradient_canaries", None)
+        optimizer = self._optimizer
+        optimizer.clip_and_accumulate, optimizer.add_noise = self._clip, self._add_noise
+        vars(optimizer).pop("gradient_canaries", None)
 
     # --- results ----------------------------------------------------------------------------------
 

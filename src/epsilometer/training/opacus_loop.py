@@ -171,13 +171,13 @@ class Opacus(PyTorch):
     def _trained(self, dataset: Dataset, rng: np.random.Generator) -> tuple[Module, Accounted]:
         validators = torch_modules.loaded("opacus.validators.errors")
         with torch_modules.seeded(rng), _quiet(), _watched_steps() as taken:
-            module = torch_modules.made(self.module).train()
+            module = torch_modules.new_module(self.module).train()
             untouched = copy.deepcopy(module)  # Opacus leaves hooks on the modules it trains
             try:
                 result = self.fit(module, dataset)
             except validators.UnsupportedModuleError as error:
                 raise InputError(_unsupported(module, error)) from None
-        returned, engine = self._found(result)
+        returned, engine = self._parse_result(result)
         own = _steps_on(module if returned is None else returned, taken)
         if not own:
             raise InputError(
@@ -187,9 +187,9 @@ class Opacus(PyTorch):
         if returned is None:
             _copy_state(module, untouched)
             returned = untouched
-        return torch_modules.finished(returned), _accounted(engine, own)
+        return torch_modules.in_evaluation_mode(returned), _accounted(engine, own)
 
-    def _found(self, result: Any) -> tuple[Module | None, Any]:
+    def _parse_result(self, result: Any) -> tuple[Module | None, Any]:
         """The returned module (None if the given one was trained) and the engine."""
         if self.engine is not None:
             try:
@@ -213,7 +213,7 @@ class Opacus(PyTorch):
                 "accountant has no steps."
             )
         modules = [part for part in parts if isinstance(part, torch_modules.loaded().nn.Module)]
-        return (_plain(modules[0]) if modules else None), engines[0]
+        return (_unwrapped(modules[0]) if modules else None), engines[0]
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def _steps_on(module: Module, taken: Sequence[_Step]) -> list[_Step]:
     return [step for step in taken if own & step.parameters]
 
 
-def _plain(module: Module) -> Module:
+def _unwrapped(module: Module) -> Module:
     """A module without Opacus's wrapper, hooks and marks."""
     if hasattr(module, "to_standard_module"):
         module = module.to_standard_module()

@@ -77,14 +77,14 @@ class PyTorch(ModuleParameters):
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         with torch_modules.seeded(rng):
-            module = torch_modules.made(self.module)
+            module = torch_modules.new_module(self.module)
             returned = self.fit(module.train(), dataset)
         if returned is not None and returned is not module:
             raise InputError(
                 "expected fit to train the given module in place and to return nothing, "
                 f"got a {type(returned).__name__} back."
             )
-        return torch_modules.finished(module)
+        return torch_modules.in_evaluation_mode(module)
 
     def loss(self, model: Module, point: Point) -> float:
         """The loss of one record, in evaluation mode."""

@@ -67,7 +67,7 @@ def check_factory(factory: Any) -> None:
         )
 
 
-def made(factory: Callable[[], Any]) -> Module:
+def new_module(factory: Callable[[], Any]) -> Module:
     """A new module."""
     module = factory()
     if not isinstance(module, loaded().nn.Module):
@@ -78,10 +78,10 @@ def made(factory: Callable[[], Any]) -> Module:
 def initial(factory: Callable[[], Any], rng: np.random.Generator) -> Module:
     """The module from which training with this stream starts."""
     with seeded(rng):
-        return finished(made(factory))
+        return in_evaluation_mode(new_module(factory))
 
 
-def finished(module: Module) -> Module:
+def in_evaluation_mode(module: Module) -> Module:
     """A trained module in evaluation mode, without gradients."""
     module.zero_grad(set_to_none=True)
     return module.eval()
@@ -150,7 +150,7 @@ def cross_entropies(module: Module, points: Dataset) -> Array:
     return np.concatenate(found)
 
 
-def trained_parts(module: Module) -> list[Any]:
+def trainable_parameters(module: Module) -> list[Any]:
     """The trainable parameters; excludes buffers, such as running means."""
     parts = [part for part in module.parameters() if part.requires_grad]
     if not parts:
@@ -163,14 +163,14 @@ class ModuleParameters:
 
     def parameters(self, model: Module) -> Array:
         """All trainable parameters as one vector."""
-        parts = [part.detach().cpu().numpy().ravel() for part in trained_parts(model)]
+        parts = [part.detach().cpu().numpy().ravel() for part in trainable_parameters(model)]
         return np.concatenate(parts)
 
     def with_parameters(self, model: Module, parameters: Array) -> Module:
         """A copy with other parameters."""
         torch = loaded()
         changed = copy.deepcopy(model)
-        parts = trained_parts(changed)
+        parts = trainable_parameters(changed)
         ends = np.cumsum([part.numel() for part in parts])
         with torch.no_grad():
             for part, piece in zip(parts, np.split(np.asarray(parameters), ends[:-1]), strict=True):
