@@ -27,7 +27,7 @@ ALL = Sizes(1, 8, 0, ("",), 0, POINTS)
 
 
 class Reopened(SqliteStore):
-    """A file that is closed and opened again before it is asked anything."""
+    """A file that is closed and reopened before every query."""
 
     def again(self) -> Store:
         self.close()
@@ -239,7 +239,7 @@ def test_forged_names_of_other_points(path: Path) -> None:
 
 
 def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
-    """Write a row as the store does, checksum and all."""
+    """Write a row as the store does, including the checksum."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         marks = ", ".join("?" * (len(entry) + 1))
         row = (*entry, checksum(entry))
@@ -251,7 +251,7 @@ def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A store as it was made before there were pools."""
+    """A store as created before pools existed."""
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")

@@ -1,4 +1,4 @@
-"""Canaries are put among records only where they look like records."""
+"""Canaries are added only to records of the same shape and kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canaries: drawn or crafted, put in by fair coins, scored without a look at them, kept in files."""
+"""Canaries: drawn or crafted, included by fair coins, scored without knowing them, saved to files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
     assert given is not None
     assert canaries.records is not None
     steps = (given - own[canaries.records]) % 4
-    # Three other labels, each as likely: 267 of 800, standard deviation 13.
+    # Three other labels, equally likely: 267 of 800, standard deviation 13.
     assert np.abs(np.bincount(steps, minlength=4) - [0, 267, 267, 267]).max() < 60
     assert np.bincount(steps)[0] == 0
 
@@ -110,7 +110,7 @@ def test_what_a_function_makes_is_checked(answer: Any, words: str) -> None:
 
 
 def test_coins_are_fair_and_their_own() -> None:
-    """Heads in half of all flips, and as often two in a row as chance has it."""
+    """Heads in half of all flips, and two in a row as often as expected by chance."""
     coins = flip(40_000, np.random.default_rng(7))
     assert abs(int(coins.sum()) - 20_000) < 5 * 100  # standard deviation 100
     pairs = int((coins[1:] == coins[:-1]).sum())
@@ -118,7 +118,7 @@ def test_coins_are_fair_and_their_own() -> None:
 
 
 def test_coins_do_not_follow_what_is_drawn() -> None:
-    """The coin of a record that is drawn many times falls either way, as often as chance has it."""
+    """The coin of a record that is drawn many times is fair and independent."""
     found = [drawn(seed=seed, count=40, kind="population") for seed in range(300)]
     inside, drawn_at_all = np.zeros(60), np.zeros(60)
     for each in found:
@@ -281,7 +281,7 @@ def test_other_coins_are_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_records_are_not_written(tmp_path: Path) -> None:
-    """Identities are: a file of canaries gives no record away."""
+    """A canary file stores identities and reveals no record."""
     drawn().save(tmp_path / "c.npz")
     with np.load(tmp_path / "c.npz") as kept:
         assert "features" not in kept.files

@@ -1,4 +1,4 @@
-"""Challenge points: which records a kind picks, the bases around them, and what a store makes of it."""
+"""Challenge points: which records a kind selects, the bases around them, and how stores treat them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PEOPLE = Population(features=FEATURES, labels=LABELS)
 
 
 def last_records(population: Population, count: int, rng: np.random.Generator) -> Any:
-    """Not the first of a fixed order: more bases have other first points."""
+    """Not the first of a fixed order: with more bases the first points differ."""
     del rng
     return np.arange(len(population) - count, len(population))
 
@@ -79,7 +79,7 @@ def bases_of(plan: Plan) -> list[ChallengeBase]:
 
 
 def test_random_bases_are_what_they_were() -> None:
-    """Made before challenge points could be chosen; another value trains other models."""
+    """Recorded before challenge points could be chosen; another value trains other models."""
     prints = [
         draw_base(number, population_size=50, dataset_size=20, adjacency=kind, seed=3).fingerprint[
             :16
@@ -108,7 +108,7 @@ def test_the_identity_of_random_plans_is_what_it_was() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bases_never_train_on_the_point_without_it(kind: str, adjacency: Any) -> None:
     """Nor on the original of a mislabelled copy, nor on other crafted points."""
-    # As many records as there are: whatever may be drawn is.
+    # D is as large as possible, so every eligible record is drawn.
     size = 60 - 1 - (adjacency.name == "replace")
     plan = make(KINDS[kind], dataset_size=size, adjacency=adjacency)
     for number, base in enumerate(bases_of(plan)):
@@ -219,7 +219,7 @@ def planted(labels: Any, far: float) -> Population:
 def test_planted_outliers_are_found(labels: Any) -> None:
     chosen = Outliers().choose(planted(labels, 25.0), 5, np.random.default_rng(1))
     assert sorted(chosen.indices.tolist()) == [200, 201, 202, 203, 204]
-    # Control: random points miss them, and so do outliers where nothing is planted.
+    # Control: random points miss them, and so do outliers where none are planted.
     drawn = RandomPoints().choose(planted(labels, 25.0), 5, np.random.default_rng(1))
     assert not set(drawn.indices.tolist()) & set(range(200, 205))
     near = Outliers().choose(planted(labels, 1.0), 5, np.random.default_rng(1))
@@ -228,7 +228,7 @@ def test_planted_outliers_are_found(labels: Any) -> None:
 
 def test_records_among_another_label_are_outliers() -> None:
     labels = np.arange(200) % 2
-    labels[[10, 11]] = 1, 0  # each among records of the other
+    labels[[10, 11]] = 1, 0  # each surrounded by records of the other
     rows = planted(None, 1.0).features[:200]
     chosen = Outliers().choose(
         Population(features=rows, labels=labels), 2, np.random.default_rng(1)
@@ -237,7 +237,7 @@ def test_records_among_another_label_are_outliers() -> None:
 
 
 def test_outlier_scores_equal_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In blocks of a few rows."""
+    """Computed in blocks of a few rows."""
     monkeypatch.setattr(outliers, "BLOCK", 400)
     rng = np.random.default_rng(2)
     people = Population(features=rng.normal(size=(90, 2, 3)), labels=rng.integers(3, size=90))
@@ -297,7 +297,7 @@ def test_a_list_may_grow_but_not_change(tmp_path: Path) -> None:
 
 
 def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
-    """The function is the same code, and answers something else."""
+    """The function has the same code but returns something else."""
     value = [1.0]
 
     class Points:
@@ -318,7 +318,7 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
 def test_designs_share_the_points(kind: str) -> None:
     design = MeasureMIA(replicates=1, shadows_h0=2, shadows_h1=2)
     assert make(kind, design=design).bases[0].fingerprint == make(kind).bases[0].fingerprint
-    # And a plan may be made from another.
+    # And a plan can be made from another.
     assert replace(make("mislabelled"), challenge=kind).content_hash == make(kind).content_hash
 
 

@@ -1,4 +1,4 @@
-"""Records that are there twice: found, told apart from relabelled ones, and said in few words."""
+"""Duplicate records: found, distinguished from relabelled ones, and reported briefly."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_groups_within_a_pool() -> None:
 
 
 def test_a_crafted_copy_has_its_original() -> None:
-    """Copies of the original that D may hold are found; so is the original itself, if it were there."""
+    """Copies of the original in D are found; so is the original itself, if it were there."""
     whole = people().extended(people().features[[3]], [0])
     found = duplicates_of(whole, 30, np.arange(30))
     assert (found.equal.tolist(), found.relabelled.tolist()) == ([22], [3, 20, 21])

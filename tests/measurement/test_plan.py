@@ -1,4 +1,4 @@
-"""Plans: what makes two of them the same, and that every model's place decides its randomness."""
+"""Plans: what makes two of them the same, and that a model's place determines its randomness."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_names_must_differ() -> None:
 
 
 class Releasing:
-    """Names its variants as told."""
+    """Has the given variants."""
 
     def __init__(self, *variants: str) -> None:
         self.variants = variants

@@ -1,4 +1,4 @@
-"""Populations: what is accepted, what is handed out, and that a fingerprint sees every change."""
+"""Populations: what is accepted, what is handed out, and that a fingerprint detects every change."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_copy_in_another_process_is_the_same() -> None:
 
 
 def test_padding_bytes_are_not_records() -> None:
-    # An 80-bit float takes 16 bytes, of which six are whatever was there before.
+    # An 80-bit float takes 16 bytes, of which six are uninitialised.
     rows = [np.ones(2, dtype=np.longdouble) for _ in range(2)]
     if rows[0].itemsize > 10:
         rows[1].view(np.uint8).reshape(2, -1)[:, 10:] = 7
@@ -117,7 +117,7 @@ def test_padding_bytes_are_not_records() -> None:
     try:
         prints = {Population(features=row).fingerprint for row in rows}
     except InputError:
-        return  # refused, which is as good
+        return  # refusing is fine too
     assert len(prints) == 1
 
 

@@ -1,4 +1,4 @@
-"""Models that come out the same although training should be random."""
+"""Identical models although training should be random."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_first_models_tell() -> None:
 
 
 class Seeded(NoisyMean):
-    """Has a seed of its own."""
+    """Fixes its own seed."""
 
     fingerprint = "seeded"
 

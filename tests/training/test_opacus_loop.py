@@ -1,4 +1,4 @@
-"""Loops with Opacus: the claim is the accountant's, the model plain, and what is amiss is said."""
+"""Opacus loops: the claim is the accountant's, the model is plain, and problems are reported."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_claim_is_that_of_the_accountant(mechanism: str) -> None:
 
 
 def test_a_target_is_kept() -> None:
-    """The noise is found for a target; what was done with it promises the target."""
+    """The noise is chosen for a target epsilon; the resulting training claims the target."""
     promise = usual(fit=loops.fit_to_target).claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.01) == pytest.approx(3.0, abs=0.02)  # its search's tolerance
     assert promise.mechanism == "rdp"
@@ -82,7 +82,7 @@ def test_where_nothing_is_promised() -> None:
 
 
 def by_hand(fit: Any) -> nn.Module:
-    """What the loop trains when nobody is in between but the seeds."""
+    """What the loop trains without the wrapper, with only the seeds set."""
     with torch_modules.seeded(stream()):
         module = modules.fixed_network().train()
         fit(module, data())
@@ -198,7 +198,7 @@ def test_poisson_batches_are_hardly_ever_called_fixed() -> None:
         assert not any(fixed_batches(each, records, rate) for each in sizes)
     assert fixed_batches([50] * 10, 100, 0.5)
     assert fixed_batches([64, 36] * 6, 100, 0.5)
-    assert not fixed_batches([50, 50], 100, 0.5)  # too few to tell
+    assert not fixed_batches([50, 50], 100, 0.5)  # too few to decide
     assert not fixed_batches([1] * 30, 100, 0.5)  # parts of batches
     assert not fixed_batches([100] * 30, 100, 1.0)
     assert not fixed_batches([], 100, 0.5)
@@ -235,7 +235,7 @@ def test_a_plan_has_the_promise_of_its_first_models() -> None:
 
 
 def test_one_record_more_may_make_one_batch_more() -> None:
-    """8 records make 2 batches and 9 make 3: the larger epsilon counts, and it is said."""
+    """8 records make 2 batches and 9 make 3: the larger epsilon is the claim, with a caveat."""
     algorithm = usual(fit=partial(loops.fit, accountant="rdp"))
     promise = em.claim_from_training(plan_of(algorithm, dataset_size=8))
     assert isinstance(promise, LargestClaim)

@@ -35,7 +35,7 @@ def test_a_loss_of_ones_own_repeats_even_if_it_draws() -> None:
     assert losses(algorithm, model) == losses(algorithm, model)
     usual = em.PyTorch(module=modules.Shaky, fit=modules.fit)
     assert losses(usual, model) == losses(usual, model) != losses(algorithm, model)
-    # Left to itself, it does not.
+    # Without seeding, it does not.
     assert modules.margin(model, POPULATION.point(0)) != modules.margin(model, POPULATION.point(0))
 
 
@@ -53,7 +53,7 @@ def test_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> N
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.unhurried_fit)
     alone = [losses(algorithm, algorithm.train(data(), stream(number))) for number in range(6)]
     assert trained_by_threads(algorithm) == alone
-    # Without turns, they draw from each other's streams.
+    # Without taking turns, they draw from each other's streams.
     monkeypatch.setattr(torch_modules, "_in_turn", contextlib.nullcontext())
     assert trained_by_threads(algorithm) != alone
 
@@ -83,7 +83,7 @@ def test_everything_is_put_back_after_a_failure() -> None:
         em.PyTorch(module=modules.dropping, fit=fails).train(data(), stream())
     assert torch.rand(3).tolist() == expected
     assert torch.get_num_threads() == threads
-    # And the turn was given back: another thread gets it.
+    # And the lock was released: another thread gets it.
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(algorithm.train, data(), stream()).result(timeout=60)
