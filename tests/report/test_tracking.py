@@ -19,6 +19,7 @@ def command(
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: MLflow keeps state and threads."""
     settings = {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    settings["MLFLOW_DISABLE_TELEMETRY"] = "true"
     environment = {name: value for name, value in os.environ.items() if "MLFLOW" not in name}
     if tracking is not None:
         settings["MLFLOW_TRACKING_URI"] = tracking
