@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer.audit.recorded import Recorded
     from epsilometer.inference.claimed_curve import Claim, JudgedCurve
+    from epsilometer.inference.profile.result import ProfileResult
 
 
 @options.flat
@@ -74,8 +76,7 @@ def estimate(
     claims.check(deltas)
     verdict.check()
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
-    delivery.check()
-    data.check_output(delivery.output)
+    delivery.check(lambda folder: data.may_replace(folder, [each for _, each in batches]))
     file = Path(files[-1])
     level = claims.level or options.DEFAULT_LEVEL
     if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
@@ -86,9 +87,9 @@ def estimate(
         return deliver(recorded, delivery, verdict, file=file)
     if kind == WHOLE_CURVE:
         posterior = data.estimate(batches, model, None) if own is None else own.posterior
-        return _deliver_profile(
-            posterior, deltas, claims, verdict, delivery, source=source, file=file
-        )
+        judged = _profile_result(posterior, deltas, claims, verdict, delivery, source=source)
+        keep = partial(data.keep_previous, delivery.output)
+        return deliver(judged, delivery, verdict, keep, file=file)
     if len(deltas) > 1:
         from epsilometer.inference.updating import join_batches
 
@@ -100,7 +101,8 @@ def estimate(
         return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores, file)
     found = data.estimate(batches, model, settings)
     result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
-    return deliver(result, delivery, verdict, file=file)
+    keep = partial(data.keep_previous, delivery.output)
+    return deliver(result, delivery, verdict, keep, file=file)
 
 
 def _model(
@@ -217,7 +219,7 @@ def _refuse_mismatch(
         raise InputError(f"--{name} is for --model published; the whole-curve model has none.")
 
 
-def _deliver_profile(
+def _profile_result(
     posterior: em.ProfilePosterior,
     deltas: tuple[float, ...],
     claims: options.ClaimOptions,
@@ -225,9 +227,8 @@ def _deliver_profile(
     delivery: DeliveryOptions,
     *,
     source: str | None,
-    file: Path,
-) -> int:
-    """Write and print a result of the whole-curve model, over several deltas if asked."""
+) -> ProfileResult:
+    """A result of the whole-curve model, over several deltas if asked."""
     level = claims.level or options.DEFAULT_LEVEL
     claim, over = claims.claim, None
     if len(deltas) > 1:
@@ -236,8 +237,7 @@ def _deliver_profile(
             at = dict(zip(over.grid.tolist(), over.claims.tolist(), strict=True))[deltas[0]]
             claim = at if at < float("inf") else None
     context: dict[str, Any] = {"source": source, "over_delta": over}
-    result = verdict.profile_result(posterior, level, claim, delivery, **context)
-    return deliver(result, delivery, verdict, file=file)
+    return verdict.profile_result(posterior, level, claim, delivery, **context)
 
 
 def profile_curve(
@@ -308,6 +308,7 @@ def _over_delta(
 
     def write() -> list[Path]:
         written = gate.write()
+        delivery.remember(None, done=False)
         if delivery.output is not None:
             write_curve(table, delivery.output)
             written.append(delivery.output)
@@ -319,6 +320,7 @@ def _over_delta(
                 posterior, level, claimed, delivery, over_delta=table, scores=scores
             )
             written += replace(delivery, output=None).write(result)
+        delivery.remember(None, done=True)
         return written
 
     hand_over(
