@@ -17,7 +17,10 @@ TASKS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         "run the tests, as CI does",
         (("pytest", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-q"),),
     ),
-    "lint": ("check style and format", (("ruff", "check", "."), ("ruff", "format", "--check", "."))),
+    "lint": (
+        "check style and format",
+        (("ruff", "check", "."), ("ruff", "format", "--check", ".")),
+    ),
     "types": ("check types", (("mypy",),)),
     "docs": (
         "build the documentation site into docs/_build",
