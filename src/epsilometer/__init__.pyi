@@ -198,4 +198,5 @@ fresh_scores = held_out_scores
 promise_of = claim_from_training
 
 __all__: list[str]
+__version__: str
 _RENAMED: dict[str, str]
