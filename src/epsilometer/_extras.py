@@ -10,7 +10,9 @@ from typing import Any
 
 from epsilometer.errors import InputError
 
-_REQUIREMENT = re.compile(r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*""")
+_REQUIREMENT = re.compile(
+    r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*"""
+)
 
 
 def load(module: str, need: str, extra: str, *, instead: str = "") -> Any:
@@ -29,7 +31,8 @@ def advice(extra: str, module: str) -> str:
 
     It works wherever Epsilometer was installed from: a checkout, a wheel or an index.
     """
-    return f"pip install {' '.join(map(shlex.quote, packages_of(extra) or [module.split('.')[0]]))}"
+    packages = packages_of(extra) or [module.partition(".")[0]]
+    return f"pip install {' '.join(map(shlex.quote, packages))}"
 
 
 def packages_of(extra: str) -> list[str]:
