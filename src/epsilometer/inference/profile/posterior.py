@@ -456,9 +456,8 @@ class ProfilePosterior(MarginalQueries):
     def with_prior(self, prior: Prior) -> ProfilePosterior:
         """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        return replace(
-            self, model=model, history=(), solution=solve(model, self.tables, self.resolution)
-        )
+        solution = solve(model, self.tables, self.resolution, known=self.solution)
+        return replace(self, model=model, history=(), solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
