@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.report.evidence import CHART_NAMES
+from epsilometer.report.figures.published import CHART_NAMES
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (
@@ -425,7 +425,7 @@ def test_without_the_extra_it_is_known_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from epsilometer.report import page_frame as page
+    from epsilometer.report.page import frame as page
 
     def without(name: str) -> object:
         return None if name == module else object()

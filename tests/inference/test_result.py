@@ -10,7 +10,7 @@ import pytest
 import epsilometer as em
 from epsilometer.inference import result as results
 from epsilometer.inference.result import OtherModels, Question, Result
-from epsilometer.report.page import render
+from epsilometer.report.page.published import render
 from epsilometer.report.summary import result_data, result_text, summary_data
 
 COUNTS = em.AttackCounts(

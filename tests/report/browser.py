@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import epsilometer as em
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.result import Origin, Result
-from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.published import charts
 from epsilometer.report.writing import write_page
 from tests.report.posteriors import attack, gather
 

@@ -26,7 +26,7 @@ from epsilometer.inference.result import Result
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.model.region import critical_epsilon
 from epsilometer.report.data import report_data
-from epsilometer.report.evidence import CHART_NAMES
+from epsilometer.report.figures.published import CHART_NAMES
 from tests.report.browser import (
     HACK,
     HOSTILE,

@@ -15,7 +15,6 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.region_probability import region_probability
 from epsilometer.inference.result import Origin
 from epsilometer.model.region import critical_epsilon
-from epsilometer.report.evidence import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chains import autocorrelation, chain_charts, rank_counts
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
@@ -29,6 +28,7 @@ from epsilometer.report.figures.posterior import (
     marginals_chart,
     prior_density,
 )
+from epsilometer.report.figures.published import CHART_NAMES, charts, posterior_charts
 from epsilometer.report.figures.region import region_boundary, region_chart
 from epsilometer.report.text import pair_text
 from tests.report.posteriors import TWO, counts, curves, exact, gather, sampled

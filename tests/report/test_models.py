@@ -8,8 +8,8 @@ import epsilometer as em
 from epsilometer.inference.result import Result
 from epsilometer.report import model_table
 from epsilometer.report.data import report_data
-from epsilometer.report.evidence import charts
-from epsilometer.report.page import render
+from epsilometer.report.figures.published import charts
+from epsilometer.report.page.published import render
 from tests.report.posteriors import gather, sampled
 
 

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
-from epsilometer.report.profile_page import meaning, render_profile, report_data
+from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
 from epsilometer.report.profile_summary import leak_rows
 from tests.report.browser import HOSTILE, SEEN, data, hover, launched, layout, visit
 from tests.report.profiles import bare, counted, full, hostile, null

@@ -195,7 +195,7 @@ class DeliveryOptions:
         """Refuse what cannot be written, before any work is done."""
         page = self.report
         if page is not None:
-            from epsilometer.report.page_frame import check_extras
+            from epsilometer.report.page.frame import check_extras
 
             check_extras()
             folder = page.absolute().parent
@@ -234,8 +234,8 @@ class DeliveryOptions:
 
 def write_result(result: AnyResult, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
-    from epsilometer.report import evidence
     from epsilometer.report.figures.profile import PROFILE_CHART_NAMES
+    from epsilometer.report.figures.published import CHART_NAMES
     from epsilometer.report.views import views_of
 
     views = views_of(result)
@@ -244,7 +244,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
     result.posterior.save(folder / POSTERIOR)
     made = views.folder_charts(result)
     if earlier:
-        names = {*evidence.CHART_NAMES, *PROFILE_CHART_NAMES}
+        names = {*CHART_NAMES, *PROFILE_CHART_NAMES}
         stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
         for name in [*stale, LEAKS, PUBLISHED]:
             # What an earlier estimate left would contradict this one.

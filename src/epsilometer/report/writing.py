@@ -19,7 +19,7 @@ from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.page_frame import check_extras
+from epsilometer.report.page.frame import check_extras
 from epsilometer.report.views import AnyResult, views_of
 
 

@@ -1,6 +1,6 @@
 """A report as one HTML file that needs nothing else: no network, no server, no other file.
 
-What all pages share, and how untrusted names are kept harmless, is in `page_frame.py`.
+What all pages share, and how untrusted names are kept harmless, is in `frame.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from epsilometer import _files
 from epsilometer.inference.result import Result
 from epsilometer.report import data, delta_table, model_table, wording
-from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.page_frame import (
+from epsilometer.report.figures.published import charts
+from epsilometer.report.page.frame import (
     MOST_OPEN_ROWS,
     Download,
     fill,
@@ -28,7 +28,7 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
     """The whole page; ``shown`` are its figures, if they are made already."""
     verdict, batches = result.verdict, result.posterior.batches
     return fill(
-        "page.html.jinja",
+        "published.html.jinja",
         charts=charts(result) if shown is None else shown,
         downloads=_downloads(result),
         made_from="counts",
