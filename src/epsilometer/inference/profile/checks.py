@@ -222,6 +222,10 @@ def other_priors(
     for factor in factors:
         other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
         found.append(
-            AlternativeProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
+            AlternativeProfilePrior(
+                factor=factor,
+                epsilon=other.epsilon_at(posterior.model.delta),
+                solution=other.solution,
+            )
         )
     return tuple(found)
