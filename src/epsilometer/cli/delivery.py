@@ -195,9 +195,7 @@ class DeliveryOptions:
         """Refuse what cannot be written, before any work is done."""
         page = self.report
         if page is not None:
-            from epsilometer.report.page.frame import check_extras
 
-            check_extras()
             folder = page.absolute().parent
             if page.is_dir():
                 raise InputError(f"{page}: expected a file for the report, got a folder.")

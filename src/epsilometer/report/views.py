@@ -14,6 +14,7 @@ from epsilometer.report import profile_summary, summary
 from epsilometer.report.figures import chains
 from epsilometer.report.figures import profile as profile_figures
 from epsilometer.report.figures import published as published_figures
+from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.page import published, whole_curve
 
@@ -31,7 +32,8 @@ class Views(NamedTuple):
 
 
 def _posterior_charts(result: Result) -> list[Chart]:
-    made = published_figures.posterior_charts(result.posterior, level=result.level)
+    made = [answer_chart(result)] if "epsilon" in result.posterior.parameters else []
+    made += published_figures.posterior_charts(result.posterior, level=result.level)
     return made + chains.chain_charts(result.posterior)
 
 

@@ -19,7 +19,6 @@ from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.page.frame import check_extras
 from epsilometer.report.views import AnyResult, views_of
 
 
@@ -63,7 +62,6 @@ def write_report(
     InputError
         If Jinja2 or Plotly are not installed; they are the extra ``report``.
     """
-    check_extras()
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
     context: dict[str, Any] = {"asked": asked, "origin": origin or Origin(), "report": report}
     over = claim if claimed_curve is None else claimed_curve

@@ -1,72 +1,51 @@
-// Draws the plots whose numbers are in the page.  Text in them was escaped when the page was made.
+// Draws the plots of the page and saves them as files.
 (() => {
   "use strict";
   const root = document.documentElement;
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const touch = matchMedia("(pointer: coarse)").matches;
-  const COLOURED = new Set(["color", "fillcolor", "bgcolor"]);
-  const named = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
-  // Only where a colour is meant: a base may well be called @blue.
-  const themed = (value, key) => {
-    if (Array.isArray(value)) return key === "customdata" ? value : value.map((v) => themed(v, key));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, k)]));
+  // A file of its own needs the colours of the page written into it.
+  const saveable = (svgs) => {
+    const look = getComputedStyle(root), boxes = svgs.map((svg) => svg.viewBox.baseVal);
+    const whole = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    whole.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    const width = Math.max(...boxes.map((box) => box.width));
+    const height = boxes.reduce((sum, box) => sum + box.height, 0);
+    for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) {
+      whole.setAttribute(key, value);
     }
-    return typeof value === "string" && value[0] === "@" && COLOURED.has(key)
-      ? named(value.slice(1)) : value;
-  };
-
-  const axis = (own) => Object.assign(
-    { gridcolor: named("line"), zerolinecolor: named("line"), linecolor: named("line"),
-      ticks: "outside", tickcolor: named("line"), fixedrange: touch },
-    themed(own || {}),
-    { title: Object.assign({ standoff: 8 }, (own || {}).title) });
-
-  const layoutOf = (spec, div) => {
-    const own = themed(spec.layout);
-    const narrow = div.clientWidth < 460;
-    return Object.assign({}, own, {
-      xaxis: axis(spec.layout.xaxis), yaxis: axis(spec.layout.yaxis),
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Arial, sans-serif",
-              size: narrow ? 11.5 : 12.5, color: named("ink") },
-      title: Object.assign({ x: 0.5, font: { size: 13.5 } }, own.title),
-      margin: { l: narrow ? 48 : 60, r: 14, t: own.title ? 40 : 16, b: 48 },
-      legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top", bgcolor: "rgba(0,0,0,0)" },
-      hoverlabel: { bgcolor: named("ground"), bordercolor: named("soft"),
-                    font: { color: named("ink") }, align: "left" },
-      dragmode: touch ? false : "zoom",
-      autosize: true,
+    for (const name of root.dataset.colours.split(" ")) {
+      whole.style.setProperty(`--${name}`, look.getPropertyValue(`--${name}`).trim());
+    }
+    whole.style.background = "var(--paper)";
+    let y = 0;
+    svgs.forEach((svg, i) => {
+      const copy = svg.cloneNode(true);
+      for (const [key, value] of Object.entries({ y, width: boxes[i].width, height: boxes[i].height })) {
+        copy.setAttribute(key, value);
+      }
+      whole.append(copy);
+      y += boxes[i].height;
     });
+    return new XMLSerializer().serializeToString(whole);
   };
 
-  const config = (name) => ({
-    displaylogo: false, responsive: true, displayModeBar: touch ? false : "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-    toImageButtonOptions: { format: "svg", filename: name },
-  });
-
-  const specs = new Map();
-  const draw = (div) => {
-    const spec = specs.get(div);
-    if (spec.layout.height) div.style.height = spec.layout.height + "px";
-    return Plotly.react(div, themed(spec.data), layoutOf(spec, div), config(div.id));
+  const save = (figure) => {
+    const text = saveable([...figure.querySelectorAll(".panel > svg")]);
+    const link = document.createElement("a");
+    link.download = `${figure.id.replace(/^figure-/, "")}.svg`;
+    link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  const start = async () => {
-    if (typeof Plotly === "undefined") return;
-    root.classList.add("live");
-    // Before the first plot: the scheme may change while the others are drawn.
-    dark.addEventListener("change", () => { for (const div of specs.keys()) draw(div); });
-    for (const div of document.querySelectorAll(".panel")) {
-      specs.set(div, JSON.parse(document.getElementById(div.id + "-data").textContent));
-      await draw(div);
-      div.dataset.drawn = "yes";
-      // Give the browser its turn, so that the page can be read while it draws.
-      await new Promise((resolve) => setTimeout(resolve));
-    }
-    root.dataset.ready = "yes";
-  };
-  start();
+  if (!globalThis.EpsilometerPlot) return;  // the images stay
+  root.classList.add("live");
+  for (const div of document.querySelectorAll(".panel")) {
+    EpsilometerPlot.draw(div, JSON.parse(document.getElementById(`${div.id}-data`).textContent));
+    div.dataset.drawn = "yes";
+  }
+  for (const button of document.querySelectorAll("button.save")) {
+    button.addEventListener("click", () => save(button.closest("figure")));
+  }
+  root.dataset.ready = "yes";
 })();

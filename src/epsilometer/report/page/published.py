@@ -14,12 +14,8 @@ from epsilometer.inference.result import Result
 from epsilometer.report import data, delta_table, model_table, wording
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.published import charts
-from epsilometer.report.page.frame import (
-    MOST_OPEN_ROWS,
-    Download,
-    fill,
-    title_of,
-)
+from epsilometer.report.next_step import next_step
+from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.summary import LABELS, batches_note, rows_of_batches, rows_of_parameters
 from epsilometer.report.text import counted, pair_text, percent
 
@@ -35,6 +31,7 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
         title=title_of(counted(len(result.counts), "challenge base"), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=wording.headline(result),
+        next_step=next_step(result),
         after=wording.after_verdict(result),
         verdict=verdict,
         thresholds=result.asked.thresholds,

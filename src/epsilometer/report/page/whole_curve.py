@@ -16,6 +16,7 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.profile import curve_of, profile_charts
+from epsilometer.report.next_step import next_step
 from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
@@ -40,6 +41,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         title=title_of(units.bases(len(result.scores)), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=_headline(result),
+        next_step=next_step(result),
         after=_after(result),
         verdict=verdict,
         thresholds=result.asked.thresholds,
