@@ -37,7 +37,7 @@ from epsilometer.report.page.what_if_measures import (
 DELTAS = tuple(digit * 10.0**power for power in range(-8, -1) for digit in (1, 2, 5)) + (0.1,)
 """Deltas that the slider offers for the whole-curve model, besides the result's own."""
 
-FEW_DELTAS = tuple(10.0**power for power in range(-8, 0))
+FEW_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """The same for the published model, which has another posterior at each."""
 
 FACTORS = (0.25, 4.0)
@@ -143,11 +143,12 @@ def _count_grid(result: Result) -> _Grid:
             (other,) = prior_sensitivity(posterior, factors=(factor,))
             known.append((other.model.epsilon, other.epsilon))
             priors.append(other.model.epsilon)
+    priors.insert(1, model.epsilon)
     own = measure_of_densities(known)
-    factors = FACTORS if len(priors) == 2 else (0.5, 2.0)
+    factors = FACTORS if len(priors) == 3 else (0.5, 2.0)
     asked = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
     others = sorted({*asked} - {model.delta}) if model.likelihood.bounded else []
-    measures = measures_over_deltas(posterior, [model.epsilon, *priors], others) if others else []
+    measures = measures_over_deltas(posterior, priors, others) if others else []
     pairs = sorted([(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0])
     note = "Each delta has its own posterior, so the slider offers these deltas only."
     if not others:

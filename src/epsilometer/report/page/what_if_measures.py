@@ -18,25 +18,31 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from epsilometer._arrays import FloatArray
-from epsilometer.inference.delta_curve import estimate_curve
+from epsilometer.inference.delta_curve import DeltaCurve, estimate_curve
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.solve import Solution
 from epsilometer.model.mixtures import Curves
 from epsilometer.model.priors import Prior
 
-NEGLIGIBLE = 1e-8
+NEGLIGIBLE = 1e-7
 """Posterior probability below which a component is left out, whichever prior was tried."""
+
+FAR = 26.0
+"""Minus the log probability from which cells are left out, whichever prior was tried."""
 
 MAP_ERROR = 1e-4
 """Relative error of epsilon between the knots of a map, or a tenth of that as an absolute error."""
 
-KNOTS = (16, 24, 36, 54, 80, 120)
+KNOTS = (10, 16, 24, 36, 54, 80, 120)
 """Knots of a map: the first number that suffices is used."""
 
 WIDEST_CELL, CELLS_PER_DEVIATION, SMALLEST = 0.04, 5.0, 1e-6
 """Cells of log epsilon for the published model: their width, and the smallest epsilon relative to the
 largest."""
+
+OVERLAP = 1e-3
+"""Part of both peaks at which two densities are matched."""
 
 FAINT = 1e-9
 """Densities below this part of their peak are polynomials' rounding errors."""
@@ -132,7 +138,7 @@ def _component(
         better = np.isfinite(found) & (logs > best[rows])
         best[rows] = np.where(better, logs, best[rows])
         weights[rows] = np.where(better, found, weights[rows])
-    known = np.flatnonzero(np.isfinite(weights))
+    known = np.flatnonzero(np.isfinite(weights) & (best > -FAR))
     inside = np.arange(known[0], known[-1] + 1)
     filled = np.interp(inside, known, weights[known])
     return Component(
@@ -152,18 +158,14 @@ def map_of_curves(
     """
     low, high = (math.exp(end / 3) for end in ends)
     starts = [_start(curves, low, high, delta) for delta in deltas]
-    for count in KNOTS:
-        tables = [
-            _knots(curves, start, high, delta, count)
-            for start, delta in zip(starts, deltas, strict=True)
-        ]
-        if max(error for _, error in tables) <= 1:
-            break
+    tables = [
+        _knots(curves, start, high, delta) for start, delta in zip(starts, deltas, strict=True)
+    ]
     return {
         "end": high,
         "starts": starts,
-        "knots": count,
-        "values": packed(np.concatenate([values for values, _ in tables])),
+        "knots": [len(values) for values in tables],
+        "values": packed(np.concatenate(tables)),
     }
 
 
@@ -175,17 +177,18 @@ def _start(curves: Curves, low: float, high: float, delta: float) -> float:
     return low if np.any(curves.epsilon(np.array([high**3]), delta) > 0) else high
 
 
-def _knots(
-    curves: Curves, start: float, end: float, delta: float, count: int
-) -> tuple[FloatArray, float]:
-    """Epsilon at the knots, and the error between them in units of what is allowed."""
+def _knots(curves: Curves, start: float, end: float, delta: float) -> FloatArray:
+    """Epsilon at as few knots as suffice."""
     if not end > start:
-        return np.zeros(count), 0.0
-    axis = np.linspace(start, end, 2 * count - 1)
-    exact = curves.epsilon(axis**3, delta)
-    between = CubicSpline(axis[::2], exact[::2])(axis[1::2])
-    allowed = MAP_ERROR * np.maximum(exact[1::2], 0.1)
-    return exact[::2], float((np.abs(between - exact[1::2]) / allowed).max())
+        return np.zeros(KNOTS[0])
+    for count in KNOTS:
+        axis = np.linspace(start, end, 2 * count - 1)
+        exact = curves.epsilon(axis**3, delta)
+        between = CubicSpline(axis[::2], exact[::2])(axis[1::2])
+        allowed = MAP_ERROR * np.maximum(exact[1::2], 0.1)
+        if np.all(np.abs(between - exact[1::2]) <= allowed):
+            break
+    return exact[::2]
 
 
 def finite_deltas(curves: Sequence[Curves], largest: float, deltas: FloatArray) -> FloatArray:
@@ -243,14 +246,34 @@ def _cell(density: PanelDensity) -> float:
 def measures_over_deltas(
     posterior: Any, priors: Sequence[Prior], deltas: Sequence[float]
 ) -> list[Measure]:
-    """A measure at each delta, where each delta has its own model."""
-    curves = [
-        estimate_curve(posterior.counts, replace(posterior.model, epsilon=prior), deltas)
-        for prior in priors
-    ]
+    """A measure at each delta, where each delta has its own model.
+
+    Between the first prior and the last, densities must overlap; the others are tried where they do
+    not.
+    """
+    outer = [priors[0], priors[-1]]
+    curves = _curves(posterior, outer, deltas)
+    if not all(_overlap([curve.at(delta) for curve in curves]) for delta in deltas):
+        outer, curves = list(priors), _curves(posterior, priors, deltas)
     return [
         measure_of_densities(
-            [(prior, curve.at(delta)) for prior, curve in zip(priors, curves, strict=True)]
+            [(prior, curve.at(delta)) for prior, curve in zip(outer, curves, strict=True)]
         )
         for delta in deltas
     ]
+
+
+def _curves(
+    posterior: Any, priors: Sequence[Prior], deltas: Sequence[float]
+) -> list[DeltaCurve]:
+    return [
+        estimate_curve(posterior.counts, replace(posterior.model, epsilon=prior), deltas)
+        for prior in priors
+    ]
+
+
+def _overlap(densities: Sequence[PanelDensity]) -> bool:
+    """Whether there is an epsilon at which both densities are far above rounding errors."""
+    epsilon = np.linspace(0, max(each.breaks[-1] for each in densities), 2000)
+    heights = [each.density(epsilon) / each.values.max() for each in densities]
+    return bool(np.min(heights, axis=0).max() > OVERLAP)
