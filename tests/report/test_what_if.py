@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import epsilometer as em
+from epsilometer.inference.objections import REFUTED_POSTERIOR
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question, Result
 from epsilometer.model.profile import ProfileModel
@@ -66,6 +66,19 @@ def published(bases: int, **model: Any) -> Result:
     return Result(posterior=posterior, asked=Question(claim=2.0))
 
 
+def one_strong_base() -> Result:
+    """What one base proves, the posterior of twenty contradicts."""
+    rng = np.random.default_rng(4)
+    misses, alarms = rng.binomial(100, 0.75, 20), rng.binomial(100, 0.2, 20)
+    misses[0], alarms[0] = 30, 2
+    found = em.AttackCounts(
+        false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
+    )
+    return Result(
+        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), asked=Question(claim=2.0)
+    )
+
+
 RESULTS: dict[str, Callable[[], AnyResult]] = {
     "one base": lambda: whole_curve(gaussian([1.0], 100)),
     "no leak": lambda: whole_curve(gaussian([0.0, 0.1], 40)),
@@ -74,6 +87,7 @@ RESULTS: dict[str, Callable[[], AnyResult]] = {
     "laplace, no mixing": lambda: whole_curve(
         laplace(1.5, 150), families=(em.LaplaceCurves(),), mixing=em.NoMixing()
     ),
+    "prior matters": lambda: whole_curve(gaussian([0.6], 30), delta=1e-3),
     "response": lambda: whole_curve(
         gaussian([1.0], 80), families=(em.ResponseCurves(),), mixing=em.NoMixing()
     ),
@@ -84,6 +98,7 @@ RESULTS: dict[str, Callable[[], AnyResult]] = {
     "log-normal prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.LogNormal()),
     "published, one base": lambda: published(1),
     "published, 20 bases": lambda: published(20),
+    "published, one strong base": one_strong_base,
     "published, exponential": lambda: published(3, epsilon=em.Exponential(mean=2.0)),
 }
 
@@ -91,6 +106,18 @@ RESULTS: dict[str, Callable[[], AnyResult]] = {
 @cache
 def result_named(name: str) -> AnyResult:
     return RESULTS[name]()
+
+
+@cache
+def data_of(name: str) -> dict[str, Any]:
+    found = what_if(result_named(name)).data
+    assert found is not None
+    return found
+
+
+@cache
+def twin_of(result: AnyResult) -> Twin:
+    return Twin(result=result)
 
 
 # --- the page's answers ---------------------------------------------------------------------------
@@ -137,7 +164,7 @@ def differences(
     result: AnyResult, settings: list[dict[str, float]], answers: list[dict[str, Any]], scale: float
 ) -> list[str]:
     """Where the page's answers are not Python's to three digits."""
-    twin, found = Twin(result=result), []
+    twin, found = twin_of(result), []
     for each, answer in zip(settings, answers, strict=True):
         factor = each["priorScale"] / scale
         epsilon = twin.epsilon(factor, each["delta"])
@@ -150,17 +177,17 @@ def differences(
                 found.append(f"{each}: {name} {answer[name]:.5g}, Python {value:.5g}")
         limits = result.asked.thresholds
         near = min(abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least))
-        label = twin.verdict(each["claim"], factor, each["delta"]).label
-        if near > HAIR and label != answer["label"]:
-            found.append(f"{each}: {answer['label']} {answer['reasons']}, Python {label}")
+        verdict = twin.verdict(each["claim"], factor, each["delta"])
+        refuted = [REFUTED_POSTERIOR in reasons for reasons in (verdict.reasons, answer["reasons"])]
+        if near > HAIR and (verdict.label != answer["label"] or len(set(refuted)) > 1):
+            found.append(f"{each}: {answer['label']} {answer['reasons']}, Python {verdict}")
     return found
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_equals_python(browser: Browser, name: str) -> None:
     result = result_named(name)
-    data = what_if(result).data
-    assert data is not None
+    data = data_of(name)
     assert len(json.dumps(data)) < 200_000
     settings = settings_of(result, data)
     page = browser.new_page()
@@ -169,3 +196,56 @@ def test_equals_python(browser: Browser, name: str) -> None:
     finally:
         page.close()
     assert differences(result, settings, answers, data["scale"]["value"]) == []
+
+
+def differences_with(browser: Browser, name: str, change: Callable[[str], str]) -> list[str]:
+    """What a changed script gets wrong."""
+    result = result_named(name)
+    data = data_of(name)
+    text = (FOLDER / "what_if.js").read_text(encoding="utf-8")
+    assert change(text) != text
+    settings = settings_of(result, data)[:9]
+    page = browser.new_page()
+    try:
+        answers = asked_of_page(page, data, settings, change(text))
+    finally:
+        page.close()
+    return differences(result, settings, answers, data["scale"]["value"])
+
+
+SABOTAGED = {
+    "prior not reweighted": ("rescaledPrior(data.prior, factor);\n      const logs", "1"),
+    "prior density not normalised": (" - Math.log(factor)", ""),
+    "delta ignored": ('epsilons(component, place, "edges")', 'epsilons(component, data.own, "edges")'),
+    "no leak forgotten": ("let sum = noLeak;", "let sum = 0;"),
+    "bounds ignored": ("own.below(best) > data.contradicted", "false"),
+    "proof ignored": ("claim < data.proven[place]", "false"),
+    "other priors ignored": ("if (outcome !== leaning)", "if (false)"),
+}
+
+
+SABOTAGE_SEEN_IN = dict.fromkeys(SABOTAGED, ("no leak", "prior matters")) | {
+    "bounds ignored": ("published, one strong base",),
+    "proof ignored": ("bases that differ",),
+}
+
+
+@pytest.mark.parametrize("name", SABOTAGED)
+def test_a_sabotaged_script_differs_from_python(browser: Browser, name: str) -> None:
+    old, new = SABOTAGED[name]
+    if name == "prior not reweighted":
+        new = old.replace("factor", "1")
+    found = [
+        line
+        for result in SABOTAGE_SEEN_IN[name]
+        for line in differences_with(browser, result, lambda text: text.replace(old, new))
+    ]
+    assert found, f"{name}: nothing differs from Python"
+
+
+def test_refuses_where_nothing_can_be_recomputed() -> None:
+    sampled, held = what_if(chains()), what_if(fixed_epsilon())
+    assert sampled.data is None
+    assert "Markov chains" in sampled.reason
+    assert held.data is None
+    assert "fixed" in held.reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import epsilometer as em
@@ -15,6 +15,7 @@ from epsilometer.inference.objections import (
     flipped,
     valid_bounds,
 )
+from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Outcome, Verdict, decide
@@ -25,13 +26,22 @@ class Twin:
     """One result at other settings."""
 
     result: Result | ProfileResult
+    _known: dict[tuple[float, float], Any] = field(default_factory=dict)
+    _posteriors: dict[float, ProfilePosterior] = field(default_factory=dict)
 
     def epsilon(self, factor: float, delta: float) -> Any:
         """The distribution of epsilon with the prior's scale times ``factor``, read at ``delta``."""
+        if (factor, delta) not in self._known:
+            self._known[factor, delta] = self._epsilon(factor, delta)
+        return self._known[factor, delta]
+
+    def _epsilon(self, factor: float, delta: float) -> Any:
         result = self.result
         prior = result.model.epsilon.rescaled(factor)
         if isinstance(result, ProfileResult):
-            return result.posterior.with_prior(prior).epsilon_at(delta)
+            if factor not in self._posteriors:
+                self._posteriors[factor] = result.posterior.with_prior(prior)
+            return self._posteriors[factor].epsilon_at(delta)
         if delta == result.model.delta:
             (other,) = prior_sensitivity(result.posterior, factors=(factor,))
             return other.epsilon

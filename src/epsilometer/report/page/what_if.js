@@ -248,7 +248,7 @@ const EpsilometerWhatIf = (() => {
     }
     const best = Math.max(0, ...[...proven, ...data.bounds].map(({ values }) => values[place]));
     if (best > 0 && own.below(best) > data.contradicted) {
-      found.push("the posterior lies below what the same data prove");
+      found.push(data.refutedPosterior);
     }
     if (found.length) return found;
     const others = HALVED_AND_DOUBLED.map((each) => [each, posterior(factor * each, place)]);

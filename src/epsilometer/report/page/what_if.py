@@ -18,7 +18,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.outlook import takes_seconds
 from epsilometer.inference.checks.sensitivity import prior_sensitivity
-from epsilometer.inference.objections import CONTRADICTED, valid_bounds
+from epsilometer.inference.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import JudgedResult, Result
 from epsilometer.inference.verdict import Outcome
@@ -48,6 +48,9 @@ FLAT, BOUND_ACCURACY = 1e-3, 1e-3
 
 PRIOR_KINDS = ("half-normal", "exponential", "log-normal", "uniform")
 """Priors that `what_if.js` knows."""
+
+SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
+"""How priors call the number that scales them."""
 
 CHAINS = (
     "This page cannot recompute its answer: it was sampled with Markov chains, and draws do not carry "
@@ -91,7 +94,7 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
         {
             "prior": {"kind": kind, "numbers": numbers},
             "scale": {
-                "name": f"{kind} prior, {scale}",
+                "name": f"{SCALES.get(scale, 'Scale')} of epsilon's prior ({kind})",
                 "value": getattr(prior, scale),
                 "factors": grid.factors,
             },
@@ -124,7 +127,11 @@ def _curve_grid(result: ProfileResult) -> _Grid:
     largest = max(high for _, high in spans)
     deltas = finite_deltas(curves, largest, wanted).tolist()
     maps = [map_of_curves(each, span, deltas) for each, span in zip(curves, spans, strict=True)]
-    return _Grid(deltas, [measure], maps, FACTORS)
+    note = (
+        f"Epsilon is read off the same curves at another delta; the prior stays at delta = "
+        f"{posterior.model.delta:g}. A number in the field selects the nearest delta of the slider."
+    )
+    return _Grid(deltas, [measure], maps, FACTORS, note)
 
 
 def _count_grid(result: Result) -> _Grid:
@@ -191,6 +198,7 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
         "noOtherPriors": not result.other_priors,
         "caveat": None if caveat is None else {"text": caveat, "above": shown or 0.0},
         "contradicted": CONTRADICTED,
+        "refutedPosterior": REFUTED_POSTERIOR,
         "error": asked.error,
         "proven": proven,
         "bounds": bounds,
