@@ -182,4 +182,20 @@ from epsilometer.training.output_perturbation import OutputPerturbation as Outpu
 from epsilometer.training.pytorch import PyTorch as PyTorch
 from epsilometer.training.scikit_learn import ScikitLearn as ScikitLearn
 
+# Deprecated names of version 0.1: they work, with a warning, and are removed in 0.3.
+Assumed = AssumedScenario
+Assumption = AlternativeModel
+FromPilot = PilotScenario
+OtherPrior = AlternativePrior
+OwnCanaries = CustomCanaries
+OwnPoints = CustomPoints
+Rule = OperatingPoint
+Settled = DecidedClaim
+Trial = TrainingCheck
+Width = IntervalWidth
+deal_counts = split_counts
+fresh_scores = held_out_scores
+promise_of = claim_from_training
+
 __all__: list[str]
+_RENAMED: dict[str, str]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _validate
 from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
@@ -196,12 +196,13 @@ def plan(
     training: TrainingOptions,
     sides: ThresholdOptions,
     as_json: bool = options.AS_JSON,
-    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
+    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} to this folder."),
+    force: bool = outputs.FORCE,
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
     chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
     wanted = goals.made(sides)
-    results.check_output(output)
+    outputs.check_folder(output, force=force, same=outputs.never)
     level = options.DEFAULT_LEVEL if level is None else level
     if chosen == ONE_RUN:
         _refuse(scenario, search, training)

@@ -82,7 +82,7 @@ class Posterior(MarginalQueries, ABC):
 
     @property
     @abstractmethod
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         """Which engine, and how far its answer can be trusted."""
 
     @property

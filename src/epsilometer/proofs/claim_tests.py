@@ -75,7 +75,7 @@ class ScoreStream:
     @classmethod
     def of(cls, bases: Sequence[BaseScores], *, independent: bool = True) -> ScoreStream:
         """From bases; those whose order is unknown, or is that of the scores, are shuffled."""
-        pairs = [base.as_they_came for base in bases]
+        pairs = [base.in_training_order for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(pairs)
         if not ordered:
             pairs = [_shuffled(base) for base in bases]

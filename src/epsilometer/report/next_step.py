@@ -118,7 +118,7 @@ def _after_pass(result: JudgedResult) -> str:
 
 def _weak(result: JudgedResult) -> bool:
     """Whether the attacks show less than half of the claim."""
-    claim = result.asked.claim
+    claim = result.question.claim
     if not isinstance(result, ProfileResult) or claim is None:
         return False
     return result.posterior.credible_interval("shown", result.level)[1] < claim / 2

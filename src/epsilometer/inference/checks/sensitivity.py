@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer.errors import InputError
-from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
+from epsilometer.inference.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.joint import AuditModel
@@ -46,7 +46,7 @@ def prior_sensitivity(
     model, counts = posterior.model, posterior.counts
     if model.epsilon.fixed_value is not None:
         raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
-    exact = exact_form(posterior, report=report)
+    exact = as_grid_posterior(posterior, report=report)
     surface = surface_of(exact).first()
     found = []
     for factor in factors:

@@ -190,12 +190,12 @@ class PanelDensity:
         return float(np.sqrt(self._integral((self.nodes - self.mean()) ** 2)))
 
 
-POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
+POINTS_PER_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
 
 
 def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
     """Points so dense that the distribution function is all but linear between, and its values."""
-    steps = np.linspace(0.0, 1.0, POINTS_A_PANEL, endpoint=False)
+    steps = np.linspace(0.0, 1.0, POINTS_PER_PANEL, endpoint=False)
     points = (density.breaks[:-1, None] + np.diff(density.breaks)[:, None] * steps).ravel()
     points = np.append(points, density.breaks[-1])
     return points, np.maximum.accumulate(density.cdf(points))

@@ -114,7 +114,7 @@ def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
 
 
 @compiled
-def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
+def _edge_scale(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
     """The u in (s, 1] for which (high, low) lies on the lower edge of R(u epsilon, u delta)."""
     if delta == 0:
         return math.log((1 - high) / low) / epsilon
@@ -142,7 +142,7 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
 
 
 @compiled
-def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
+def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray) -> float:
     """Where latents are within the ring: columns v, f, and how they were folded.
 
     Returns the log density of the latents in these coordinates; NaN if one has none.
@@ -154,7 +154,7 @@ def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
         low, high, reflected, swapped = fold(alpha, beta)
         if not low > 0:
             return math.nan
-        u = min(max(_level(low, high, epsilon, delta, s), s), 1.0)
+        u = min(max(_edge_scale(low, high, epsilon, delta, s), s), 1.0)
         y = low * math.exp(u * epsilon)
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
@@ -165,10 +165,10 @@ def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _put_back(
+def _from_ring_coordinates(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
-    """The inverse of :func:`_places` for other parameters; returns as that does, or -inf."""
+    """The inverse of :func:`_to_ring_coordinates` for other parameters; returns as that does, or -inf."""
     epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(place)):
         u = s + place[j, 0] * (1 - s)
@@ -294,7 +294,7 @@ def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _colour(
+def _unwhiten(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
     """The inverse of :func:`_whiten` for other correlations; returns as that does, or -inf."""
@@ -338,7 +338,11 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
     parameters, latents = state
     place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
     new, any_moved = np.empty(len(parameters)), False
-    log_old = _whiten(problem, state, place) if correlations else _places(problem, state, place)
+    log_old = (
+        _whiten(problem, state, place)
+        if correlations
+        else _to_ring_coordinates(problem, state, place)
+    )
     if math.isnan(log_old):
         return False
     for _ in range(NUM_MOVES):
@@ -351,9 +355,9 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
         if not log_ratio > -math.inf:
             continue
         if correlations:
-            log_new = _colour(problem, new, place, moved)
+            log_new = _unwhiten(problem, new, place, moved)
         else:
-            log_new = _put_back(problem, new, place, moved)
+            log_new = _from_ring_coordinates(problem, new, place, moved)
         # Rounding may put a point on the very edge outside; such a move is not made.
         if threshold < log_ratio + log_new - log_old and all_in_ring(
             ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved

@@ -135,7 +135,7 @@ def _accepts_kept(
 
 
 @compiled
-def _to_level(
+def _move_with_region(
     alpha: float, beta: float, old: float, new: float, delta: float
 ) -> tuple[float, float, float]:
     """Move a point with the region: where its side of R(old, delta) goes in R(new, delta).
@@ -277,7 +277,9 @@ def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: S
     old, delta, change = state.parameters[EPSILON], problem.delta, 0.0
     region = region_of(new, delta)
     for g in range(len(state.averages)):
-        x, y, jacobian = _to_level(state.averages[g, 0], state.averages[g, 1], old, new, delta)
+        x, y, jacobian = _move_with_region(
+            state.averages[g, 0], state.averages[g, 1], old, new, delta
+        )
         if not in_ring(ring, x, y):
             return -math.inf
         slid.averages[g, 0], slid.averages[g, 1] = x, y
@@ -286,7 +288,7 @@ def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: S
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
         x, y = slid.averages[row.group, 0], slid.averages[row.group, 1]
         if problem.sizes[row.group] > 1:
-            x, y, jacobian = _to_level(alpha, beta, old, new, delta)
+            x, y, jacobian = _move_with_region(alpha, beta, old, new, delta)
             if not in_ring(region, x, y):
                 return -math.inf
             change += jacobian + _log_member(problem, slid, row, x, y)

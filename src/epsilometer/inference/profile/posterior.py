@@ -150,7 +150,7 @@ class ProfilePosterior(MarginalQueries):
         return found
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         """Which engine, and how far its answer can be trusted."""
         met = "met" if self.accuracy.met else "NOT MET"
         return (

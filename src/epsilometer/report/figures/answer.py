@@ -50,7 +50,7 @@ class _Row(NamedTuple):
 
 def answer_chart(result: JudgedResult) -> Chart:
     """Proven bound, intervals and claim on one axis, below the posterior density of epsilon."""
-    level, claim, proof = result.level, result.asked.claim, result.proof
+    level, claim, proof = result.level, result.question.claim, result.proof
     proven = 0.0 if proof is None else proof.at_least
     rows = _rows(result)
     end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
@@ -145,7 +145,7 @@ def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mar
 
 
 def _caption(result: JudgedResult, *, claim_is_drawn: bool) -> str:
-    level, error = percent(result.level), percent(result.asked.error)
+    level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
         "without assuming the model. "
@@ -163,7 +163,7 @@ def _caption(result: JudgedResult, *, claim_is_drawn: bool) -> str:
         )
     if result.contradiction is not None:
         text += " The same data refute this estimate: do not quote it."
-    claim = result.asked.claim
+    claim = result.question.claim
     if claim is not None:
         text += " Orange: the claim." if claim_is_drawn else (
             f" The claim of {claim:g} is to the right of the plot."

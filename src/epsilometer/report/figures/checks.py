@@ -181,7 +181,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
         if each.posterior is None:
             continue
         factor, row = each.log_bayes_factor, len(names)
-        evidence = each.words if factor is None or each.own else f"log BF {factor:+.1f}"
+        evidence = each.interpretation if factor is None or each.own else f"log BF {factor:+.1f}"
         colour = "orange" if each.own else "grey" if factor is None else "blue"
         median = each.posterior.median("epsilon")
         interval = each.posterior.credible_interval("epsilon", level)
