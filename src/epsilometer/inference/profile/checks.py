@@ -148,7 +148,7 @@ def _only(posterior: ProfilePosterior, family: str) -> ProfilePosterior:
     tables = tuple(each for each in posterior.tables if each.family.name == family)
     if not tables:
         raise ContradictionError(f"the family {family} is refuted beyond doubt by the scores.")
-    solution = solve(model, tables, posterior.resolution)
+    solution = solve(model, tables, posterior.resolution, known=posterior.solution)
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 

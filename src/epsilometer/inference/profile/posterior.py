@@ -451,11 +451,10 @@ class ProfilePosterior(MarginalQueries):
         return float(_weighted_quantiles(*together, np.array([0.5]))[0])
 
     def with_prior(self, prior: Prior) -> ProfilePosterior:
-        """The same likelihoods under another prior of epsilon, at the last level's resolution."""
+        """The same likelihoods under another prior of epsilon, at the last resolution."""
         model = replace(self.model, epsilon=prior)
-        return replace(
-            self, model=model, history=(), solution=solve(model, self.tables, self.resolution)
-        )
+        solution = solve(model, self.tables, self.resolution, known=self.solution)
+        return replace(self, model=model, history=(), solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
         """Curves with leaks, and all their probabilities one after the other; no leak comes last."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.errors import ContradictionError, InputError
-from epsilometer.inference.checks.outlook import takes_seconds
+from epsilometer.inference.checks.outlook import is_quick
 from epsilometer.inference.checks.sensitivity import prior_sensitivity
 from epsilometer.inference.objections import CONTRADICTED, REFUTED_POSTERIOR, valid_bounds
 from epsilometer.inference.profile.result import ProfileResult
@@ -137,7 +137,7 @@ def _curve_grid(result: ProfileResult) -> _Grid:
 def _count_grid(result: Result) -> _Grid:
     """Of the published model: a measure for each delta, as each has its own posterior."""
     posterior, model = result.posterior, result.model
-    quick = takes_seconds(result.counts, model) and not model.scatters(result.counts)
+    quick = is_quick(result.counts, model) and not model.scatters(result.counts)
     known: list[tuple[Prior, Any]] = [(model.epsilon, posterior.marginal("epsilon"))]
     known += [(other.model.epsilon, other.epsilon) for other in result.other_priors]
     if not quick:
