@@ -196,6 +196,14 @@ class JudgedResult(ABC):
     def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
         """Prior scale factors, and the probability that epsilon exceeds the claim."""
 
+    def constant_objections(self, leaning: Outcome) -> tuple[str, ...]:
+        """Objections to a side that depend neither on the claim nor on the prior."""
+        return tuple(self._misfit(leaning))
+
+    def caveats_at(self, claim: float) -> tuple[str, ...]:
+        """What a PASS of a claim would not say."""
+        return tuple(self._caveats(claim))
+
     @cached_property
     def proof(self) -> Proof | None:
         """What the attacks prove, whatever the model; None if nothing can be proven."""

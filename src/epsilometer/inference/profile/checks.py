@@ -12,7 +12,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.profile.drawing import NOTHING, draw_leaks
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.solve import solve
+from epsilometer.inference.profile.solve import Solution, solve
 from epsilometer.inference.profile.tabulated import Tabulated
 from epsilometer.model.mixtures import Curves
 
@@ -206,6 +206,7 @@ class AlternativeProfilePrior:
 
     factor: float
     epsilon: Tabulated
+    solution: Solution
 
     def credible_interval(self, level: float = 0.9) -> tuple[float, float]:
         """The central interval."""
@@ -221,6 +222,10 @@ def other_priors(
     for factor in factors:
         other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
         found.append(
-            AlternativeProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
+            AlternativeProfilePrior(
+                factor=factor,
+                epsilon=other.epsilon_at(posterior.model.delta),
+                solution=other.solution,
+            )
         )
     return tuple(found)
