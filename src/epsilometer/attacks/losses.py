@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, header_of
 
@@ -29,8 +30,8 @@ COLUMNS = (BASE, HYPOTHESIS, "replicate", "loss")
 PARQUET = ".parquet"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Losses:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Losses(Plotted, view="data.LOSSES"):
     """Losses by challenge base, hypothesis and replicate, sorted by these three.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from epsilometer import _files
+from epsilometer._display import Displayed
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import claims, loading
@@ -44,8 +45,8 @@ DEFAULT = Path(__file__).with_name("default_audit.toml")
 """The audit that ships."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditConfig:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditConfig(Displayed, view="inputs.AUDIT"):
     """A configuration with everything it names loaded and checked."""
 
     file: AuditFile

@@ -15,6 +15,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
@@ -27,8 +28,8 @@ Pipeline = Callable[[FloatArray, FloatArray], float]
 """Scores of members and of others in, a lower bound of epsilon out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelfTest:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfTest(Plotted, view="verdicts.SELF_TEST"):
     """What a pipeline made of null data."""
 
     label: str

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import Point, sweep
 from epsilometer.inference.exact.engine import ExactSettings
@@ -64,8 +65,8 @@ class Rise:
     highest: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeltaCurve:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeltaCurve(Plotted, view="curves.PUBLISHED"):
     """The posterior of epsilon at each of several deltas.
 
     Each delta has a model and a posterior of its own: intervals hold at each delta taken alone, and

@@ -44,8 +44,8 @@ class Engine(Protocol):
         """The posterior with these settings."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior(Answers, ABC):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Posterior(Answers, ABC, view="posteriors.PUBLISHED"):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement.canary_kinds import (
     CanaryKind,
@@ -45,7 +46,7 @@ LARGEST_FILE = 2**30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Canaries:
+class Canaries(Displayed, view="inputs.CANARIES"):
     """Points and their coins; make them with :meth:`draw`, :meth:`of` or :meth:`load`.
 
     Attributes
@@ -147,9 +148,6 @@ class Canaries:
 
     def __len__(self) -> int:
         return len(self.coins)
-
-    def __repr__(self) -> str:
-        return f"Canaries({len(self):,} of kind {self.kind}, {int(self.coins.sum()):,} included)"
 
     @property
     def points(self) -> Dataset:

@@ -25,6 +25,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from epsilometer import _validate
+from epsilometer._display import Plotted
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
@@ -73,8 +74,8 @@ class Progress(NamedTuple):
     failed: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Measurement:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Measurement(Plotted, view="measured.MEASUREMENT"):
     """Losses of a plan, and what it took to get them.
 
     Attributes

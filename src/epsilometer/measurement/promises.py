@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from epsilometer._display import Plotted
 from epsilometer.measurement.algorithm import ClaimsByTraining, Promise
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
@@ -14,8 +15,8 @@ UNEQUAL = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Worst:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Worst(Plotted, view="measured.PROMISE"):
     """What holds for several models: the largest epsilon of their promises."""
 
     promises: tuple[Promise, ...]

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
 from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
@@ -43,8 +44,8 @@ def _whole(name: str, values: ArrayLike) -> IntArray:
     return array.astype(np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackCounts:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttackCounts(Plotted, view="data.COUNTS"):
     """Counts X of N0 and Y of N1 for each challenge base.
 
     Parameters

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PoolScores:
+class PoolScores(Plotted, view="data.POOL_SCORES"):
     """Scores by model and point; higher looks more like a member.
 
     Parameters
@@ -78,9 +79,6 @@ class PoolScores:
         object.__setattr__(self, "names", labels)
         object.__setattr__(self, "fair_coins", bool(fair_coins))
         object.__setattr__(self, "dependent", bool(dependent))
-
-    def __repr__(self) -> str:
-        return f"PoolScores({self.models:,} models, {self.points:,} points)"
 
     @property
     def models(self) -> int:

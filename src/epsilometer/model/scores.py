@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
@@ -125,7 +126,7 @@ class BaseScores:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scores:
+class Scores(Plotted, view="data.SCORES"):
     """Scores of models without and with the challenge point, for each challenge base.
 
     Higher looks more like a member.  Models of a base are taken to be independent.
@@ -301,15 +302,6 @@ class Scores:
             return cls.of_rows(*score_tables.parse_csv(text, name=name))
         except InputError as error:
             raise InputError(_named(str(error), name)) from None
-
-    def __repr__(self) -> str:
-        models = int(self.trials_h0.sum() + self.trials_h1.sum())
-        if self.one_run:
-            runs = "1 training run" if len(self) == 1 else f"{len(self)} training runs"
-            return f"Scores({runs}, {models:,} canaries)"
-        if self.models is not None:
-            return f"Scores({len(self)} points, {self.shared_models:,} models that they share)"
-        return f"Scores({len(self)} bases, {models:,} models)"
 
     def __len__(self) -> int:
         """The number of challenge bases."""

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.profile import ProfileModel
@@ -151,8 +152,8 @@ class ProofSize:
     refuted_share: float | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OneRunPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     """A recommendation, the sizes it was chosen from, and what the proof would show.
 
     Attributes

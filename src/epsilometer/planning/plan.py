@@ -11,6 +11,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
@@ -77,8 +78,8 @@ class PlannedDesign:
     simulations: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditPlan(Plotted, view="plans.AUDIT"):
     """A recommendation, the designs it was chosen from, and the limits of what challenges can do.
 
     Attributes

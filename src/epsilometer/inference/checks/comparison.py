@@ -16,6 +16,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
 from epsilometer.inference.checks.warnings import bases_at_ends
@@ -103,8 +104,8 @@ class Assumption:
         return evidence_in_words(self.log_bayes_factor)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelComparison:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelComparison(Plotted, view="checks.MODELS"):
     """Assumptions beside each other; the own model comes first."""
 
     assumptions: tuple[Assumption, ...]

@@ -14,6 +14,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.engine import estimate_on, exact_form, make_surface, surface_of
@@ -49,8 +50,8 @@ LARGEST_AT_CUT = 0.05
 """Of the new posterior, at nodes of the spread beside which others were given up."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Influence:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Influence(Plotted, view="checks.INFLUENCE"):
     """What becomes of epsilon's posterior when one challenge base is left out.
 
     Parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
@@ -16,8 +17,8 @@ from epsilometer.model.joint import AuditModel
 FACTORS = (0.5, 2.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OtherPrior:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OtherPrior(Plotted, view="posteriors.PRIOR"):
     """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
 
     factor: float

@@ -91,7 +91,7 @@ class FamilyShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ProfilePosterior(Answers):
+class ProfilePosterior(Answers, view="posteriors.WHOLE_CURVE"):
     """The posterior of trade-off curves, leaks and strengths, from the order of all scores.
 
     Parameters it answers for: ``epsilon`` (of the algorithm, with what attacks may have missed),
@@ -118,10 +118,6 @@ class ProfilePosterior(Answers):
     tables: tuple[Table, ...]
     accuracy: ProfileAccuracy
     history: tuple[Batch, ...] = ()
-
-    def __repr__(self) -> str:
-        low, high = self.credible_interval("epsilon", 0.9)
-        return f"ProfilePosterior({self.scores!r}, epsilon 90 % interval {low:.3g} to {high:.3g})"
 
     # --- what every posterior has -------------------------------------------------------------
 
