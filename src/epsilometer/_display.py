@@ -1,6 +1,6 @@
 """How results show themselves: ``repr``, HTML for notebooks, ``summary()`` and ``plot()``.
 
-The base classes of results and data.  What is shown is decided in ``report/display``.  Its modules are
+The base classes of results and data.  What is shown is decided in ``display/``.  Its modules are
 found by name when something is first shown, so that imports point one way.
 """
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from epsilometer.report.display.table import Table
-    from epsilometer.report.display.view import View
+    from epsilometer._table import Table
+    from epsilometer.display.view import View
 
-VIEWS = "epsilometer.report.display"
+VIEWS = "epsilometer.display"
 """The package that holds the views."""
 
 
 class Displayed:
     """Something with a short ``repr``, an HTML form for notebooks and a table.
 
-    A subclass names its view as ``view="module.NAME"``: a module of ``report/display`` and a constant in
+    A subclass names its view as ``view="module.NAME"``: a module of ``display/`` and a constant in
     it.  Without one a class is shown as its base is.
     """
 

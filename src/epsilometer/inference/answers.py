@@ -13,7 +13,7 @@ from epsilometer._display import Plotted, view_of
 from epsilometer.inference.marginals import Marginal, check_probability
 
 if TYPE_CHECKING:
-    from epsilometer.report.display.table import Table
+    from epsilometer._table import Table
 
 
 class Answers(Plotted, ABC):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from epsilometer._table import Table, escaped
 from epsilometer.errors import InputError
-from epsilometer.report.display.table import Table, escaped
 from epsilometer.report.figures import render_print
 from epsilometer.report.figures.chart import save_figure
 from epsilometer.report.figures.marks import Sheet

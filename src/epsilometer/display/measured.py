@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epsilometer._table import Cell, Table
 from epsilometer.attacks.losses import Losses
+from epsilometer.display import data
+from epsilometer.display.view import View
 from epsilometer.measurement.trial import Trial, duration
 from epsilometer.model.counts import AttackCounts
-from epsilometer.report.display import data
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Sheet

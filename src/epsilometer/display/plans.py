@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.planning import one_run_wording, wording
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
 from epsilometer.report.figures.plan import plan_sheet
 from epsilometer.report.text import percent

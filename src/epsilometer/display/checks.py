@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.inference.checks.comparison import ModelComparison
 from epsilometer.inference.checks.influence import Influence
 from epsilometer.inference.checks.predictive import PredictiveCheck
 from epsilometer.inference.profile.checks import RocCheck
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures import checks, profile_bases
 from epsilometer.report.figures.marks import Sheet
 from epsilometer.report.model_table import comparison_data

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilometer.report.display.data import name_text
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
+from epsilometer._table import Cell, Table
+from epsilometer.display.data import name_text
+from epsilometer.display.view import View
 from epsilometer.report.text import counted
 
 if TYPE_CHECKING:

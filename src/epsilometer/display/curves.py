@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from epsilometer._table import Table
+from epsilometer.display.view import View
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
 from epsilometer.report.delta_table import curve_notes
-from epsilometer.report.display.table import Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.figures.profile import profile_delta_chart

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.inference.claimed_curve import CurveVerdict
 from epsilometer.inference.verdict import Verdict
 from epsilometer.proofs.proof import Proof, rounded_down
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
 from epsilometer.report.text import probability_text
 from epsilometer.report.verdict_words import e_value_text

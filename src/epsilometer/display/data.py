@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.report.attack_comparison import RATES, roc_of
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures import style
 from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Sheet
 from epsilometer.report.figures.profile_bases import drawn_roc

@@ -1,18 +1,18 @@
-"""Views of posteriors: epsilon with its interval, the answers as a table, the probability of exceeding a value."""
+"""Views of posteriors: epsilon with its interval, all parameters in a table, and the figures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.inference.checks.sensitivity import OtherPrior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.updating import LEVEL, Batch
 from epsilometer.inference.verdict import Thresholds
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures import checks, posterior, profile, profile_bases, region, style
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.marks import Axis, Plot, Sheet
@@ -21,9 +21,7 @@ from epsilometer.report.summary import LABELS, answers_data
 from epsilometer.report.text import counted, pair_text, percent, shortened
 from epsilometer.report.units import units_of
 
-NOT_CONVERGED = (
-    "Not accurate enough to quote: the engine did not reach its tolerance, or did not converge."
-)
+NOT_CONVERGED = "Do not quote this: the engine did not reach its tolerance, or did not converge."
 
 
 def epsilon_words(found: Posterior | ProfilePosterior) -> str:

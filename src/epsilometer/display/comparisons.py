@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
 from epsilometer.report.comparison import Comparison
-from epsilometer.report.display.table import Cell, Table
-from epsilometer.report.display.view import View
 from epsilometer.report.figures.comparison import comparison_sheet
 from epsilometer.report.text import counted
 
