@@ -1,5 +1,6 @@
 """Every public name, once, with its module: types for tools, and where to look at run time."""
 
+from epsilometer._table import Table as Table
 from epsilometer.attacks.lira import Lira as Lira
 from epsilometer.attacks.lira import LiraOffline as LiraOffline
 from epsilometer.attacks.losses import Losses as Losses

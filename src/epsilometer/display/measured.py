@@ -58,8 +58,9 @@ def _measurement_table(found: Measurement) -> Table:
         means = [float(side.mean()) if len(side) else None for side in sides]
         rows.append((name or "losses", bases, *(len(side) for side in sides), *means))
     columns = ("", "bases", data.WITHOUT, data.WITH, f"mean {data.WITHOUT}", f"mean {data.WITH}")
-    failed = [f"{counted(len(found.failures), 'model')} failed: {found.failures[0].message}"]
-    notes = [*found.warnings, *(failed if found.failures else [])]
+    notes = list(found.warnings)
+    if found.failures:
+        notes.append(f"{counted(len(found.failures), 'model')} failed: {found.failures[0].message}")
     return Table(columns=columns, rows=rows, notes=notes)
 
 
@@ -150,7 +151,19 @@ def _promise_sheet(found: Worst) -> Sheet:
     return Sheet("What the accountant claims", [plot], (5.4, 3.2))
 
 
-PROMISE = View(line=_promise_line, table=_promise_table, figures={"delta-curve": _promise_sheet})
+def _promise_facts(found: Worst) -> Table:
+    rows: list[tuple[str, Cell]] = [("models asked", len(found.promises))]
+    later = "`summary()` and `plot()` ask the accountant, which may take seconds."
+    return Table(columns=("", "value"), rows=rows, notes=[*found.doubts, later])
+
+
+PROMISE = View(
+    line=_promise_line,
+    table=_promise_table,
+    figures={"delta-curve": _promise_sheet},
+    small_table=_promise_facts,
+    drawn=False,
+)
 
 
 # --- attacks ----------------------------------------------------------------------------------

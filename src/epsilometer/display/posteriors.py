@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from epsilometer._table import Cell, Table
 from epsilometer.display.view import View
 from epsilometer.inference.checks.sensitivity import OtherPrior
@@ -15,7 +17,7 @@ from epsilometer.inference.updating import LEVEL, Batch
 from epsilometer.inference.verdict import Thresholds
 from epsilometer.report.figures import checks, posterior, profile, profile_bases, region, style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Plot, Sheet
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
 from epsilometer.report.profile_summary import LABELS as PROFILE_LABELS
 from epsilometer.report.summary import LABELS, answers_data
 from epsilometer.report.text import counted, pair_text, percent, shortened
@@ -128,12 +130,20 @@ def _prior_table(found: OtherPrior) -> Table:
     )
 
 
-def _prior_chart(found: OtherPrior) -> Chart:
-    own = checks.PriorVersion(found.factor, found.model.epsilon, 1.0, found.epsilon)
-    return checks.priors_chart([own], level=LEVEL)
+def _prior_sheet(found: OtherPrior) -> Sheet:
+    low, high = found.epsilon.quantile([0.001, 0.995]).tolist()
+    x = np.linspace(max(low - 0.05 * (high - low), 0.0), high or 1.0, checks.PRIOR_POINTS)
+    marks: list[Mark] = [
+        Line(x, found.epsilon.density(x), "blue", "posterior"),
+        Line(
+            x, np.exp(found.model.epsilon.log_density(x)), "grey", "prior", dash="dash", width=1.2
+        ),
+    ]
+    plot = Plot(Axis("epsilon", (x[0], x[-1])), Axis("density", from_zero=True), marks)
+    return Sheet(f"Epsilon if the prior's scale were x {found.factor:g}", [plot], (5.6, 3.2))
 
 
-PRIOR = View(line=_prior_line, table=_prior_table, figures={"prior": _prior_chart})
+PRIOR = View(line=_prior_line, table=_prior_table, figures={"prior": _prior_sheet})
 
 
 def _batch_line(found: Batch) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from epsilometer._display import Displayed, view_of
 from epsilometer._table import Table, escaped
 from epsilometer.errors import InputError
 from epsilometer.report.figures import render_print
@@ -72,10 +73,15 @@ class View:
         return render_print.draw_into(ax, sheet)
 
 
+def figures_of(shown: Displayed) -> tuple[str, ...]:
+    """The names of the figures that ``plot`` can draw."""
+    return tuple(view_of(shown).figures)
+
+
 def image(figure: Figure, *, alt: str) -> str:
     """A figure as an image inside HTML: SVG that is not part of the page, so that nothing in it runs."""
     held = io.BytesIO()
-    save_figure(figure, held, form="svg")
+    save_figure(figure, held, form="svg", letters=True)
     data = base64.b64encode(held.getvalue()).decode("ascii")
     width = min(WIDEST, round(96 * figure.get_size_inches()[0]))
     style = f"max-width:100%;width:{width}px;background:white"
