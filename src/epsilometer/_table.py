@@ -20,8 +20,8 @@ Cell = str | int | float | bool | None
 LONGEST_CELL = 60
 """Characters of a cell as text."""
 
-MOST_ROWS = 30
-"""Rows that are shown; ``rows`` has all of them."""
+MOST_ROWS, MOST_HTML_ROWS = 30, 12
+"""Rows that are shown as text and in HTML; ``rows`` has all of them."""
 
 STYLE = "text-align:right;padding:2px 8px;white-space:nowrap"
 
@@ -93,24 +93,22 @@ class Table:
             ) from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
-    @property
-    def _shown(self) -> list[tuple[str, ...]]:
+    def _shown(self, most: int) -> list[tuple[str, ...]]:
         """Rows as text, the first ones if there are many."""
-        columns = list(zip(*self.rows[:MOST_ROWS], strict=True))
+        columns = list(zip(*self.rows[:most], strict=True))
         return list(zip(*(_column_text(column) for column in columns), strict=True))
 
-    @property
-    def _more(self) -> str:
-        left = len(self) - MOST_ROWS
-        return f"{left:,} more rows" if left > 0 else ""
+    def _more(self, most: int) -> list[str]:
+        left = len(self) - most
+        return [f"... {left:,} more rows"] if left > 0 else []
 
     def __repr__(self) -> str:
         rows = [
             tuple(shortened(_files.printable(cell), LONGEST_CELL) for cell in row)
-            for row in self._shown
+            for row in self._shown(MOST_ROWS)
         ]
         lines = table_lines([self.columns, *rows])
-        return "\n".join([*lines, *([f"... {self._more}"] if self._more else []), *self.notes])
+        return "\n".join([*lines, *self._more(MOST_ROWS), *self.notes])
 
     def _repr_html_(self) -> str:
         head = "".join(
@@ -118,10 +116,10 @@ class Table:
         )
         rows = [
             "".join(_cell("td", cell, first=not place) for place, cell in enumerate(row))
-            for row in self._shown
+            for row in self._shown(MOST_HTML_ROWS)
         ]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        below = [*([f"... {self._more}"] if self._more else []), *self.notes]
+        below = [*self._more(MOST_HTML_ROWS), *self.notes]
         said = "".join(f'<div style="font-size:90%">{escaped(note)}</div>' for note in below)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div style="overflow-x:auto">{table}{said}</div>'
@@ -161,7 +159,7 @@ def _text(value: Cell, *, small: bool) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        if math.isinf(value):
-            return "infinite"
-        return f"{value:.3g}" if small or math.isnan(value) else f"{value:.3f}"
+        if not math.isfinite(value):
+            return "" if math.isnan(value) else "infinite"
+        return f"{value:.3g}" if small else f"{value:.3f}"
     return value

@@ -14,7 +14,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer._display import Displayed, Plotted
-from epsilometer._table import MOST_ROWS, Table
+from epsilometer._table import MOST_HTML_ROWS, MOST_ROWS, Table
 from epsilometer.display import view
 from epsilometer.errors import InputError
 from epsilometer.measurement.promises import Worst
@@ -350,7 +350,7 @@ def test_long_tables_are_cut_when_shown_but_not_in_rows() -> None:
     assert len(table) == 500
     assert len(str(table).splitlines()) == MOST_ROWS + 2
     assert "470 more rows" in str(table)
-    assert table._repr_html_().count("<tr>") == MOST_ROWS + 1
+    assert table._repr_html_().count("<tr>") == MOST_HTML_ROWS + 1
 
 
 def test_a_class_without_a_view_would_be_noticed() -> None:

@@ -155,9 +155,12 @@ class Losses(Plotted, view="data.LOSSES"):
         return _files.csv_text(_columns(self.one_run), self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
+        """Write CSV or Parquet, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same losses back.
+        """
         path = Path(target)
-        if path.suffix.lower() == PARQUET:
+        if _files.ending(path, ".csv", PARQUET) == PARQUET:
             _files.replace(path, lambda temporary: _write_parquet(self, temporary))
         else:
             _files.write_text(path, self.to_csv())

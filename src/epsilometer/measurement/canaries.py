@@ -292,6 +292,16 @@ class Canaries(Displayed, view="inputs.CANARIES"):
             )
         _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
 
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write NPZ, as :meth:`save` does; the name must end in .npz."""
+        _files.ending(Path(target), ".npz")
+        self.save(target)
+
+    @classmethod
+    def read(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
+        """Read what :meth:`write` wrote, as :meth:`load` does."""
+        return cls.load(source, population)
+
     @classmethod
     def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
         """Read what :meth:`save` wrote; ``population`` is needed for canaries that are its records.

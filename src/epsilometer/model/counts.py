@@ -270,9 +270,16 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         return _files.csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write JSON if the name ends in .json, otherwise CSV; replaces a file of that name."""
-        text = json.dumps(self.rows(), indent=2) + "\n" if _is_json(target) else self.to_csv()
-        _files.write_text(Path(target), text)
+        """Write CSV or JSON, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same counts back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".json")
+        for column, labels in ((NAME_COLUMN, self.names), (GROUP_COLUMN, self.groups)):
+            _files.written_labels(labels, column)
+        text = json.dumps(self.rows(), indent=2) + "\n" if kind == ".json" else self.to_csv()
+        _files.write_text(path, text)
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.

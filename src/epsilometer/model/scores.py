@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -422,19 +423,33 @@ class Scores(Plotted, view="data.SCORES"):
 
         Scores that depend on each other have none: nobody who reads it would know.
         """
+        return _files.csv_text(*self._table())
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write CSV or Parquet, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same scores back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".parquet")
+        columns, rows = self._table()
+        if kind == ".csv":
+            _files.write_text(path, _files.csv_text(columns, rows))
+        else:
+            _files.replace(path, lambda place: score_tables.write_parquet(place, columns, rows))
+
+    def _table(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """Columns and rows of a file."""
         if self.dependent:
             raise InputError("expected scores that do not depend on each other, to write them.")
+        _files.written_labels(self.names, BASE)
         coins = self.one_run or self.fair_coins
         columns = tuple(MEMBER if coins and c == HYPOTHESIS else c for c in COLUMNS)
         if self.models is None:
-            return _files.csv_text(columns, self.rows())
+            return columns, self.rows()
         numbers = (n for pair in self.models for side in pair for n in side.tolist())
         rows = ((*row, number) for row, number in zip(self.rows(), numbers, strict=True))
-        return _files.csv_text((*columns, MODEL), rows)
-
-    def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV; replaces a file of that name."""
-        _files.write_text(Path(target), self.to_csv())
+        return (*columns, MODEL), rows
 
 
 DISTINCT = 10
