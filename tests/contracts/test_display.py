@@ -17,7 +17,7 @@ from epsilometer._display import Displayed, Plotted
 from epsilometer._table import MOST_HTML_ROWS, MOST_ROWS, Table
 from epsilometer.display import view
 from epsilometer.errors import InputError
-from epsilometer.measurement.promises import Worst
+from epsilometer.measurement.training_claims import Worst
 from epsilometer.training.accounting import accounted_epsilon
 from tests.report import posteriors as published
 from tests.report.profiles import SETTINGS, SIMPLE
@@ -43,18 +43,18 @@ SETTINGS_AND_PARTS = {
 """Exceptions, algorithms, estimators, priors and families: ``repr`` is their settings."""
 
 NO_RESULT = {
-    "Algorithm", "Assumed", "AssumedCurve", "Assumption", "AuditModel", "ChallengeBase",
+    "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "AuditModel", "ChallengeBase",
     "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
-    "ExactSettings", "FixedStrength", "FreeStrengths", "FromPilot", "Grounds", "Include",
+    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
     "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira",
     "LiraOffline", "Logit", "Loss", "McmcSettings", "MeasureMIA", "MeasureMIAFast",
     "MeasureOneRun", "MeasurePool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
-    "OneRunCanaries", "Origin", "Outcome", "Outliers", "OwnCanaries", "OwnPoints",
+    "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
     "PlannedCanaries", "PlannedDesign", "Point", "PoolAttack", "PoolLogOdds", "PoolLoss",
     "PooledGroups", "PooledVariance", "PopulationAttack", "ProfileModel", "ProfileSettings",
-    "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "Rule",
-    "ScatteredMembers", "SeparateShadows", "Settled", "SqliteStore", "Statistic", "Table",
-    "Thresholds", "Threshold", "UniformScatter", "Width",
+    "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
+    "ScatteredMembers", "SeparateShadows", "DecidedClaim", "SqliteStore", "Statistic", "Table",
+    "Thresholds", "Threshold", "UniformScatter", "IntervalWidth",
 }  # fmt: skip
 """Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw."""
 
@@ -141,8 +141,8 @@ def _audit() -> em.AuditConfig:
 def _audit_plan() -> em.AuditPlan:
     return em.plan_audit(
         em.AuditModel(delta=0.01),
-        em.Assumed(epsilon=1.0, strength=0.5),
-        em.Width(at_most=3.0),
+        em.AssumedScenario(epsilon=1.0, strength=0.5),
+        em.IntervalWidth(at_most=3.0),
         most_bases=10,
         most_challenges=100,
         simulations=20,
@@ -154,7 +154,7 @@ def _one_run_plan() -> em.OneRunPlan:
     return em.plan_one_run(
         em.ProfileModel(delta=1e-5, strength=em.FixedStrength()),
         em.AssumedCurve(epsilon=8.0),
-        em.Settled(claim=1.0),
+        em.DecidedClaim(claim=1.0),
         design=em.OneRunCanaries(most=1000),
         simulations=4,
     )
@@ -194,7 +194,7 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
                     "strong": em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))}
     ),
     "OneRunPlan": _one_run_plan,
-    "OtherPrior": lambda: em.prior_sensitivity(_posterior(), factors=(2.0,))[0],
+    "AlternativePrior": lambda: em.prior_sensitivity(_posterior(), factors=(2.0,))[0],
     "Plan": lambda: em.Plan(
         population=_population(), algorithm=em.ClippedMean(noise=0.05, records=20),
         design=em.MeasureMIAFast(replicates=8), challenge_bases=2, dataset_size=19, seed=1,
@@ -215,7 +215,7 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "Scores": _scores,
     "Scores of canaries": lambda: em.Scores.of_canaries([1.0, 2.0, 0.3], [0.1, 0.2, 1.5]),
     "SelfTest": lambda: em.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
-    "Trial": lambda: em.check_training(_plan()),
+    "TrainingCheck": lambda: em.check_training(_plan()),
     "Verdict": lambda: em.judge(_profile(), claim=1.0),
     "Worst": lambda: Worst(promises=(_Accountant(),)),
 }  # fmt: skip

@@ -23,6 +23,7 @@ from epsilometer.errors import InputError
 if TYPE_CHECKING:
     from epsilometer.audit.recorded import Recorded
     from epsilometer.inference.claimed_curve import Claim, JudgedCurve
+    from epsilometer.inference.profile.result import ProfileResult
 
 
 @options.flat
@@ -73,8 +74,7 @@ def estimate(
     claims.check(deltas)
     verdict.check()
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
-    delivery.check()
-    data.check_output(delivery.output)
+    delivery.check(lambda folder: data.may_replace(folder, [each for _, each in batches]))
     level = claims.level or options.DEFAULT_LEVEL
     if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
         own = None  # something else was asked for: it is estimated anew
@@ -83,7 +83,8 @@ def estimate(
         return deliver(verdict.recorded_result(own, *asked, source=source), delivery, verdict)
     if kind == WHOLE_CURVE:
         posterior = data.estimate(batches, model, None) if own is None else own.posterior
-        return _deliver_profile(posterior, deltas, claims, verdict, delivery, source=source)
+        judged = _profile_result(posterior, deltas, claims, verdict, delivery, source=source)
+        return deliver(judged, delivery, verdict, lambda: data.keep_previous(delivery.output))
     if len(deltas) > 1:
         from epsilometer.inference.updating import join_batches
 
@@ -95,7 +96,7 @@ def estimate(
         return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores)
     found = data.estimate(batches, model, settings)
     result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
-    return deliver(result, delivery, verdict)
+    return deliver(result, delivery, verdict, lambda: data.keep_previous(delivery.output))
 
 
 def _model(
@@ -212,7 +213,7 @@ def _refuse_mismatch(
         raise InputError(f"--{name} is for --model published; the whole-curve model has none.")
 
 
-def _deliver_profile(
+def _profile_result(
     posterior: em.ProfilePosterior,
     deltas: tuple[float, ...],
     claims: options.ClaimOptions,
@@ -220,8 +221,8 @@ def _deliver_profile(
     delivery: DeliveryOptions,
     *,
     source: str | None,
-) -> int:
-    """Write and print a result of the whole-curve model, over several deltas if asked."""
+) -> ProfileResult:
+    """A result of the whole-curve model, over several deltas if asked."""
     level = claims.level or options.DEFAULT_LEVEL
     claim, over = claims.claim, None
     if len(deltas) > 1:
@@ -230,8 +231,7 @@ def _deliver_profile(
             at = dict(zip(over.grid.tolist(), over.claims.tolist(), strict=True))[deltas[0]]
             claim = at if at < float("inf") else None
     context: dict[str, Any] = {"source": source, "over_delta": over}
-    result = verdict.profile_result(posterior, level, claim, delivery, **context)
-    return deliver(result, delivery, verdict)
+    return verdict.profile_result(posterior, level, claim, delivery, **context)
 
 
 def profile_curve(
@@ -291,6 +291,7 @@ def _over_delta(
 
     def write() -> list[Path]:
         written = []
+        delivery.remember(None, done=False)
         if delivery.output is not None:
             write_curve(table, delivery.output)
             written.append(delivery.output)
@@ -302,6 +303,7 @@ def _over_delta(
                 posterior, level, claimed, delivery, over_delta=table, scores=scores
             )
             written += replace(delivery, output=None).write(result)
+        delivery.remember(None, done=True)
         return written
 
     hand_over(

@@ -78,9 +78,9 @@ def _profile_table(found: ProfileCurve) -> Table:
 
 
 def _profile_chart(found: ProfileCurve) -> Chart:
-    asked = Question(level=found.level)
+    question = Question(level=found.level)
     return profile_delta_chart(
-        ProfileResult(posterior=found.posterior, asked=asked, over_delta=found)
+        ProfileResult(posterior=found.posterior, question=question, over_delta=found)
     )
 
 

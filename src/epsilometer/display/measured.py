@@ -10,7 +10,7 @@ from epsilometer._table import Cell, Table
 from epsilometer.attacks.losses import Losses
 from epsilometer.display import data
 from epsilometer.display.view import View
-from epsilometer.measurement.trial import Trial, duration
+from epsilometer.measurement.first_models import TrainingCheck, duration
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
@@ -20,7 +20,7 @@ from epsilometer.report.text import counted
 if TYPE_CHECKING:
     from epsilometer.attacks.result import AttackResult, ErrorCurves
     from epsilometer.measurement.engine import Measurement
-    from epsilometer.measurement.promises import Worst
+    from epsilometer.measurement.training_claims import Worst
 
 SHOWN_RATE = 0.1
 """Target false-positive rate of the counts in a table of an attack."""
@@ -83,7 +83,7 @@ MEASUREMENT = View(
 # --- first models -----------------------------------------------------------------------------
 
 
-def _trial_line(found: Trial) -> str:
+def _check_line(found: TrainingCheck) -> str:
     text = f"{found.models_done:,} of {counted(found.models, 'model')} done"
     if found.models_done < found.models:
         text += f"; about {duration(found.seconds_left)} for the others"
@@ -92,7 +92,7 @@ def _trial_line(found: Trial) -> str:
     return text if not found.warnings else f"{text}; {counted(len(found.warnings), 'warning')}"
 
 
-def _trial_table(found: Trial) -> Table:
+def _check_table(found: TrainingCheck) -> Table:
     rows: list[tuple[str, Cell]] = [
         ("models", found.models),
         ("done", found.models_done),
@@ -108,7 +108,7 @@ def _trial_table(found: Trial) -> Table:
     return Table(columns=("", "value"), rows=rows, notes=found.warnings)
 
 
-def _trial_sheet(found: Trial) -> Sheet:
+def _check_sheet(found: TrainingCheck) -> Sheet:
     names = list(found.losses)[:MOST_VARIANTS]
     marks: list[Mark] = []
     for place, name in enumerate(names):
@@ -126,23 +126,23 @@ def _trial_sheet(found: Trial) -> Sheet:
     return Sheet("The first models", [plot], (5.6, 1.4 + 0.4 * len(names)), legend="below")
 
 
-TRIAL = View(line=_trial_line, table=_trial_table, figures={"losses": _trial_sheet})
+TRAINING_CHECK = View(line=_check_line, table=_check_table, figures={"losses": _check_sheet})
 
 
 # --- what training claims ---------------------------------------------------------------------
 
 
-def _promise_line(found: Worst) -> str:
+def _claim_line(found: Worst) -> str:
     text = f"by the accountant, over {counted(len(found.promises), 'trained model')}"
     return f"{text}; {counted(len(found.doubts), 'doubt')}" if found.doubts else text
 
 
-def _promise_table(found: Worst) -> Table:
+def _claim_table(found: Worst) -> Table:
     rows = [(f"{delta:g}", found.claimed_epsilon(delta)) for delta in DELTAS]
     return Table(columns=("delta", "claimed epsilon"), rows=rows, notes=found.doubts)
 
 
-def _promise_sheet(found: Worst) -> Sheet:
+def _claim_sheet(found: Worst) -> Sheet:
     claimed = np.array([found.claimed_epsilon(delta) for delta in DELTAS])
     known = np.isfinite(claimed)
     line = Line(np.array(DELTAS)[known], claimed[known], "orange", "claim", marker="circle")
@@ -151,17 +151,17 @@ def _promise_sheet(found: Worst) -> Sheet:
     return Sheet("What the accountant claims", [plot], (5.4, 3.2))
 
 
-def _promise_facts(found: Worst) -> Table:
+def _claim_facts(found: Worst) -> Table:
     rows: list[tuple[str, Cell]] = [("models asked", len(found.promises))]
     later = "`summary()` and `plot()` ask the accountant, which may take seconds."
     return Table(columns=("", "value"), rows=rows, notes=[*found.doubts, later])
 
 
-PROMISE = View(
-    line=_promise_line,
-    table=_promise_table,
-    figures={"delta-curve": _promise_sheet},
-    small_table=_promise_facts,
+TRAINING_CLAIM = View(
+    line=_claim_line,
+    table=_claim_table,
+    figures={"delta-curve": _claim_sheet},
+    small_table=_claim_facts,
     drawn=False,
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsilometer._table import Cell, Table
 from epsilometer.display.view import View
-from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.checks.sensitivity import AlternativePrior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
@@ -110,7 +110,7 @@ PUBLISHED = View(
 # --- other priors and batches -----------------------------------------------------------------
 
 
-def _prior_line(found: OtherPrior) -> str:
+def _prior_line(found: AlternativePrior) -> str:
     low, high = found.credible_interval(LEVEL)
     median = float(found.epsilon.quantile([0.5])[0])
     return (
@@ -119,18 +119,18 @@ def _prior_line(found: OtherPrior) -> str:
     )
 
 
-def _prior_table(found: OtherPrior) -> Table:
+def _prior_table(found: AlternativePrior) -> Table:
     low, high = found.credible_interval(LEVEL)
     median = float(found.epsilon.quantile([0.5])[0])
     ends = [percent(0.5 - LEVEL / 2), percent(0.5 + LEVEL / 2)]
     return Table(
         columns=("prior", "median", *ends),
         rows=[(f"scale x {found.factor:g}", median, low, high)],
-        notes=[f"With this prior epsilon is {found.model.epsilon.words} before the data."],
+        notes=[f"With this prior epsilon is {found.model.epsilon.description} before the data."],
     )
 
 
-def _prior_sheet(found: OtherPrior) -> Sheet:
+def _prior_sheet(found: AlternativePrior) -> Sheet:
     low, high = found.epsilon.quantile([0.001, 0.995]).tolist()
     x = np.linspace(max(low - 0.05 * (high - low), 0.0), high or 1.0, checks.PRIOR_POINTS)
     marks: list[Mark] = [

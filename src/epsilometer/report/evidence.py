@@ -32,7 +32,7 @@ def charts(result: Result) -> list[Chart]:
     """Every figure that makes sense for this result, in the order of the page."""
     posterior, origin, level = result.posterior, result.origin, result.level
     found = posterior_charts(
-        posterior, level=level, verdict=result.verdict, thresholds=result.asked.thresholds
+        posterior, level=level, verdict=result.verdict, thresholds=result.question.thresholds
     )
     if result.over_delta is not None:
         found.append(delta_curve_chart(result.over_delta))

@@ -27,7 +27,7 @@ WARNING = "warning: "
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Trial(Plotted, view="measured.TRIAL"):
+class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
     """What training the first models of a plan has shown.
 
     Attributes
@@ -102,7 +102,7 @@ class Pace:
 
 
 @dataclass(kw_only=True)
-class Beginning:
+class FirstModels:
     """The models of a run that go before all others, and what is said of them.
 
     Parameters

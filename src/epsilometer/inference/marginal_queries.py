@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from epsilometer._table import Table
 
 
-class Answers(Plotted, ABC):
+class MarginalQueries(Plotted, ABC):
     """What follows from the distributions of parameters."""
 
     @abstractmethod
