@@ -43,7 +43,7 @@ def _answers(
         low, high = known["interval"]
         rows.append((labels[name], known["median"], low, high, known["mean"]))
     ends = [percent(0.5 - level / 2), percent(0.5 + level / 2)]
-    notes = [f"delta = {found.model.delta:g}; {found.engine_words}."]
+    notes = [f"delta = {found.model.delta:g}; {found.engine_description}."]
     if not found.trustworthy:
         notes.insert(0, NOT_CONVERGED)
     return Table(columns=("", "median", *ends, "mean"), rows=rows, notes=notes)

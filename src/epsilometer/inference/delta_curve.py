@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import SweepPoint, sweep
@@ -209,13 +210,14 @@ def _lowest_before(values: FloatArray) -> IndexArray:
     return np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
 
 
+@renamed_parameters(report="on_message")
 def estimate_curve(
     counts: AttackCounts,
     model: AuditModel,
     deltas: Sequence[float] | FloatArray,
     engine: Engine | None = None,
     *,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> DeltaCurve:
     """Estimate epsilon at each of several deltas, far cheaper than by as many separate runs.
 
@@ -229,8 +231,8 @@ def estimate_curve(
         Distinct, each in [0, 1), in any order.
     engine
         Settings of the exact engine; the sampler does not make curves.
-    report
-        Called with a line of text now and then, for a progress display.
+    on_message
+        Called with a line of text now and then.
 
     Returns
     -------
@@ -268,7 +270,7 @@ def estimate_curve(
     settings = engine or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
-    found = sweep(counts, model, chosen, settings, report or (lambda _: None))
+    found = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
     return DeltaCurve(
         counts=counts,
         model=model,

@@ -22,10 +22,12 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsilometer import _validate
+from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
@@ -37,6 +39,7 @@ from epsilometer.measurement.executors import (
 from epsilometer.measurement.failures import Alike, Streaks, message_of, side_of, training_error
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.progress import Progress, models_done
 from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -63,15 +66,6 @@ MOST_DEATHS = 10
 
 MOST_LOST = 10
 """How often the answer of a model may be lost before that counts as its failure."""
-
-
-class Progress(NamedTuple):
-    """How far a run has come, in models."""
-
-    done: int
-    total: int
-    trained: int
-    failed: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -116,6 +110,7 @@ class Measurement(Plotted, view="measured.MEASUREMENT"):
         return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
 
 
+@renamed_parameters(progress="on_progress", say="on_message")
 def measure(
     plan: Plan,
     store: Store | str | PathLike[str] | None = None,
@@ -124,8 +119,8 @@ def measure(
     workers: int | None = None,
     retries: int = RETRIES,
     accept_changed_code: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-    say: Callable[[str], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Measurement:
     """Train every model of a plan that the store does not hold yet, and return all losses.
 
@@ -149,10 +144,11 @@ def measure(
         How often a model that failed is tried again before it is given up; >= 0.
     accept_changed_code
         Go on although the code of the algorithm differs from what the store was made with.
-    progress
-        Called now and then from the calling thread.
-    say
-        Is told in a sentence how long the rest will take, if that is long, and what looks wrong.
+    on_progress
+        None shows a bar in a notebook, and nothing elsewhere.  ``"bar"`` shows one everywhere, ``"none"``
+        nowhere.  A function is called now and then, with a `Progress`, from the calling thread.
+    on_message
+        Called with a sentence on how long the rest will take, if that is long, and on what looks wrong.
 
     Raises
     ------
@@ -167,12 +163,13 @@ def measure(
     _validate.whole_number("retries", retries, least=0)
     with opened_store(store) as opened:
         opened.prepare(plan, accept_changed_code=accept_changed_code)
-        run = Run(plan, opened, retries, progress, say)
-        if not run.reused:
-            run.first_models.begin()
-        if run.groups or run.first_models.waiting:
-            run.train_on(open_pool(executor, plan, workers=workers))
-        return run.result()
+        with progress_of(on_progress, on_message, state=models_done, keep=True) as told:
+            run = Run(plan, opened, retries, *told)
+            if not run.reused:
+                run.first_models.begin()
+            if run.groups or run.first_models.waiting:
+                run.train_on(open_pool(executor, plan, workers=workers))
+            return run.result()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
@@ -160,12 +161,13 @@ def interpret_bayes_factor(log_bayes_factor: float) -> str:
     return f"{size}, {'for' if log_bayes_factor > 0 else 'against'} it"
 
 
+@renamed_parameters(report="on_message")
 def compare_models(
     subject: Posterior | AttackCounts,
     models: Mapping[str, AuditModel] | None = None,
     *,
     quick: bool = False,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> ModelComparison:
     """Estimate from the same counts under several models and compare their evidences.
 
@@ -180,8 +182,8 @@ def compare_models(
     quick
         Solve correlated models at one level of resolution only, which leaves their log evidences wrong
         by a few tenths and says nothing of their accuracy.
-    report
-        Called with a line of text now and then, for a progress display.
+    on_message
+        Called with a line of text now and then.
 
     Returns
     -------
@@ -205,7 +207,7 @@ def compare_models(
     >>> [each.interpretation for each in compare_models(counts, models).assumptions]
     ['the model used', 'very strong, against it']
     """
-    say = report or (lambda _: None)
+    say = on_message or (lambda _: None)
     if isinstance(subject, Posterior):
         counts, own = subject.counts, subject.model
         named = {label_of(own, counts): own}
@@ -217,7 +219,7 @@ def compare_models(
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
-    engine = _Engine(counts=counts, quick=quick, report=report)
+    engine = _Engine(counts=counts, quick=quick, report=on_message)
     found: list[AlternativeModel] = []
     for label, model in named.items():
         say(label)

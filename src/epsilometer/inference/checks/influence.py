@@ -14,6 +14,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
@@ -80,8 +81,9 @@ class Influence(Plotted, view="checks.INFLUENCE"):
     reliable: BoolArray
 
 
+@renamed_parameters(report="on_message")
 def leave_one_out(
-    posterior: Posterior, *, level: float = 0.9, report: Say | None = None
+    posterior: Posterior, *, level: float = 0.9, on_message: Say | None = None
 ) -> Influence:
     """Return the posterior of epsilon without each challenge base in turn; a group goes as a whole.
 
@@ -96,8 +98,8 @@ def leave_one_out(
         runs on the same counts and model first: influence is always the exact engine's.
     level
         Probability in the credible interval, in (0, 1).
-    report
-        Called with a line of text now and then, for a progress display.
+    on_message
+        Called with a line of text now and then.
 
     Returns
     -------
@@ -147,9 +149,9 @@ def leave_one_out(
         with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
     else:
-        exact = as_grid_posterior(posterior, report=report)
+        exact = as_grid_posterior(posterior, report=on_message)
         with_all = exact.quantile("epsilon", probabilities)
-        quantiles, reliable = _without_each(exact, probabilities, report or (lambda _: None))
+        quantiles, reliable = _without_each(exact, probabilities, on_message or (lambda _: None))
     low, median, high = quantiles.T
     return Influence(
         names=counts.names,

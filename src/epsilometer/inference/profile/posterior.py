@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.errors import InputError
 from epsilometer.inference import trees
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -217,13 +218,14 @@ class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
         """The same posterior with another account of how its scores came in."""
         return replace(self, history=tuple(batches))
 
+    @renamed_parameters(report="on_message")
     def update(
         self,
         new_scores: Scores,
         *,
         label: str | None = None,
         engine: ProfileSettings | None = None,
-        report: Say | None = None,
+        on_message: Say | None = None,
     ) -> ProfilePosterior:
         """The posterior given these scores and new ones: what estimating from all of them gives.
 
@@ -233,7 +235,7 @@ class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
             raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
         settings = engine or self.engine
         after: ProfilePosterior = settings.estimate(
-            self.scores.joined(new_scores), self.model, report=report
+            self.scores.joined(new_scores), self.model, report=on_message
         )
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = profile_batch(self, after, rows=len(new_scores), label=label)
