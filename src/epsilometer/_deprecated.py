@@ -31,7 +31,9 @@ def renamed_parameters(**names: str) -> Callable[[Callable[P, R]], Callable[P, R
                 if old not in given:
                     continue
                 if new in given:
-                    raise TypeError(f"{function.__name__}() got {old} and {new}, which are the same.")
+                    raise TypeError(
+                        f"{function.__name__}() got {old} and {new}, which are the same."
+                    )
                 warnings.warn(
                     f"{function.__name__}(): {old} is deprecated and will be removed in 0.3: use {new}.",
                     DeprecationWarning,

@@ -10,7 +10,9 @@ from typing import Any
 
 from epsilometer.errors import InputError
 
-_REQUIREMENT = re.compile(r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*""")
+_REQUIREMENT = re.compile(
+    r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*"""
+)
 
 
 def load(module: str, need: str, extra: str, *, instead: str = "") -> Any:

@@ -1,7 +1,7 @@
 """Progress of long calls: a bar in notebooks, a bar on the terminal if asked for, or a callback.
 
-Public calls have ``on_progress``: None shows a bar in a notebook and nothing elsewhere, ``"bar"`` shows one
-everywhere, ``"none"`` shows nothing, and a function is called now and then.
+Public calls have ``on_progress``: None shows a bar in a notebook and nothing elsewhere, ``"bar"`` shows
+one everywhere, ``"none"`` shows nothing, and a function is called now and then.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ class TerminalBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+        )
         console = Console(file=sys.stderr)
         self._bar = Progress(*columns, console=console, transient=True)
         self._task = self._bar.add_task("", total=None)

@@ -310,7 +310,9 @@ def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixi
         mechanism, power=1.0, strengths=None, bases=2, models=40, rng=np.random.default_rng(1)
     )
     model = ProfileModel(delta=1e-5, mixing=assumed)
-    expected = ProfileSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    expected = (
+        ProfileSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    )
     sums = [found.sum_low, found.sum_median, found.sum_high]
     assert sums == pytest.approx(expected, abs=1e-6)
 

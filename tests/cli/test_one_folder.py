@@ -295,7 +295,10 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
     expected = em.cross_feed(losses, statistic=em.Loss()).counts(0.3)
     assert rate["num_challenge_bases"] == len(expected)
     said = " ".join(rate["assumptions"]["sentences"])
-    assert "by cross-feeding: models served as each other's shadow models (statistic loss, target" in said
+    assert (
+        "by cross-feeding: models served as each other's shadow models (statistic loss, target"
+        in said
+    )
     whole = asked(capsys, "estimate", result, "--model", "profile", "--family", "gaussian")
     assert whole["model"] == "profile"
     assert "at least 0 for statistic logit" in refused(

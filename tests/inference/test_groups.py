@@ -352,7 +352,9 @@ def test_sliding_with_the_region_can_be_undone_and_has_its_jacobian(a: float, b:
     assert kernels._move_with_region(x, y, new, old, delta)[:2] == pytest.approx((a, b), abs=1e-12)
     columns = []
     for da, db in ((h, 0.0), (0.0, h)):
-        up, down = (kernels._move_with_region(a + k * da, b + k * db, old, new, delta) for k in (1, -1))
+        up, down = (
+            kernels._move_with_region(a + k * da, b + k * db, old, new, delta) for k in (1, -1)
+        )
         columns.append([(up[0] - down[0]) / (2 * h), (up[1] - down[1]) / (2 * h)])
     assert math.log(abs(np.linalg.det(columns))) == pytest.approx(jacobian, abs=1e-6)
 

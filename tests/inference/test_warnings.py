@@ -173,9 +173,7 @@ def test_trials_may_differ_between_bases() -> None:
 
 
 def test_the_sentence_has_the_numbers() -> None:
-    sentence = ExtremeCounts(
-        bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)
-    ).sentence
+    sentence = ExtremeCounts(bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)).sentence
     assert sentence.startswith("7 of 9 bases ")
     assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
     assert "\n" not in sentence

@@ -172,7 +172,9 @@ def test_losses_that_another_process_brings_meanwhile() -> None:
                 for replicate, loss in enumerate(reference.padded(1)[0])
             )
 
-    measured = measure(plan(bases=1, replicates=50), store, executor=recorder, on_progress=meanwhile)
+    measured = measure(
+        plan(bases=1, replicates=50), store, executor=recorder, on_progress=meanwhile
+    )
     assert measured.only == reference
     assert measured.trained + measured.reused == 100
     assert 49 <= measured.reused <= 50

@@ -128,7 +128,7 @@ def read_audit(
     estimate
         Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
     on_message
-        Called with a sentence before something is downloaded, and when an algorithm's claim is left aside.
+        Called with a sentence before something is downloaded, and when an algorithm's claim is not used.
     train_pilot
         Is called where a pilot shall choose the challenge points and is not trained yet: it measures
         ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.

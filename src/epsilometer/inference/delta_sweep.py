@@ -84,7 +84,9 @@ def sweep(
         low, high = gaps.pop()
         errors = np.zeros(len(INTERPOLATIONS))
         for middle in _middles(axes, low, high):
-            guesses = [anchors.interpolated(middle, interpolation) for interpolation in INTERPOLATIONS]
+            guesses = [
+                anchors.interpolated(middle, interpolation) for interpolation in INTERPOLATIONS
+            ]
             anchors.solve(middle, certain=False)
             probe = _Probe.of(anchors.densities[middle])
             found = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
@@ -243,7 +245,9 @@ class _Interpolation:
     in_medians: bool
 
 
-INTERPOLATIONS = tuple(_Interpolation(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1))
+INTERPOLATIONS = tuple(
+    _Interpolation(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1)
+)
 
 
 def _evenly(axis: FloatArray, count: int) -> list[int]:

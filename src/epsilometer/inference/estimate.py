@@ -86,9 +86,8 @@ def estimate(
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
         a profile model; the model's exact engine unless given.
     on_progress
-        None shows a bar in a notebook if it takes longer than a second, and nothing elsewhere.  ``"bar"``
-        shows one everywhere, ``"none"`` nowhere.  A function is called with iterations done and to do;
-        only MCMC knows these.
+        None shows a bar in a notebook only, after a second; ``"bar"`` everywhere, ``"none"`` nowhere.  A
+        function is called with iterations done and to do; only MCMC knows these.
     on_message
         Called with a line of text now and then.
 

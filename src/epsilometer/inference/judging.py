@@ -35,7 +35,9 @@ def _(posterior: Posterior, question: Question, scores: Scores | None = None) ->
 
 
 @result_of.register
-def _(posterior: ProfilePosterior, question: Question, scores: Scores | None = None) -> ProfileResult:
+def _(
+    posterior: ProfilePosterior, question: Question, scores: Scores | None = None
+) -> ProfileResult:
     return ProfileResult(posterior=posterior, question=question)
 
 
@@ -96,7 +98,9 @@ def judge_curve(
         return claimed_curve.judge_curve(curve, claim, thresholds=thresholds, **how)  # type: ignore[arg-type]
     own: ProfileCurve = curve if claim is None else replace(curve, claim=claim)
     question = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
-    verdict = ProfileResult(posterior=own.posterior, over_delta=own, question=question).curve_verdict
+    verdict = ProfileResult(
+        posterior=own.posterior, over_delta=own, question=question
+    ).curve_verdict
     if verdict is None:
         raise InputError("expected a claim to hold the curve against, got none.")
     return verdict

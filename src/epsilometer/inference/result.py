@@ -357,7 +357,9 @@ class Result(JudgedResult):
         for factor in FACTORS if self._estimated else ():
             # The exact engine takes no prior that reaches beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
-                found += prior_sensitivity(self.posterior, factors=(factor,), on_message=self.report)
+                found += prior_sensitivity(
+                    self.posterior, factors=(factor,), on_message=self.report
+                )
         return tuple(found)
 
     @cached_property

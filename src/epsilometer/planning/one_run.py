@@ -29,7 +29,7 @@ from epsilometer.planning.goals import (
     width_of,
     worst_margin,
 )
-from epsilometer.planning.plan import sizes_between
+from epsilometer.planning.plan import simulations_done, sizes_between
 from epsilometer.planning.search import LEAST_SPREAD
 
 FEWEST = 40
@@ -255,9 +255,8 @@ def plan_one_run(
     seed
         The same seed gives the same plan.
     on_progress
-        None shows a bar in a notebook if it takes longer than a second, and nothing elsewhere.  ``"bar"``
-        shows one everywhere, ``"none"`` nowhere.  A function is called after each simulation with how many
-        there have been.
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is called
+        after each simulation with their number.
     on_message
         Called with a first answer after few simulations, and with better ones, in words.
 

@@ -67,7 +67,11 @@ def write_report(
     """
     check_extras()
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
-    context: dict[str, Any] = {"question": asked, "origin": origin or Origin(), "report": on_message}
+    context: dict[str, Any] = {
+        "question": asked,
+        "origin": origin or Origin(),
+        "report": on_message,
+    }
     over = claim if claimed_curve is None else claimed_curve
     result: AnyResult
     own: Any = posterior

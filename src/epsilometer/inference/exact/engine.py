@@ -165,7 +165,9 @@ def surface_of(posterior: GridPosterior) -> Surface:
     surface = make_surface(counts, model)
     if surface.method == "groups":
         grid = cast("SpreadGrid", posterior.nuisance)
-        surface = GroupSurface.of(counts, model, deltas=(model.delta,), refinement=refinement, grid=grid)
+        surface = GroupSurface.of(
+            counts, model, deltas=(model.delta,), refinement=refinement, grid=grid
+        )
     elif refinement:
         surface = surface.finer(refinement, None)
     return surface.reaching(float(posterior.cells.epsilon.max()) * 1.01)

@@ -128,7 +128,9 @@ class GroupSurface:
         assert prior is not None
         found = solution.nuisance_probability()
         grid = refined(self.nuisance, prior, found, _nodes(refinement))
-        return self.of(self.counts, self.model, deltas=self.deltas, refinement=refinement, grid=grid)
+        return self.of(
+            self.counts, self.model, deltas=self.deltas, refinement=refinement, grid=grid
+        )
 
     def reaching(self, end: float) -> GroupSurface:
         """Only attacks without a group have tables that end."""

@@ -215,7 +215,10 @@ class AttackSurface:
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
         refinements = self.refinements.items()
-        others = {refinement: replace(it, multiplicity=fewer, refinements={}) for refinement, it in refinements}
+        others = {
+            refinement: replace(it, multiplicity=fewer, refinements={})
+            for refinement, it in refinements
+        }
         return replace(self, multiplicity=fewer, refinements=others)
 
     @property

@@ -338,7 +338,11 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
     parameters, latents = state
     place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
     new, any_moved = np.empty(len(parameters)), False
-    log_old = _whiten(problem, state, place) if correlations else _to_ring_coordinates(problem, state, place)
+    log_old = (
+        _whiten(problem, state, place)
+        if correlations
+        else _to_ring_coordinates(problem, state, place)
+    )
     if math.isnan(log_old):
         return False
     for _ in range(NUM_MOVES):

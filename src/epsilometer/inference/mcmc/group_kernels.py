@@ -277,7 +277,9 @@ def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: S
     old, delta, change = state.parameters[EPSILON], problem.delta, 0.0
     region = region_of(new, delta)
     for g in range(len(state.averages)):
-        x, y, jacobian = _move_with_region(state.averages[g, 0], state.averages[g, 1], old, new, delta)
+        x, y, jacobian = _move_with_region(
+            state.averages[g, 0], state.averages[g, 1], old, new, delta
+        )
         if not in_ring(ring, x, y):
             return -math.inf
         slid.averages[g, 0], slid.averages[g, 1] = x, y

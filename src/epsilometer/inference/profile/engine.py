@@ -118,7 +118,9 @@ class ProfileSettings:
             tables = make_tables(scores, model, farthest, accuracy, report)
             solution = solve(model, tables, self.resolution(refinement, len(scores)))
             if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
-                return self._posterior(scores, model, tables, solution, refinement, np.inf), farthest
+                return self._posterior(
+                    scores, model, tables, solution, refinement, np.inf
+                ), farthest
             farthest = min(LONGER * farthest, LARGEST_EPSILON)
 
     def _next(
@@ -130,7 +132,9 @@ class ProfileSettings:
         farthest: float,
     ) -> tuple[Table, ...]:
         accuracy = self.accuracy(refinement, len(scores))
-        if refinement == 2:  # the same leaks: what is between them was checked when they were chosen
+        if (
+            refinement == 2
+        ):  # the same leaks: what is between them was checked when they were chosen
             return finer(scores, tables, accuracy)
         return make_tables(scores, model, farthest, accuracy)
 

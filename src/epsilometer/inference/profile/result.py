@@ -166,7 +166,9 @@ class ProfileResult(JudgedResult):
             found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:
-            yield from prior_reasons(self._anywhere_with_other_priors(), leaning, self.question.thresholds)
+            yield from prior_reasons(
+                self._anywhere_with_other_priors(), leaning, self.question.thresholds
+            )
 
     def _anywhere_with_other_priors(self) -> Iterator[tuple[float, float]]:
         """The prior's scale factor, and the probability that the claimed curve is exceeded."""

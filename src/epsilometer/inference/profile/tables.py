@@ -244,7 +244,9 @@ def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
     return np.asarray(own | (together > together.max() - depth))
 
 
-def _mispredicted(logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float) -> BoolArray:
+def _mispredicted(
+    logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float
+) -> BoolArray:
     """Leaks at which a likelihood that matters to its base is not as the leaks around it expected.
 
     It matters beside a leak that does, too, however low: the best may lie between the two.
