@@ -145,8 +145,8 @@ def measure(
     accept_changed_code
         Go on although the code of the algorithm differs from what the store was made with.
     on_progress
-        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is called
-        now and then, with a `Progress`, from the calling thread.
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
+        called now and then, with a `Progress`, from the calling thread.
     on_message
         Called with a sentence on how long the rest will take, if that is long, and on what looks wrong.
 

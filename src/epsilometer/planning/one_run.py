@@ -255,8 +255,8 @@ def plan_one_run(
     seed
         The same seed gives the same plan.
     on_progress
-        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is called
-        after each simulation with their number.
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
+        called after each simulation with their number.
     on_message
         Called with a first answer after few simulations, and with better ones, in words.
 

@@ -186,8 +186,8 @@ def plan_audit(
         Whether somewhat cheaper designs, those of about half and twice the size, and stronger
         attacks are simulated too: it takes about twice as long.
     on_progress
-        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is called
-        after each simulation with their number.
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
+        called after each simulation with their number.
     on_message
         Called with a first answer after few simulations, and with better ones, in words.
 
