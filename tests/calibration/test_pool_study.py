@@ -144,7 +144,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "pool", "--quick", "--output", str(folder), "--workers", "1"]
     assert run(command) == 0
     out = capsys.readouterr().out
-    assert "NOT SEEN" in out  # so few runs catch nothing
+    assert "NOT DETECTED" in out  # so few runs catch nothing
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--json"]) == 0

@@ -1,4 +1,4 @@
-"""Text for a terminal of 80 columns, and values for JSON: what every view shares."""
+"""Helpers that every view shares: text for an 80-column terminal, and values for JSON."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 WIDTH = 80
-"""Columns of a terminal that nobody has widened."""
+"""Columns of a default terminal."""
 
 
 def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a paragraph; ``first`` and ``rest`` begin them."""
+    """Wrap a paragraph; ``first`` and ``rest`` are the indents of its lines."""
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
 def paragraphs(texts: Iterable[str]) -> str:
-    """Each text as a paragraph, one below the other."""
+    """Join the texts as wrapped paragraphs."""
     return "".join(f"{line}\n" for text in texts for line in wrapped(text))
 
 
 def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "  ") -> list[str]:
-    """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right."""
+    """Lines of a table: left-aligned labels in at least ``least`` columns, right-aligned numbers."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     widths[0] = max(widths[0], least)
     return [
@@ -35,12 +35,12 @@ def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "
 
 
 def inert(name: str) -> str:
-    """A name that a spreadsheet takes for text: it would run one that begins like a formula."""
+    """Escape a name that a spreadsheet would run as a formula."""
     return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
 
 
 def shortened(label: str, longest: int) -> str:
-    """A label that fits a column of its table."""
+    """A label cut to at most ``longest`` characters."""
     return label if len(label) <= longest else f"{label[: longest - 3]}..."
 
 
@@ -50,7 +50,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value in types JSON knows; a number that is not finite becomes null."""
+    """Convert a value to JSON types; a non-finite number becomes null."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 
 
 def probability_text(value: float) -> str:
-    """A probability that is never rounded to certainty, which four decimals would do at 1e-4."""
+    """A probability with four decimals, never rounded to 0 or 1."""
     if value < 1e-4:
         return f"{value:.1e}" if value > 0 else "0 (to machine precision)"
     if value > 1 - 1e-4:
@@ -78,7 +78,7 @@ def percent(share: float) -> str:
 
 
 def digits_of(low: float, high: float) -> int:
-    """So many decimals that an interval shows two digits of its width."""
+    """Number of decimals that shows two significant digits of the interval's width."""
     width = high - low
     return min(max(1 - math.floor(math.log10(width)), 2), 10) if width > 0 else 4
 
@@ -90,6 +90,6 @@ def pair_text(low: float, high: float) -> str:
 
 
 def estimate_text(median: float, low: float, high: float) -> str:
-    """A median with its interval, for a column: four decimals at most."""
+    """A median with its interval for a table column, with at most four decimals."""
     digits = min(digits_of(low, high), 4)
     return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
