@@ -3,8 +3,8 @@
     python docs/make_calibration.py
 
 Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
-``--study profile``, ``proofs``, ``verdicts``, ``one-run`` and ``pool`` to its subfolders, and rewrites the
-text between the marks of the page.  A test compares the page with these tables.
+``--study profile``, ``proofs``, ``verdicts``, ``one-run`` and ``pool`` to its subfolders, and rewrites
+the text between the marks of the page.  A test compares the page with these tables.
 """
 
 from __future__ import annotations
