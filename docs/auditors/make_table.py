@@ -2,7 +2,7 @@
 
 Every setting has a known epsilon and is drawn repeatedly; every method uses the same scores.
 
-    python docs/auditors/make_table.py --workers 2     # run missing draws; write results.json and the page
+    python docs/auditors/make_table.py --workers 2     # run missing draws, write results and page
     python docs/auditors/make_table.py --page          # write the page from results.json, run nothing
 
 Finished draws are stored in results.jsonl next to this file, which is removed at the end; an interrupted
