@@ -130,7 +130,7 @@ def misfit_table(rows: list[BoundRow]) -> str:
     """The posterior where attacks are not uniform on the ring."""
     lines = [
         "| mechanism | power | bases | false-positive rate | true ε | runs | interval covers "
-        "| all above | all below | mean lower end | mean width |",
+        "| above | below | mean lower end | mean width |",
         "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:

@@ -353,7 +353,8 @@ def tables(found: dict[str, Any]) -> dict[str, str]:
     return {
         "posteriors": _table([*first, "default", "strength 1", gaussian], ours),
         "points": _table(
-            [*first, "normal fit", "with one variance", "Gaussian f-DP, uncorrected", quoted], points
+            [*first, "normal fit", "with one variance", "Gaussian f-DP, uncorrected", quoted],
+            points,
         ),
         "bounds": _table(
             [*first, "`em.prove`", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates", quoted],

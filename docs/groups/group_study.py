@@ -1,9 +1,9 @@
 """Calibration of groups of dependent attacks, and the cost of ignoring groups.
 
 Each run draws (epsilon, strength, spread) from the prior and counts from the model, and computes the
-rank of the true value in the posterior: with the exact engine or MCMC and, on the same counts, with every
-row treated as independent.  Finished runs are stored in ``runs.jsonl`` in the given folder, so that an
-interrupted study can be resumed; the summary is written next to this file and into the page on groups.
+rank of the true value in the posterior: with the exact engine or MCMC and, on the same counts, with
+every row treated as independent.  Finished runs are stored in ``runs.jsonl`` in the given folder, so
+that an interrupted study can be resumed; the summary is written next to this file and into the page.
 
     python docs/groups/group_study.py /tmp/groups          # an hour on two cores
 """

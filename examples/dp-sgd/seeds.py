@@ -1,6 +1,6 @@
 """Run both audits of this folder for several seeds: the table of README.md.
 
-Losses are kept beside this file, a store for each seed, so that it can be stopped and goes on.
+Losses are stored next to this file, one store per seed, so that the script can be resumed.
 """
 
 import argparse

@@ -92,13 +92,13 @@ def summary_data(result: Result) -> dict[str, Any]:
         "assumptions": _assumptions_data(result.model, result.counts),
         **engine_data(result.posterior),
     }
-    beside = result.independent_counts
-    if beside is not None:
+    independent = result.independent_counts
+    if independent is not None:
         found["independent_counts"] = {
-            "bases": beside.bases,
-            "of": beside.of,
-            "interval": list(beside.binomial_interval),
-            "level": beside.level,
+            "bases": independent.bases,
+            "of": independent.of,
+            "interval": list(independent.binomial_interval),
+            "level": independent.level,
         }
     return {name: plain(value) for name, value in found.items()}
 
