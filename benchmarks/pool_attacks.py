@@ -1,10 +1,10 @@
-"""Time and memory of attacks on a large pool, each in a process of its own.
+"""Time and memory of attacks on a large pool, each in its own process.
 
     python benchmarks/pool_attacks.py --json pool_attacks.json
 
 Losses of 256 models x 60,000 points and 2,000 references are drawn, half of the models teach and half
 are judged.  The peak is that of the whole process, the losses themselves included (0.12 GiB); what a
-process has before an attack begins stands beside it.  The quantile attack has points of 32 features.
+process uses before an attack is listed next to it.  The quantile attack has points of 32 features.
 """
 
 from __future__ import annotations

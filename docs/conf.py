@@ -25,13 +25,14 @@ extensions = [
     "plain_python",  # fixes docstrings and signatures for the two above
     "public_names",  # links to public names
     "outside_links",  # links to README and examples
+    "notebooks",  # notebooks with their stored outputs
     "offline",  # fails if a page loads external resources
 ]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 # The other folders hold data of studies.
-include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md"]
+include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md", "notebooks/*.ipynb"]
 
 nitpicky = True
 default_role = "code"  # `x` in a docstring is code

@@ -134,7 +134,7 @@ def test_text_fits_a_terminal_and_says_what_is_assumed(
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= 80
         assert "assumes" in text
-        assert ("does not apply" in text) == (delta == "0")
+        assert ("n/a" in text) == (delta == "0")
 
 
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
@@ -208,7 +208,7 @@ def test_options_that_are_wrong(
     [
         ("a,90,100,90,100\n", "In 1 of 1 bases the attack was wrong more often than guessing"),
         ("a,9,100,9,50\nb,9,100,9,100\n", "Counts were not pooled: bases differ in the ratio"),
-        ("a,50,100,500,1000\n", "expected canaries put in by a fair coin each"),
+        ("a,50,100,500,1000\n", "expected canaries included by a fair coin each"),
         ("a,9,100,9,100\n", "Counts of cross-fed models depend on each other"),
     ],
 )

@@ -205,11 +205,21 @@ def test_files_that_are_no_posteriors_are_refused(
     refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")
 
 
-def test_error_curves_of_other_counts_are_not_left_beside_a_posterior(
+def test_files_of_earlier_counts_are_moved_away_when_a_result_is_updated(
     folder: str, second: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (Path(folder) / "curves.csv").write_text("")
-    refused([folder, second, "--output", folder], capsys, match="choose another folder")
+    """Error curves, losses and figures are of the earlier counts only."""
+    before = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    assert run(["estimate", folder, second, "--output", folder]) == 0
+    kept = Path(folder) / "previous-1"
+    assert f"the previous result is kept in {kept}" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert len(em.load(kept / "posterior.nc").counts) == 2
+    assert run(["report", str(kept), "--json"]) == 0
+    capsys.readouterr()
+    answer([folder, second, "--output", folder], capsys)
+    assert len(em.load(Path(folder) / "previous-2" / "posterior.nc").counts) == 4
+    assert len(em.load(Path(folder) / "posterior.nc").counts) == 6
 
 
 # --- bases entered twice ----------------------------------------------------------------------
@@ -228,7 +238,7 @@ def test_a_base_entered_twice_is_told(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "dog" in err
-    assert "independent evidence" in err
+    assert "treated as independent data" in err
     assert "`group`" in err
     assert "cat" not in err
 
@@ -241,7 +251,12 @@ def test_check_model_prints_a_table(first: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= 80
-    for expected in ("binomial, strength 0.9", "correlated, strength free", "log BF", "no licence"):
+    for expected in (
+        "binomial, strength 0.9",
+        "correlated, strength free",
+        "log BF",
+        "does not justify",
+    ):
         assert expected in done.stdout
 
 

@@ -8,7 +8,7 @@ import typer
 
 import epsilometer as em
 from epsilometer import _files
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -24,12 +24,16 @@ def export_losses(
         "FILE", "CSV, or Parquet if it ends in .parquet; of a pool .npz too; - prints CSV."
     ),
     variant: str | None = options.STORE_VARIANT,
+    force: bool = outputs.FORCE,
 ) -> int:
     """Write the losses of a store to a file."""
-    from epsilometer.audit.inputs import choose_variant
+    from epsilometer.audit.loss_files import choose_variant
 
+    target = None if str(file) == results.STDIN else file
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
+        endings = outputs.POOL_ENDINGS if sizes.points else outputs.LOSS_ENDINGS
+        outputs.check_file(target, endings, option="FILE", force=force)
         losses = opened.measured(sizes, choose_variant(sizes.variants, variant))
     if isinstance(losses, em.PoolLosses):
         if str(file) == "-":
@@ -59,12 +63,12 @@ def import_losses(
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
-    from epsilometer.audit.inputs import choose_variant
+    from epsilometer.audit.loss_files import choose_variant
 
     losses = em.Losses.read(file)
     settings = None
     if target.suffix.lower() == ".toml":
-        settings = em.read_audit(target, say=results.warn)
+        settings = em.read_audit(target, on_message=results.warn)
     elif not target.is_file():
         raise InputError(
             f"{target}: expected a store made by `audit`, or the TOML of an audit, got no such file."

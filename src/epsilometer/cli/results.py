@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files
-from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.audit.inputs import LossOptions, Source
@@ -23,6 +21,9 @@ Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
 STDIN = "-"
+
+PREVIOUS = "previous-"
+"""Begins the names of folders with earlier versions of an updated result."""
 
 warn = _files.warn
 
@@ -38,7 +39,7 @@ def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
     else:
         title = "whole curve"
     with progress(title) as (report, advance):
-        return em.estimate(data, model, settings, report=report, progress=advance)
+        return em.estimate(data, model, settings, on_message=report, on_progress=advance)
 
 
 @contextmanager
@@ -145,32 +146,16 @@ def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
     """Losses of a file, a store or standard input, and how they are put to use."""
-    from epsilometer.audit import inputs
+    from epsilometer.audit import loss_files
 
     if file != STDIN:
-        found = inputs.read_losses(Path(file), variant, shadows)
+        found = loss_files.read_losses(Path(file), variant, shadows)
         warn_of_failures(Path(file))
         return found
-    if variant is not None:
-        raise InputError("--variant is for stores; a file of losses has one variant.")
+    loss_files.refuse_variant(variant)
     name, text = text_of(file)
     losses = em.Losses.parse_csv(text, name=name)
-    return losses, inputs.design_for(losses, shadows)
-
-
-def check_output(folder: Path | None, *, option: str = "--output") -> None:
-    """Refuse a folder that cannot be made, before any work is done."""
-    if folder is None:
-        return
-    if folder.exists():
-        if not folder.is_dir():
-            raise InputError(f"{folder}: expected a folder for {option}, got a file.")
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{folder}: the folder for {option} cannot be written.")
-        return
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{folder}: the folder for {option} cannot be made.")
+    return losses, loss_files.design_for(losses, shadows)
 
 
 def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
@@ -185,7 +170,10 @@ def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, An
 
 
 def written_to(paths: list[Path]) -> str:
-    """The closing line of a command that wrote something."""
+    """The last line of a command that wrote something."""
     if not paths:
         return ""
-    return f"\nWritten to {', '.join(_files.printable(path) for path in paths)}\n"
+    kept = [_files.printable(path) for path in paths if path.name.startswith(PREVIOUS)]
+    new = [_files.printable(path) for path in paths if not path.name.startswith(PREVIOUS)]
+    before = f"; the previous result is kept in {kept[0]}" if kept else ""
+    return f"\nWritten to {', '.join(new)}{before}\n"

@@ -206,7 +206,7 @@ class Judge:
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """Epsilon of the worst base under the whole-curve model: lower end, median, upper end."""
         # A coarse grid is enough: no verdict depends on the last digits of a table.
-        posterior = ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
+        posterior = ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
 

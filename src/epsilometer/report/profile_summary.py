@@ -67,7 +67,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
     """The summary as plain values ready for JSON; never NaN or infinity."""
     posterior, level = result.posterior, result.level
     found = answers_data(posterior, ("epsilon", "strength", "shown"), level)
-    found["strength"]["all_best"] = posterior.alike
+    found["strength"]["all_best"] = posterior.full_strength_probability
     found |= {
         "model": "profile",
         "num_challenge_bases": len(result.scores),
@@ -83,7 +83,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
         "warnings": list(result.warnings),
     }
     if result.published is not None:
-        found["published"] = summary_data(result.published) | {"parts": result.parting}
+        found["published"] = summary_data(result.published) | {"parts": result.disagreement}
     if result.over_delta is not None:
         found["over_delta"] = profile_curve_data(result.over_delta, result.curve_verdict)
     return {name: plain(value) for name, value in found.items()} | origin_data(result.origin)
@@ -187,7 +187,7 @@ def strength_sentence(result: ProfileResult) -> str:
     units = units_of(result.scores)
     found = (
         f"{low:.2f} to {high:.2f} on average over {units.base}s; probability that every attack was the "
-        f"best possible: {_at_least(result.posterior.alike)}"
+        f"best possible: {_at_least(result.posterior.full_strength_probability)}"
     )
     if len(result.scores) == 1:
         found += f". This comes from the prior: {units.one_cannot_tell}"
@@ -280,7 +280,7 @@ def profile_text(result: ProfileResult) -> str:
         ("extrapolated", extrapolation_sentence(result)),
         (f"{units.whole_base}s", f"{len(result.scores):,}"),
         ("delta", f"{result.model.delta:g}"),
-        ("engine", posterior.engine_words),
+        ("engine", posterior.engine_description),
         ("time", f"{posterior.provenance.seconds:.2f} s"),
     ]
     for label, text in facts:
@@ -314,7 +314,7 @@ def _published_lines(result: ProfileResult) -> list[str]:
         f"For comparison, the published model{at}: {low:.2f} to {high:.2f} (median "
         f"{theirs.median('epsilon'):.2f})."
     )
-    return wrapped(f"{said} {result.parting}" if result.parting else said)
+    return wrapped(f"{said} {result.disagreement}" if result.disagreement else said)
 
 
 # --- epsilon over delta -------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def profile_curve_text(curve: ProfileCurve, verdict: Verdict | None = None) -> s
     bases = units_of(curve.posterior.scores).bases(len(curve.posterior.scores))
     title = (
         f"epsilon over delta from {bases}; {100 * curve.level:g} % intervals: low and high at each "
-        f"delta, the joint band over all deltas; {curve.posterior.engine_words}."
+        f"delta, the joint band over all deltas; {curve.posterior.engine_description}."
     )
     if verdict is not None:
         title = f"{verdict.label}: {verdict.meaning}. {title[0].upper()}{title[1:]}"

@@ -106,7 +106,7 @@ def summary_data(result: Result) -> dict[str, Any]:
 def result_data(result: Result) -> dict[str, Any]:
     """The summary, the origin of the counts, and any optional parts that were requested."""
     found = summary_data(result) | origin_data(result.origin)
-    if result.asked.other_models is OtherModels.FULL and result.models is not None:
+    if result.question.other_models is OtherModels.FULL and result.models is not None:
         found["model_comparison"] = comparison_data(result.models, level=result.level)
     if result.over_delta is not None:
         found["over_delta"] = curve_data(result.over_delta)
@@ -147,24 +147,24 @@ def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
     sentences = [
         f"The algorithm is (epsilon, delta)-DP at delta = {model.delta:g} for some epsilon, which is "
         "estimated.",
-        f"{before}epsilon is {epsilon.words}.",
+        f"{before}epsilon is {epsilon.description}.",
     ]
     if strength.fixed_value is not None:
-        sentences.append(f"The attack strength is {strength.words}.")
+        sentences.append(f"The attack strength is {strength.description}.")
     elif strength == Beta():
         sentences.append("Before the data, every attack strength from 0 to 1 is equally likely.")
     else:
-        sentences.append(f"Before the data, the attack strength is {strength.words}.")
+        sentences.append(f"Before the data, the attack strength is {strength.description}.")
     grouped = model.scatters(counts)
     whose = "The average error rates of each group" if grouped else "Each attack's error rates"
     other = "groups" if grouped else "attacks"
     sentences += [
-        *([] if counts.measured is None else [counts.measured.words]),
-        *model.likelihood.words,
+        *([] if counts.measured is None else [counts.measured.description]),
+        *model.likelihood.description,
         f"{whose} are uniformly distributed over the region that epsilon and the strength allow, "
         f"independently of the other {other}.",
     ]
-    return sentences + (list(model.dependence.words) if counts.dependent else [])
+    return sentences + (list(model.dependence.description) if counts.dependent else [])
 
 
 def finding(result: Result) -> str:
@@ -197,7 +197,7 @@ def summary_text(result: Result) -> str:
         ("proven", proven_fact(result)),
         ("challenge bases", f"{len(result.counts):,}"),
         ("delta", f"{result.model.delta:g}"),
-        ("engine", posterior.engine_words),
+        ("engine", posterior.engine_description),
         ("time", f"{posterior.provenance.seconds:.2f} s"),
     ]
     for label, text in facts:
@@ -211,7 +211,7 @@ def summary_text(result: Result) -> str:
 def result_text(result: Result) -> str:
     """The summary with the optional parts: alternative models, the curve over delta."""
     text = summary_text(result)
-    if result.asked.other_models is OtherModels.FULL and result.models is not None:
+    if result.question.other_models is OtherModels.FULL and result.models is not None:
         text += "\n" + models_text(comparison_data(result.models, level=result.level))
     if result.over_delta is not None:
         text += "\n" + curve_text(result.over_delta)

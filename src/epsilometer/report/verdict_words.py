@@ -18,7 +18,7 @@ NOT_TRIED = (
 def verdict_data(result: JudgedResult) -> dict[str, Any]:
     """The proof, any contradiction of the estimate, and the verdict if there is a claim."""
     proof, verdict = result.proof, result.verdict
-    asked = result.asked
+    asked = result.question
     found: dict[str, Any] = {
         "asked": {
             "error": asked.error,
