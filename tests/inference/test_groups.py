@@ -293,7 +293,7 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         (replace(MODEL, dependence=em.PooledGroups()), "pooled groups"),
         (
@@ -302,8 +302,8 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
         ),
     ],
 )
-def test_what_the_sampler_cannot_do_is_refused(model: em.AuditModel, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_the_sampler_cannot_do_is_refused(model: em.AuditModel, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         mcmc(model)
 
 

@@ -92,9 +92,9 @@ def test_another_prior_is_a_run_of_its_own(
     counts: AttackCounts, prior: Scaled, factor: float, others: dict[str, Any]
 ) -> None:
     posterior = exact(counts, prior, **others)
-    said: list[str] = []
-    (other,) = prior_sensitivity(posterior, factors=[factor], report=said.append)
-    assert said == [f"prior scale x {factor:g}"]
+    messages: list[str] = []
+    (other,) = prior_sensitivity(posterior, factors=[factor], report=messages.append)
+    assert messages == [f"prior scale x {factor:g}"]
     assert other.factor == factor
     assert other.model.epsilon == prior.rescaled(factor)
     assert other.model.likelihood == posterior.model.likelihood
