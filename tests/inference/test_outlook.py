@@ -354,7 +354,7 @@ def test_too_many_distinct_counts_are_left(
     assert look_ahead(draws(repeated, likelihood), UNSETTLED).bases is not None
 
 
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     foresee(monkeypatch, {4: OPEN, 10: YES})
     messages: list[str] = []
     report: Callable[[str], None] = messages.append

@@ -41,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return times
 
 
-def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) -> None:
+def test_everything_is_computed_once(counted: dict[str, int]) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
     result = Result(posterior=posterior, question=Question(claim=posterior.median("epsilon")))
     assert counted == {}  # nothing is computed before it is needed
@@ -54,7 +54,7 @@ def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) ->
     assert len(counted) == 8
 
 
-def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> None:
+def test_a_summary_computes_no_more_than_it_shows(counted: dict[str, int]) -> None:
     result = Result(posterior=em.estimate(COUNTS, em.AuditModel(delta=0.01)))
     assert "claim" not in summary_data(result)
     result_text(result)

@@ -264,7 +264,7 @@ def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
 
 
 @pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
-def test_without_accuracy_or_a_side_nobody_is_asked(above: float) -> None:
+def test_without_accuracy_or_a_side_there_are_no_objections(above: float) -> None:
     verdict = ruled(above, trusted=False, objections=refuse, caveats=refuse)
     assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
     assert "did not reach its accuracy" in verdict.meaning

@@ -86,7 +86,7 @@ def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
     )
 
 
-def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_with_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many scores are first scanned with a sample; counts are not thinned, and keep their weight."""
     rng, size = np.random.default_rng(6), 2600
     many = em.Scores(

@@ -76,7 +76,7 @@ def test_shown_lies_between_single_bases_and_the_algorithm(posterior: ProfilePos
         assert np.all(leak.quantile(CHANCES[1:-1]) <= shown * 1.02 + 0.02)
 
 
-def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
+def test_fixed_parameters(posterior: ProfilePosterior) -> None:
     weak = em.estimate(SCORES, pinned(1e-3, strength=0.5))
     assert weak.parameters == ("epsilon", "shown")
     assert weak.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
