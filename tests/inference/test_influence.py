@@ -432,5 +432,5 @@ def test_work_is_reported() -> None:
     leave_one_out(_posterior("outlier"), report=lines.append)
     assert lines == [
         "likelihoods of the bases",
-        "without base '4', estimated anew (1 of 1)",
+        "without base '4', new estimate (1 of 1)",
     ]
