@@ -93,7 +93,7 @@ def test_another_prior_equals_a_separate_run(
 ) -> None:
     posterior = exact(counts, prior, **others)
     messages: list[str] = []
-    (other,) = prior_sensitivity(posterior, factors=[factor], report=messages.append)
+    (other,) = prior_sensitivity(posterior, factors=[factor], on_message=messages.append)
     assert messages == [f"prior scale x {factor:g}"]
     assert other.factor == factor
     assert other.model.epsilon == prior.rescaled(factor)

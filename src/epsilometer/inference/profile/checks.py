@@ -9,10 +9,11 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.profile.drawing import NOTHING, draw_leaks
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.solve import solve
+from epsilometer.inference.profile.solve import Solution, solve
 from epsilometer.inference.profile.tabulated import Tabulated
 from epsilometer.model.mixtures import Curves
 
@@ -28,8 +29,8 @@ SURPRISING = 0.01
 """Two-sided p-value below which a statistic over all bases is surprising."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RocCheck:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RocCheck(Plotted, view="checks.ROC"):
     """Statistics of the ROC curve of each base, with posterior predictive intervals.
 
     Attributes
@@ -148,7 +149,7 @@ def _only(posterior: ProfilePosterior, family: str) -> ProfilePosterior:
     tables = tuple(each for each in posterior.tables if each.family.name == family)
     if not tables:
         raise ContradictionError(f"the family {family} is ruled out by the scores.")
-    solution = solve(model, tables, posterior.resolution)
+    solution = solve(model, tables, posterior.resolution, known=posterior.solution)
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 
@@ -206,6 +207,7 @@ class AlternativeProfilePrior:
 
     factor: float
     epsilon: Tabulated
+    solution: Solution
 
     def credible_interval(self, level: float = 0.9) -> tuple[float, float]:
         """The central interval."""
@@ -221,6 +223,10 @@ def other_priors(
     for factor in factors:
         other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
         found.append(
-            AlternativeProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
+            AlternativeProfilePrior(
+                factor=factor,
+                epsilon=other.epsilon_at(posterior.model.delta),
+                solution=other.solution,
+            )
         )
     return tuple(found)

@@ -46,11 +46,10 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
                 value = float(solution.laws.means[which])
                 base_leak[chosen] = value * leak[chosen, None]
                 continue
-            weights = solution.strength_rows(strand, which)
+            weights = solution.strength_rows(strand, which)[rows[chosen]]
             columns = strand.leaks[strand.columns]
             for base in range(bases):
-                odds = weights * strand.likelihood[strand.columns, base]
-                running = np.cumsum(odds, axis=1)[rows[chosen]]
+                running = np.cumsum(weights * strand.likelihood[strand.columns, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]
                 found = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
                 within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))

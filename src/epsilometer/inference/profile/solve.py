@@ -7,7 +7,7 @@ their strengths and multiplied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -74,6 +74,8 @@ class Solution:
         The remaining components of the model, and the strand of each.
     laws
         Laws of strengths.
+    log_likelihood
+        For each strand: log likelihood of all bases at (law, row), which other priors share.
     probability
         For each component: probability of (law, row of its strand).
     no_leak
@@ -89,6 +91,7 @@ class Solution:
     components: tuple[Component, ...]
     strand_of: tuple[int, ...]
     laws: Laws
+    log_likelihood: tuple[FloatArray, ...]
     probability: tuple[FloatArray, ...]
     no_leak: float
     log_evidence: float
@@ -130,12 +133,20 @@ def solve(
     tables: tuple[Table, ...],
     resolution: Resolution,
     prior: Prior | None = None,
+    known: Solution | None = None,
 ) -> Solution:
-    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon."""
+    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon.
+
+    ``known`` is a solution with the same strength distributions, for another prior or for more tables:
+    its likelihoods are reused where they are on a fine enough axis.
+    """
     epsilon_prior = prior or model.epsilon
     laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
     fixed = model.strength.fixed_value or 1.0
     step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
+    if known is not None and (known.step > step or not _same_laws(known.laws, laws)):
+        known = None
+    step = step if known is None else known.step
     keys = [(table.family.name, table.rate) for table in tables]
     left = [
         (component, keys.index(key))
@@ -147,7 +158,7 @@ def solve(
         for component, number in left
     ]
     strands = _strands(tables, [number for _, number in left], priors, step, fixed)
-    log_likelihood = _log_products(strands, laws, step)
+    log_likelihood = _log_products(strands, laws, step, known)
     with np.errstate(divide="ignore"):
         log_laws = np.log(laws.weights)[:, None]
     logs = [
@@ -165,6 +176,7 @@ def solve(
         components=tuple(component for component, _ in left),
         strand_of=tuple(number for _, number in left),
         laws=laws,
+        log_likelihood=tuple(log_likelihood),
         probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,
@@ -267,32 +279,58 @@ def _averages(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
     return _strength_rows(strand, laws, law, step) @ strand.likelihood[strand.columns]
 
 
-def _log_products(strands: tuple[Strand, ...], laws: Laws, step: float) -> list[FloatArray]:
+def _same_laws(one: Laws, other: Laws) -> bool:
+    return np.array_equal(one.means, other.means) and np.array_equal(
+        one.concentrations, other.concentrations
+    )
+
+
+def _log_products(
+    strands: tuple[Strand, ...], laws: Laws, step: float, known: Solution | None
+) -> list[FloatArray]:
     """Log likelihood of all bases together, for each strand (law, row)."""
     found = [
         np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
     ]
     by_range: dict[tuple[int, ...], list[int]] = {}
     for number, strand in enumerate(strands):
-        ends = (strand.rows.start, strand.rows.stop, strand.columns.start, strand.columns.stop)
-        by_range.setdefault(ends, []).append(number)
+        for start, stop in _unknown_rows(strand, known, found[number]):
+            ends = (start, stop, strand.columns.start, strand.columns.stop)
+            by_range.setdefault(ends, []).append(number)
     bases = strands[0].likelihood.shape[1]
-    for numbers in by_range.values():
+    for (start, stop, *_), numbers in by_range.items():
         # Strands on the same part of the axis share the averages over strengths.
-        first = strands[numbers[0]]
+        first = replace(strands[numbers[0]], rows=slice(start, stop))
         together = np.concatenate(
             [strands[number].likelihood[first.columns] for number in numbers], axis=1
         )
         for law in range(len(laws.weights)):
+            own = [found[n][law, start - strands[n].rows.start :][: stop - start] for n in numbers]
             if np.isinf(laws.concentrations[law]):
                 # Bases may contradict each other so strongly that products underflow.
-                for number in numbers:
-                    found[number][law] = strands[number].alike[first.rows]
+                for target, number in zip(own, numbers, strict=True):
+                    target[:] = strands[number].alike[first.rows]
                 continue
             logs = log_products(_strength_rows(first, laws, law, step) @ together, bases)
-            for place, number in enumerate(numbers):
-                found[number][law] = logs[:, place] + strands[number].log_top
+            for place, (target, number) in enumerate(zip(own, numbers, strict=True)):
+                target[:] = logs[:, place] + strands[number].log_top
     return found
+
+
+def _unknown_rows(
+    strand: Strand, known: Solution | None, found: FloatArray
+) -> list[tuple[int, int]]:
+    """Fill in the rows of a strand that are known; the ends of the stretches that are not."""
+    start, stop = strand.rows.start, strand.rows.stop
+    for number, other in enumerate(() if known is None else known.strands):
+        low, high = max(start, other.rows.start), min(stop, other.rows.stop)
+        if known is not None and other.table is strand.table and low < high:
+            shift = other.rows.start
+            found[:, low - start : high - start] = known.log_likelihood[number][
+                :, low - shift : high - shift
+            ]
+            return [(a, b) for a, b in ((start, low), (high, stop)) if a < b]
+    return [(start, stop)]
 
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:
