@@ -50,7 +50,7 @@ class Twin:
 
     def verdict(self, claim: float, factor: float, delta: float) -> Verdict:
         """The verdict, by the rule of every verdict."""
-        result, asked = self.result, self.result.asked
+        result, asked = self.result, self.result.question
         epsilon = self.epsilon(factor, delta)
         proof = result.proof_at(delta, claim)
 
