@@ -1,4 +1,4 @@
-"""Several bases: the best of them paid for, all of them pooled."""
+"""Several bases: the best of them with correction, or all of them pooled."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_significance_out_of_range(significance: float) -> None:
 
 
 def test_the_best_of_several_scores_errs_as_seldom_as_promised() -> None:
-    """A bound that errs exactly as often as it may; unpaid, the best of twenty would err far more."""
+    """A bound with exactly its allowed error rate; uncorrected, the best of twenty errs far more."""
     exact = ScoreEstimator(
         label="exact",
         assumes="",

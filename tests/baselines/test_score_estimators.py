@@ -1,4 +1,4 @@
-"""The listed estimators are the auditor's bounds, and every one says what it is."""
+"""The listed estimators are the auditor's bounds, and each describes itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the calibration study has the numbers of its tables, and the tables are of the plan."""
+"""The page of the calibration study agrees with its tables, and the tables with the plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_tables_are_of_the_plan_that_ships() -> None:
 
 
 def test_readme_claims_what_was_measured() -> None:
-    """No bound that ships above the truth too often; controls seen; the posterior covers."""
+    """No bound that ships is above the truth too often; controls are detected; the posterior covers."""
     for row in bounds():
         if row.verdict(0.05) == TOO_OFTEN:
             assert row.estimator in DELIBERATE or row.estimator.endswith("Bonferroni"), row
@@ -106,7 +106,7 @@ def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
 def test_what_the_page_says_follows_from_the_table(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All well, one broken promise, a control that was not seen."""
+    """All fine, one violated level, a control that was not detected."""
     monkeypatch.setattr(script, "PROFILE", tmp_path)
     (tmp_path / "plan.json").write_text('{"significance": 0.05}')
     rows = [replace(row, runs=200, covers=190, above=5, below=5) for row in curves()]
@@ -132,7 +132,7 @@ def test_what_the_page_says_follows_from_the_table(
 
 def test_the_published_model_stands_beside_it(script: ModuleType) -> None:
     table = script.profile_blocks(bounds())["profile-best"]
-    # Marks of broken promises are not part of the name.
+    # Marks of violated levels are not part of the name.
     lines = [line.replace(" **!!**", "").replace(" **!**", "") for line in table.splitlines()]
     shown = {tuple(line.split(" | ")[i] for i in (0, 2, 3)): line for line in lines[2:]}
     assert shown["| Gaussian (mu=1)", "5", "100"].endswith("| 5.0 % |")

@@ -1,4 +1,4 @@
-"""The study of canaries that interfere: the same whoever runs it, tables of the plan, claims kept."""
+"""The study of interfering canaries: reproducible, tables of the plan, error rates within levels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rows_are_of_every_cell(tmp_path: Path) -> None:
     assert [row.method for row in intervals] == [WHOLE_CURVE, AS_GAUSSIAN]
     assert all(row.runs == row.covers + row.above + row.below == 2 for row in intervals)
     assert all(row.mean_low < row.mean_median < row.mean_high for row in intervals)
-    # Once more from the file: nothing is run again.
+    # Again from the file: nothing is run again.
     assert run_study(plan, tmp_path / "study.jsonl") == found
 
 
@@ -90,7 +90,7 @@ def test_several_runs_share_the_canaries() -> None:
 
 
 def test_the_catastrophe_catches_what_assumes_independence() -> None:
-    """The study's control in small: half of the runs release everything, epsilon is 0 from 1/2 on."""
+    """The study's control in miniature: half of the runs release all, epsilon is 0 from 1/2 on."""
     half = Release(probability=0.5, share=1.0)
     cell = OneRunBoundCell(delta=0.5, mechanism=half, canaries=200, runs=40)
     found = cell.judge(0.05, 40, np.random.default_rng(2))
@@ -108,7 +108,7 @@ def test_a_run_is_above_below_or_neither() -> None:
 
 
 def test_coins_that_look_unfair_prove_nothing() -> None:
-    """They are refused, which is no answer; 4 of 5 canaries in is refused with many of them."""
+    """They are refused, so there is no bound; with many canaries, 4 of 5 included is refused."""
     cell = OneRunBoundCell(mechanism=Separate(mu=3.0), canaries=100, runs=1)
     rng = np.random.default_rng(3)
     drawn = [(rng.normal(size=20), rng.normal(size=80) + 3)]
@@ -151,7 +151,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "one-run", "--quick", "--output", str(folder)]
     assert run([*command, "--workers", "1"]) == 0
     out = capsys.readouterr().out
-    assert "NOT SEEN" in out  # so few runs catch nothing
+    assert "NOT SEEN" in out  # too few runs to detect it
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--workers", "1", "--json"]) == 0
@@ -200,7 +200,7 @@ def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
     bounds: list[OneRunBoundRow],
 ) -> None:
     assert all(row.kept(0.05) for row in bounds if row.holds)
-    # What assumes fair coins alone is used everywhere, however canaries interfere.
+    # Methods that assume only fair coins are valid everywhere, however canaries interfere.
     assert all(row.holds for row in bounds if row.method in (PROOF, "one-run scan"))
     assert sum(row.method == GAUSSIAN_RUN and row.holds for row in bounds) > 10
 
@@ -208,7 +208,7 @@ def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
 def test_the_controls_are_caught(
     bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> None:
-    """Of all runs of the catastrophe one in ten misleads who takes canaries as independent."""
+    """One in ten runs of the catastrophic failure misleads methods that assume independence."""
     own = [row for row in bounds if row.delta == 0.1 and "share=1" in row.setting.split()]
     scans = [row for row in own if row.method == ROC and row.training_runs == 1]
     assert len(scans) == 3
@@ -225,7 +225,7 @@ def test_the_controls_are_caught(
     ]
     assert [keeps(row.above, row.runs, 0.1) for row in judged] == [True]
     assert judged[0].above > 0.05 * judged[0].runs
-    # A curve that is exactly Gaussian, told so, with luck shared by the run: too high, and too low.
+    # An exactly Gaussian curve, modelled as such, with luck shared by the run: too high, and too low.
     luck = [r for r in intervals if r.mechanism == SharedLuck.name and r.method == AS_GAUSSIAN]
     assert any(r.above > 0.2 * r.runs and r.below > 0.2 * r.runs for r in luck)
     scan_of_luck = [

@@ -1,4 +1,4 @@
-"""The study of pools: truths, rows of the plan, the control, and what the page says."""
+"""The study of pools: truths, rows of the plan, the control, and the documentation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def small_plan() -> StudyPlan:
 
 
 def test_what_one_score_shows() -> None:
-    """Spill-over is all but normal where many points spill a little, and least where nothing does."""
+    """Spill-over is nearly normal if many points spill a little, and smallest if nothing does."""
     mechanism = SpillOver(mu=1.0, group=401, spill=0.05)
     spread = np.sqrt(1 + 400 * 0.05**2 / 4)
     near = Separate(mu=1 / spread).epsilon(1e-3)
@@ -68,7 +68,7 @@ def test_what_one_score_shows() -> None:
 
 
 def test_one_score_against_its_densities() -> None:
-    """Two points, written out: the other is in or not."""
+    """Two points, written out: the other is included or not."""
     mechanism = SpillOver(mu=1.5, group=2, spill=0.8)
     grid = np.linspace(-12, 16, 200_001)
     zero = (norm.pdf(grid) + norm.pdf(grid - 1.2)) / 2
@@ -129,7 +129,7 @@ def test_bounds_are_those_of_proofs() -> None:
 
 
 def test_failures_catch_who_multiplies() -> None:
-    """The study's control in small: models fail for all points at once."""
+    """The study's control in miniature: models fail for all points at once."""
     cell = PoolBoundCell(delta=0.1, mechanism=CATASTROPHE, models=64, points=100, runs=1)
     found = cell.judge(0.05, 12, np.random.default_rng(2))
     assert found[MULTIPLIED]["above"] >= 3
@@ -144,7 +144,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "pool", "--quick", "--output", str(folder), "--workers", "1"]
     assert run(command) == 0
     out = capsys.readouterr().out
-    assert "NOT SEEN" in out  # so few runs catch nothing
+    assert "NOT SEEN" in out  # too few runs to detect it
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--json"]) == 0

@@ -1,4 +1,4 @@
-"""Null data: honest pipelines stay quiet, dishonest ones are called broken."""
+"""Null data: valid pipelines raise no alarm, invalid ones are reported as broken."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_null_losses_are_of_models_without_the_point_only() -> None:
     assert null.names == ("a", "b")
     first, second = (null.loss[null.base == base] for base in (0, 1))
     assert sorted(first) == list(range(10))
-    assert len(second) == 6  # an odd one is left out
+    assert len(second) == 6  # an odd one is dropped
     assert set(second) <= set(range(20, 27))
     assert [int(h) for h in null.hypothesis] == [0] * 5 + [1] * 5 + [0] * 3 + [1] * 3
     other = null_losses(losses, np.random.default_rng(2))

@@ -1,4 +1,4 @@
-"""A study: the same numbers whoever runs it, nothing lost when it is ended, controls that are seen."""
+"""A study: reproducible for any workers, nothing lost on interruption, controls detected."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_ended_study_goes_on(
     text = finished.read_text()
     lines = text.splitlines(keepends=True)
     path = tmp_path / "cut.jsonl"
-    path.write_text("".join(lines[:3]) + lines[3][:20])  # ended while it wrote
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # interrupted while writing
     ran: list[str] = []
     original = module.run_job
 
@@ -205,7 +205,7 @@ def test_every_estimator_has_its_row(finished: Path) -> None:
     assert {row.estimator for row in rows} == set(KINDS)
     labels = {e.label for e in FROM_COUNTS} | {e.label for e in (*FROM_SCORES, *CONTROLS)}
     assert labels | {POSTERIOR} < set(KINDS)
-    # No two share a label, or a table would add them up.
+    # Labels are unique, otherwise a table would add them up.
     assert len(KINDS) == len(FROM_COUNTS) + len(FROM_SCORES) + len(CONTROLS) + 2
     for row in rows:
         posterior = row.estimator == POSTERIOR
@@ -267,7 +267,7 @@ def test_every_bound_keeps_its_word_and_the_control_does_not(
     assert len({row.estimator for row in bounds}) == len(KINDS) - len(controls) - 3
     for row in bounds:
         assert row.verdict(plan.significance) != TOO_OFTEN, row
-    # Not by saying nothing: each comes somewhere near the truth on Laplace.
+    # And not trivially: each comes close to the truth on Laplace.
     for summary in summarise_bounds(bounds, plan.significance):
         best = max(
             row.tightness for row in bounds if row.estimator == summary.estimator and row.truth
