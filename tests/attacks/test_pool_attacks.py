@@ -120,7 +120,7 @@ def test_population_is_the_share_of_references_of_its_label() -> None:
     assert (PopulationAttack().score(tied, teachers=TEACHERS[:0], judged=TEACHERS[:3]) == 0.5).all()
 
 
-def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
+def test_ridge_leave_one_out_equals_refitting() -> None:
     rng = np.random.default_rng(3)
     inputs, target = rng.normal(size=(25, 6)), rng.normal(size=(25, 2))
     target[:, 0] += inputs @ rng.normal(size=6)

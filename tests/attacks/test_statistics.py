@@ -70,7 +70,7 @@ def test_logit_is_finite_and_never_rises_with_the_loss(losses: list[float]) -> N
 
 
 @pytest.mark.parametrize("smallest", [1e-300, 1e-7, 0.3, 40.0])
-def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> None:
+def test_zero_loss_scores_above_the_smallest_of_its_base(smallest: float) -> None:
     """Uniform below half of that, losses have the geometric mean smallest / 2 / e."""
     found = scores(0.0, smallest, 50.0, 0.0)
     assert found[0] == found[3] == pytest.approx(exact_logit(smallest / (2 * math.e)), rel=1e-14)
@@ -78,7 +78,7 @@ def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> Non
 
 
 @pytest.mark.parametrize("smallest", [TINY, 2 * TINY, 1e-323])
-def test_zero_loss_beside_denormal_losses(smallest: float) -> None:
+def test_zero_loss_with_denormal_losses(smallest: float) -> None:
     """There is no smaller number, so the score is at least that of the smallest, and finite."""
     zero, other = scores(0.0, smallest)
     assert math.isfinite(zero)

@@ -130,7 +130,7 @@ def test_what_the_page_says_follows_from_the_table(
     assert "| null **!!** |" in bad["profile-best"]
 
 
-def test_the_published_model_stands_beside_it(script: ModuleType) -> None:
+def test_the_published_model_is_shown_next_to_it(script: ModuleType) -> None:
     table = script.profile_blocks(bounds())["profile-best"]
     # Marks of violated levels are not part of the name.
     lines = [line.replace(" **!!**", "").replace(" **!**", "") for line in table.splitlines()]

@@ -606,7 +606,7 @@ def test_a_set_that_no_package_carries(cache: Path) -> None:
     assert str(cache / "tiny") in message
 
 
-def test_whoever_lacks_mnist_is_told_of_the_small_one(tmp_path: Path) -> None:
+def test_without_mnist_the_small_one_is_suggested(tmp_path: Path) -> None:
     assert "mnist-5k is a smaller alternative" in refused(images.MNIST, tmp_path)
     assert "stand-in" not in refused(images.FASHION_MNIST, tmp_path)
 

@@ -157,7 +157,7 @@ def test_a_ring_of_objects_is_refused() -> None:
         identity(ring)
 
 
-def test_attributes_beside_the_fields_of_a_dataclass() -> None:
+def test_attributes_besides_the_fields_of_a_dataclass() -> None:
     assert identity(Extended(1)) != identity(Extended(2))
 
 

@@ -328,7 +328,7 @@ def test_one_challenge_without_an_answer_leaves_the_base_out() -> None:
 def paper_result(name: str) -> AttackResult:
     path = PAPER_LOSSES / f"{name}.csv"
     if not path.is_file():
-        pytest.skip(f"the paper's losses are not beside this checkout ({path})")
+        pytest.skip(f"the paper's losses are not next to this checkout ({path})")
     return cross_feed(Losses.read(path), statistic=Loss())
 
 

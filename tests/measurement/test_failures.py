@@ -117,7 +117,7 @@ def test_different_errors_are_not_in_a_row() -> None:
         assert found.failed(0, task, "EF"[number % 2]) is None
 
 
-def test_a_trained_model_in_between_starts_anew() -> None:
+def test_a_trained_model_in_between_resets_the_count() -> None:
     found = streaks(before=True)
     for task in all_tasks(0):
         assert found.failed(0, task, "E") is None

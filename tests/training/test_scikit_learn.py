@@ -57,8 +57,8 @@ def trees(**settings: Any) -> RandomForestClassifier:
 
 RANDOM: dict[str, Any] = {
     "forest": trees(),
-    "a seed of its own": trees(random_state=3),
-    "a stream of its own": trees(random_state=np.random.RandomState(3)),
+    "its own seed": trees(random_state=3),
+    "its own stream": trees(random_state=np.random.RandomState(3)),
     "pipeline": make_pipeline(StandardScaler(), trees()),
     "estimator inside": BaggingClassifier(DecisionTreeClassifier(max_features=1), 3),
     "splitter inside": GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 3]}, cv=SPLIT),
