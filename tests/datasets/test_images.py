@@ -590,7 +590,7 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["absent", "absent.npz", "absent.whl", "x" * 300])
 def test_a_path_that_leads_nowhere(name: str, tmp_path: Path) -> None:
     message = refused(in_package(), tmp_path / name)
-    assert f"{name}: expected a folder or file with tiny, got no such path" in message
+    assert f"{name}: expected a folder or file with tiny, but there is no such path" in message
 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:
