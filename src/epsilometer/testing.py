@@ -84,7 +84,7 @@ def assert_private(
     AssertionError: FAIL (proven): the attacks prove that epsilon is at least 2.5...
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    from epsilometer.audit.inputs import result_for
+    from epsilometer.audit.estimating import result_for
     from epsilometer.inference.verdict import FAIL_ON, Grounds, Outcome
     from epsilometer.report import profile_summary, summary
 

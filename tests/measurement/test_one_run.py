@@ -275,7 +275,7 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
 
 
 def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
-    from epsilometer.audit.inputs import read_losses
+    from epsilometer.audit.loss_files import read_losses
 
     plan = replace(one_run_plan(), design=MeasureOneRun(canaries=20, compare_with="reference"))
     found = em.measure(plan, tmp_path / "s.db")

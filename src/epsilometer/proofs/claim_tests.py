@@ -97,31 +97,27 @@ class ScoreStream:
         )
 
     @cached_property
-    def _tallies(self) -> list[list[tuple[FloatArray, FloatArray]]]:
-        """For each base and rate: the distinct outcomes of its bets, and how often each occurred."""
-        found = []
-        for without, with_point in self.bases:
+    def _tallies(self) -> tuple[FloatArray, FloatArray]:
+        """The distinct outcomes of bets, and how often each occurred: (base, rate, outcome)."""
+        digits = 3 ** np.arange(bets.OUTCOMES)
+        codes = np.arange(digits[-1] * 3)
+        often = np.zeros((len(self.bases), len(bets.RATES), len(codes)))
+        for base, (without, with_point) in enumerate(self.bases):
             met = bets.outcomes(without, with_point)
-            rates = []
-            for number in range(len(bets.RATES)):
-                own = met[:, number]
-                kinds, often = np.unique(
-                    own[~np.isnan(own).all(axis=1)], axis=0, return_counts=True
-                )
-                rates.append((kinds, often.astype(float)))
-            found.append(rates)
-        return found
+            # Each is lost, won or (2) not bet on.
+            numbers = np.where(np.isnan(met), 2, met).astype(np.int64) @ digits
+            for rate in range(len(bets.RATES)):
+                often[base, rate] = np.bincount(numbers[:, rate], minlength=len(codes))
+        kinds = (codes[:, None] // digits % 3).astype(float)
+        kinds[kinds == 2] = np.nan
+        seen = (often.sum(axis=(0, 1)) > 0) & ~np.isnan(kinds).all(axis=1)
+        return kinds[seen], often[..., seen]
 
     def log_capitals(self, epsilon: float, delta: float) -> FloatArray:
         """Log capital of every bettor on every base."""
-        shape = (len(bets.RATES), bets.DIRECTIONS, len(bets.STAKES))
-        found = np.zeros((len(self.bases), *shape))
-        for base, rates in enumerate(self._tallies):
-            for number, (kinds, often) in enumerate(rates):
-                if len(often):
-                    growth = bets.log_growth(bets.returns(kinds, epsilon, delta))
-                    found[base, number] = np.tensordot(often, growth, axes=1)
-        return found.reshape(len(self.bases), -1)
+        kinds, often = self._tallies
+        growth = bets.log_growth(bets.returns(kinds, epsilon, delta))
+        return np.tensordot(often, growth, axes=1).reshape(len(self.bases), -1)
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         capitals = self.log_capitals(epsilon, delta)

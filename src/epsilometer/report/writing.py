@@ -56,11 +56,6 @@ def write_report(
         at every delta unless given.
     report
         Called with a line of text now and then, for a progress display.
-
-    Raises
-    ------
-    InputError
-        If Jinja2 or Plotly are not installed; they are the extra ``report``.
     """
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
     context: dict[str, Any] = {"question": asked, "origin": origin or Origin(), "report": report}

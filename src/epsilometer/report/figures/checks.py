@@ -31,7 +31,7 @@ from epsilometer.report.figures.marks import (
 )
 from epsilometer.report.text import pair_text, percent
 
-PRIOR_POINTS = 500
+PRIOR_POINTS = 240
 """Smooth at the width of a plot."""
 
 PRIOR_COLOURS = ("green", "blue", "orange")
