@@ -97,7 +97,7 @@ def test_zero_next_to_missing_losses() -> None:
     assert found[1:] == scores(0.0, 0.25)
 
 
-def test_bases_do_not_look_at_each_other() -> None:
+def test_bases_do_not_affect_each_other() -> None:
     both = Logit()(np.array([[0.0, 1.0], [0.0, 1e-9]]))
     assert both.tolist() == [scores(0.0, 1.0), scores(0.0, 1e-9)]
 
@@ -197,7 +197,7 @@ def test_custom_domain_is_enforced() -> None:
 
 
 @pytest.mark.parametrize("least", [-5.0, -0.5, 0.0, 2.0])
-def test_custom_domain_is_worded_with_its_own_bound(least: float) -> None:
+def test_the_error_names_the_bound_of_a_custom_domain(least: float) -> None:
     statistic = CustomStatistic(function=np.negative, name="mine", least_loss=least)
     assert scores_of(np.array([[least]]), statistic, ["a"])[0, 0] == -least
     with pytest.raises(InputError, match=rf"expected losses >= {least:g} for the statistic mine"):

@@ -57,7 +57,7 @@ def to_base(drawn: tuple[int, float, int, float]) -> AttackCounts:
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_it_says_what_it_is(name: str) -> None:
+def test_it_describes_itself(name: str) -> None:
     estimator = ALL[name]
     assert estimator.label
     assert estimator.assumes
@@ -170,7 +170,7 @@ def test_out_of_range(name: str, delta: float, significance: float, message: str
             method(base(1, 10, 1, 10), delta, significance)
 
 
-def test_positive_delta_says_who_needs_it() -> None:
+def test_the_error_names_who_needs_a_positive_delta() -> None:
     assert check_positive_delta(0.1, who="me") == 0.1
     with pytest.raises(InputError, match="me assumes a Gaussian mechanism"):
         check_positive_delta(0.0, who="me")

@@ -207,7 +207,7 @@ def test_bounds_are_monotone_and_near(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("strategy", [Ranks(), HULL, Explicit(0.0)], ids=lambda s: type(s).__name__)
-def test_scores_that_tell_nothing(strategy: ThresholdStrategy, name: str) -> None:
+def test_uninformative_scores(strategy: ThresholdStrategy, name: str) -> None:
     for size in (1, 10, 500):
         constant = CanaryScoreAuditor(np.zeros(size), np.zeros(size + 1))
         assert getattr(constant, name)(0.05, 1e-5, threshold_strategy=strategy) == 0.0

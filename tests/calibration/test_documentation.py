@@ -57,7 +57,7 @@ def test_the_tables_are_of_the_plan_that_ships() -> None:
     assert plan["cells"] == json.loads(json.dumps(full_plan().described()["cells"]))
 
 
-def test_readme_claims_what_was_measured() -> None:
+def test_readme_matches_the_measurements() -> None:
     """No bound that ships is above the truth too often; controls are detected; the posterior covers."""
     for row in bounds():
         if row.verdict(0.05) == TOO_OFTEN:
@@ -87,12 +87,12 @@ def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
     assert sorted(row.runs for row in curves()) == planned
 
 
-def test_the_whole_curve_is_of_the_plan_that_ships() -> None:
+def test_the_whole_curve_table_is_of_the_current_plan() -> None:
     described = json.loads((FOLDER / "profile" / "plan.json").read_text())
     assert described["plan"] == profile_plan().digest()
 
 
-def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
+def test_the_page_lists_every_violation(script: ModuleType) -> None:
     text = script.profile_blocks(bounds())["profile-verdict"]
     said = " ".join(text.split())
     for row in curves():
@@ -103,7 +103,7 @@ def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
     assert "is caught" in said
 
 
-def test_what_the_page_says_follows_from_the_table(
+def test_statements_of_the_page_follow_from_the_table(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All fine, one violated level, a control that was not detected."""

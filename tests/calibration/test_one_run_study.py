@@ -89,7 +89,7 @@ def test_several_runs_share_the_canaries() -> None:
     assert int(scores.trials_h1.sum()) == sum(len(with_point) for _, with_point in drawn)
 
 
-def test_the_catastrophe_catches_what_assumes_independence() -> None:
+def test_the_catastrophe_misleads_methods_that_assume_independence() -> None:
     """The study's control in miniature: half of the runs release all, epsilon is 0 from 1/2 on."""
     half = Release(probability=0.5, share=1.0)
     cell = OneRunBoundCell(delta=0.5, mechanism=half, canaries=200, runs=40)
@@ -107,7 +107,7 @@ def test_a_run_is_above_below_or_neither() -> None:
     assert [(each.above, each.below) for each in ends.values()] == [(1, 0), (0, 0), (0, 1)]
 
 
-def test_coins_that_look_unfair_prove_nothing() -> None:
+def test_unfair_coins_prove_nothing() -> None:
     """They are refused, so there is no bound; with many canaries, 4 of 5 included is refused."""
     cell = OneRunBoundCell(mechanism=Separate(mu=3.0), canaries=100, runs=1)
     rng = np.random.default_rng(3)
@@ -244,7 +244,7 @@ def test_the_posterior_covers_where_canaries_are_independent(
     assert min(row.covers for row in interfering) == 0
 
 
-def test_what_the_page_says_follows_from_the_tables(
+def test_statements_of_the_page_follow_from_the_tables(
     script: ModuleType, bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())

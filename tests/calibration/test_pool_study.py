@@ -79,7 +79,7 @@ def test_one_score_against_its_densities() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_failures_are_what_they_say(shared: bool) -> None:
+def test_failures_have_the_stated_privacy(shared: bool) -> None:
     mechanism = Failures(response=1.0, probability=0.1, shared=shared)
     assert mechanism.epsilon(0.1) == pytest.approx(1.0)
     assert mechanism.epsilon(0.0999) == np.inf
@@ -128,7 +128,7 @@ def test_bounds_are_those_of_proofs() -> None:
         )
 
 
-def test_failures_catch_who_multiplies() -> None:
+def test_failures_mislead_multiplied_points() -> None:
     """The study's control in miniature: models fail for all points at once."""
     cell = PoolBoundCell(delta=0.1, mechanism=CATASTROPHE, models=64, points=100, runs=1)
     found = cell.judge(0.05, 12, np.random.default_rng(2))
@@ -206,7 +206,7 @@ def test_the_posterior_covers_where_points_are_independent_and_not_where_they_sh
     assert any(not row.kept(0.05) for row in shared)
 
 
-def test_what_the_page_says_follows_from_the_tables(
+def test_statements_of_the_page_follow_from_the_tables(
     script: ModuleType, bounds: list[PoolBoundRow], intervals: list[PoolIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())

@@ -141,7 +141,7 @@ def test_strengths_scale_the_shift_base_by_base() -> None:
 # --- how it is run ----------------------------------------------------------------------------
 
 
-def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
+def test_processes_give_the_same_results(finished: Path, tmp_path: Path) -> None:
     alone = run_study(SMALL, finished)
     before = dict(os.environ)
     assert run_study(SMALL, tmp_path / "s.jsonl", workers=2) == alone
@@ -158,7 +158,7 @@ def test_workers_have_one_thread_each() -> None:
     assert {name: os.environ.get(name) for name in THREADS} == before
 
 
-def test_an_ended_study_goes_on(
+def test_an_interrupted_study_continues(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run_study(SMALL, finished)
@@ -190,7 +190,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_killed_study_leaves_no_process_and_goes_on(finished: Path, tmp_path: Path) -> None:
+def test_a_killed_study_leaves_no_process_and_continues(finished: Path, tmp_path: Path) -> None:
     path, script = tmp_path / "study.jsonl", tmp_path / "script.py"
     script.write_text(SCRIPT)
     places = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
@@ -230,7 +230,7 @@ def test_other_code_and_damage_are_refused(
 # --- what comes out ---------------------------------------------------------------------------
 
 
-def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
+def test_tallies_add_up_and_classify_intervals() -> None:
     ends = np.array([[0.0, 0.5, 0.9], [1.5, 2.0, 3.0], [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
     plain = np.array([0.5, 0.04, 0.96, 0.99])
 
@@ -250,7 +250,7 @@ def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
     assert (null.above, null.below) == (1, 0)
 
 
-def test_rows_are_of_the_cells_and_go_through_files(finished: Path) -> None:
+def test_rows_match_the_cells_and_round_trip(finished: Path) -> None:
     results = run_study(SMALL, finished)
     rows = profile_rows(SMALL, results)
     assert [each.runs for each in rows] == [11, 2, 3, 2, 2]
@@ -269,7 +269,7 @@ def test_rows_are_of_the_cells_and_go_through_files(finished: Path) -> None:
     assert model_rows(SMALL, results) == []
 
 
-def test_what_is_promised_and_how_it_is_judged() -> None:
+def test_which_failures_matter() -> None:
     assert row().mark(0.05) == ""
     # 20 and 26 of 200 at an error of 5 %: probabilities 2.7e-3 and 1.2e-5; 19 is consistent with chance.
     assert chance_of(20, 200, 0.05) == pytest.approx(2.7e-3, rel=0.05)
@@ -302,7 +302,7 @@ def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
 @pytest.mark.parametrize(
     ("mixing", "assumed"), [("free", FreeMixing()), (0.2, KnownMixing(rate=0.2))]
 )
-def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixing) -> None:
+def test_the_model_has_the_settings_of_the_cell(mixing: str | float, assumed: Mixing) -> None:
     mechanism = SubsampledGaussian(2.0, 0.2)
     cell = ProfileCell(mechanism=mechanism, bases=2, models=40, mixing=mixing, runs=1)
     found = judge_profile(cell, 0.05, 1, np.random.default_rng(1))
@@ -362,7 +362,7 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
     assert found == pytest.approx([found[0]] * 3, abs=1e-6)
 
 
-def test_the_plan_holds_what_it_promises() -> None:
+def test_the_plan_has_its_documented_contents() -> None:
     cells = [cell for cell in profile_plan().cells if isinstance(cell, ProfileCell)]
     assert len(cells) == len(profile_plan().cells) == 85
     assert {cell.runs for cell in cells} == {200}
@@ -385,7 +385,7 @@ def test_the_plan_holds_what_it_promises() -> None:
     assert len(digests) == 4
 
 
-def test_the_old_study_is_what_it_was() -> None:
+def test_the_old_study_is_unchanged() -> None:
     """Its plan and its random numbers, as in the published results."""
     assert full_plan().digest() == "09b6e9a639764d46"
     cell = full_plan().cells[7]

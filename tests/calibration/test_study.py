@@ -89,7 +89,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
+def test_processes_give_the_same_results(finished: Path, tmp_path: Path) -> None:
     alone = run_study(SMALL, finished)
     seen: list[tuple[int, int]] = []
     both = run_study(SMALL, tmp_path / "s.jsonl", workers=2, progress=lambda *n: seen.append(n))
@@ -97,7 +97,7 @@ def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
     assert seen[-1] == (len(jobs_of(SMALL)), len(jobs_of(SMALL)))
 
 
-def test_an_ended_study_goes_on(
+def test_an_interrupted_study_continues(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run_study(SMALL, finished)
@@ -141,7 +141,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 @pytest.mark.slow
-def test_a_killed_study_leaves_no_process_and_goes_on(
+def test_a_killed_study_leaves_no_process_and_continues(
     end: signal.Signals, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
     path, script = tmp_path / "study.jsonl", tmp_path / "script.py"
@@ -236,7 +236,7 @@ def test_tallies_add_up() -> None:
             Tally.from_dict(bad)
 
 
-def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
+def test_plans_are_distinguished_and_have_their_documented_contents() -> None:
     plans = [full_plan(), quick_plan(), SMALL, replace(SMALL, seed=9)]
     assert len({plan.digest() for plan in plans}) == 4
     full = full_plan().cells
@@ -252,7 +252,7 @@ def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
 @pytest.mark.parametrize(
     ("runs", "score_runs"), [(1500, 60), pytest.param(10_000, 10_000, marks=pytest.mark.slow)]
 )
-def test_every_bound_keeps_its_word_and_the_control_does_not(
+def test_every_bound_is_within_its_level_and_the_control_is_not(
     runs: int, score_runs: int, tmp_path: Path
 ) -> None:
     plan = nominal_plan(runs, score_runs)

@@ -176,7 +176,7 @@ def test_verdicts_are_wrong_no_more_often_than_required(script: ModuleType) -> N
     assert failed > 0.5 * sum(row.runs for row in scores if row.factor == 0.5)
 
 
-def test_what_the_page_says_follows_from_the_tables(script: ModuleType) -> None:
+def test_statements_of_the_page_follow_from_the_tables(script: ModuleType) -> None:
     """A violated level, and a control that was not detected, would be reported."""
     true = script.read("proofs", "refutations.csv", RefutationRow)
     assert "is caught" in " ".join(script.refuted_text(true, 0.05).split())
@@ -191,7 +191,7 @@ def test_what_the_page_says_follows_from_the_tables(script: ModuleType) -> None:
     assert " **!!**" in script.verdict_table(wrong, 0.05)
 
 
-def test_tables_come_back_from_csv(script: ModuleType) -> None:
+def test_tables_round_trip(script: ModuleType) -> None:
     rows = script.read("verdicts", "verdicts.csv", VerdictRow)
     text = (FOLDER / "verdicts" / "verdicts.csv").read_text(encoding="utf-8")
     assert to_csv(rows, VerdictRow) == text

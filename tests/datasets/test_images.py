@@ -221,7 +221,7 @@ def test_a_set_by_name_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- other bytes ----------------------------------------------------------------------------------
 
 
-def test_another_set_is_refused_and_the_way_out_is_said(tmp_path: Path, cache: Path) -> None:
+def test_another_set_is_refused_with_advice(tmp_path: Path, cache: Path) -> None:
     for name, data in zip(NAMES, (IDX[0][:-1] + b"\x01", IDX[1]), strict=True):
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
     message = refused(in_package(), tmp_path)
@@ -360,7 +360,7 @@ LIMIT = 8000
 assert max(map(len, IDX)) < LIMIT
 
 
-def test_what_grows_past_the_limit_is_refused(
+def test_files_that_decompress_past_the_limit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "LARGEST_FILE", LIMIT)
@@ -523,7 +523,7 @@ def test_a_download_of_something_else(
     ],
     ids=["cut off", "changed", "empty", "other"],
 )
-def test_a_damaged_cache_says_so(
+def test_a_damaged_cache_is_reported(
     damage: Callable[[bytes], bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pip = Pip(monkeypatch, tiny=WHEEL)
@@ -539,7 +539,7 @@ def test_a_damaged_cache_says_so(
     assert len(pip.commands) == 2
 
 
-def test_a_cache_with_other_images_says_so(cache: Path) -> None:
+def test_a_cache_with_other_images_is_reported(cache: Path) -> None:
     (cache / "tiny").mkdir(parents=True)
     write_npz(cache / "tiny", features=255 - PIXELS, labels=LABELS)
     message = refused(in_package())

@@ -148,7 +148,7 @@ def test_killed_again_and_again(
 
 
 @pytest.mark.parametrize("kills", [TWENTY])
-def test_killed_again_and_again_on_dask(
+def test_killed_repeatedly_on_dask(
     kills: int, running: Cluster, tmp_path: Path, uninterrupted: str
 ) -> None:
     path = tmp_path / "store.db"
@@ -157,7 +157,7 @@ def test_killed_again_and_again_on_dask(
     assert all(worker.poll() is None for worker in running.workers)
 
 
-def test_a_local_dask_cluster_goes_with_its_run(tmp_path: Path) -> None:
+def test_a_local_dask_cluster_ends_with_its_run(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
     runner.wait_until_ready(run)
@@ -239,7 +239,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
 
 
 @pytest.mark.parametrize("size", [4096, 20_000, 40_000])
-def test_no_room_from_the_beginning(size: int, tmp_path: Path, uninterrupted: str) -> None:
+def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "serial", *OPTIONS[:4], "--largest-file", str(size))
     _, error = run.communicate(timeout=PATIENCE)

@@ -274,7 +274,7 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     assert not scores.dependent  # a score may use all canaries
 
 
-def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
+def test_a_design_is_restored_from_its_store(tmp_path: Path) -> None:
     from epsilometer.audit.loss_files import read_losses
 
     plan = replace(one_run_plan(), design=MeasureOneRun(canaries=20, compare_with="reference"))
@@ -322,7 +322,7 @@ def test_runs_are_proven_together() -> None:
     assert together > max(alone) + 0.3
 
 
-def test_runs_together_prove_nothing_of_nothing() -> None:
+def test_joint_runs_without_a_leak_prove_nothing() -> None:
     """Runs that shift all their scores alike, without a leak: refuted in at most 5 % of audits."""
     rng, refuted = np.random.default_rng(6), 0
     for _ in range(300):
@@ -358,7 +358,7 @@ def test_every_run_needs_fair_coins() -> None:
     assert "proven" not in result.label
 
 
-def test_runs_of_few_canaries_prove_nothing_together() -> None:
+def test_runs_of_few_canaries_are_refused() -> None:
     """Runs whose coins are all equal are missing: of two canaries exactly one is included."""
     rng = np.random.default_rng(2)
     runs = [(rng.normal(size=2), np.array([True, False])) for _ in range(50)]
@@ -411,7 +411,7 @@ def test_scores_that_depend_on_each_other_have_no_file() -> None:
     assert mixed != em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]])
 
 
-def test_canaries_go_through_files_as_such(tmp_path: Path) -> None:
+def test_losses_of_canaries_round_trip(tmp_path: Path) -> None:
     scores = one_run_plan(runs=2).design.scores(em.measure(one_run_plan(runs=2)).only)
     scores.write(tmp_path / "c.csv")
     again = em.Scores.read(tmp_path / "c.csv")

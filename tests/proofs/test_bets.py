@@ -34,7 +34,7 @@ def obvious_outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
 
 
 @pytest.mark.parametrize(("n0", "n1"), [(30, 30), (20, 60), (45, 20), (5, 5), (3, 3)])
-def test_outcomes_are_those_of_an_obvious_loop(n0: int, n1: int) -> None:
+def test_outcomes_equal_those_of_a_simple_loop(n0: int, n1: int) -> None:
     rng = np.random.default_rng(n0)
     # Few values: ties are frequent.
     without = rng.integers(0, 9, n0).astype(np.float64)
@@ -43,7 +43,7 @@ def test_outcomes_are_those_of_an_obvious_loop(n0: int, n1: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_more_models_change_nothing_of_what_was() -> None:
+def test_more_models_do_not_change_earlier_outcomes() -> None:
     """Checking while models are still being trained shows a prefix of the later outcomes."""
     rng = np.random.default_rng(4)
     without, with_point = rng.normal(size=30), rng.normal(size=70)
@@ -91,7 +91,7 @@ def test_a_false_claim_does_and_so_do_thresholds_that_know_too_much() -> None:
     assert mean_capital(1.0, 1.0, 0.0, 6, peek=True) > 1
 
 
-def test_nobody_is_ruined_and_nobody_wins_without_a_bet() -> None:
+def test_no_bettor_is_ruined_or_wins_without_a_bet() -> None:
     nothing = np.full((2, len(bets.RATES), bets.OUTCOMES), np.nan)
     assert (bets.returns(nothing, 1.0, 0.1) == 0).all()
     worst = np.array([0.0, 1.0, 0.0, 1.0])

@@ -34,7 +34,7 @@ def normal_scores(bases: int, models: int, shift: float, seed: int = 1) -> em.Sc
 # --- what is proven ---------------------------------------------------------------------------
 
 
-def test_the_proof_lies_below_the_truth_and_not_far() -> None:
+def test_the_bound_is_below_the_truth_and_close() -> None:
     """Normal scores 2 apart have epsilon 10 at delta 1e-5, but 100 models per side show little."""
     small, large = (
         em.prove(normal_scores(b, n, 2.0), delta=1e-5) for b, n in ((1, 100), (20, 500))
@@ -43,7 +43,7 @@ def test_the_proof_lies_below_the_truth_and_not_far() -> None:
     assert large.at_least > 3.0
 
 
-def test_nothing_is_proven_of_scores_that_tell_nothing() -> None:
+def test_uninformative_scores_prove_nothing() -> None:
     proof = em.prove(normal_scores(5, 200, 0.0), delta=1e-5, claim=0.5)
     assert proof.at_least == 0.0
     assert not proof.refuted
@@ -51,7 +51,7 @@ def test_nothing_is_proven_of_scores_that_tell_nothing() -> None:
     assert proof.e_value < 1
 
 
-def test_refuted_is_below_what_is_proven_and_has_the_e_value() -> None:
+def test_refuted_claims_are_below_the_bound_with_their_e_value() -> None:
     scores = normal_scores(3, 200, 2.0)
     least = em.prove(scores, delta=1e-5).at_least
     for claim, refuted in ((0.0, True), (least - 1e-3, True), (least + 1e-3, False), (9.0, False)):
@@ -132,7 +132,7 @@ def test_claims_beyond_everything_are_taken() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), Laplace(1.0)])
-def test_a_true_claim_is_seldom_refuted_at_any_look(mechanism: Mechanism) -> None:
+def test_a_true_claim_is_rarely_refuted_at_any_time(mechanism: Mechanism) -> None:
     runs = 200
     cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
     found = cell.judge(0.05, runs, np.random.default_rng(5))
@@ -200,7 +200,7 @@ def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
     assert proof.at_least == 0.0
 
 
-def test_sorted_scores_taken_as_they_are_would_prove_too_much() -> None:
+def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
     """The control of the check above: both sides decreasing, a shift of half a deviation."""
     rng = np.random.default_rng(2)
     without = np.sort(rng.normal(size=400))[::-1]
@@ -213,7 +213,7 @@ def test_sorted_scores_taken_as_they_are_would_prove_too_much() -> None:
     assert proof.at_least < truth
 
 
-def test_an_unknown_order_is_for_one_look() -> None:
+def test_an_unknown_order_is_for_one_analysis() -> None:
     known = normal_scores(1, 100, 2.0)
     base = known.bases[0]
     bare = type(base)(value=base.value, zeros=base.zeros, ones=base.ones)
@@ -256,7 +256,7 @@ COUNTS = em.AttackCounts(
 )
 
 
-def test_counts_are_for_one_look_and_near_the_classical_bound() -> None:
+def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
     proof = em.prove(COUNTS, delta=1e-3, claim=0.5)
     assert not proof.any_time
     assert proof.refuted
@@ -301,7 +301,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
     assert em.prove(told, delta=1e-3).at_least > 2
 
 
-def test_dependent_scores_prove_nothing_however_they_are_handed_over(tmp_path: Path) -> None:
+def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
     crossed = em.AttackCounts(
         false_positives=[2] * 5,
         trials_h0=50,

@@ -115,7 +115,7 @@ def test_the_bound_by_model_is_that_of_canaries() -> None:
     assert found == pytest.approx(canaries.at_least, abs=2e-4)
 
 
-def test_matrix_and_points_say_the_same_in_any_order_of_rows() -> None:
+def test_matrix_and_points_agree_in_any_order_of_rows() -> None:
     scores = pool(24, 12, mu=1.5)
     points = scores.by_point()
     rows = [(*row, n) for row, n in zip(points.rows(), _models(points), strict=True)]
@@ -163,7 +163,7 @@ def test_both_parts_speak() -> None:
     assert prove(pool(128, 50), delta=1e-5).at_least == 0
 
 
-def test_coins_that_look_unfair_have_no_bound_by_model_and_lose_its_half() -> None:
+def test_unfair_coins_have_no_bound_by_model_and_lose_its_half() -> None:
     """Whether the bound is used must not depend on the coins."""
     rng = np.random.default_rng(1)
     member = rng.random((40, 30)) < 0.8
@@ -199,7 +199,7 @@ def test_infinite_scores_are_the_highest_and_lowest() -> None:
     assert found.log_e_value(0.3, 1e-5, 0.05) == expected.log_e_value(0.3, 1e-5, 0.05)
 
 
-def test_scores_that_depend_on_judged_models_prove_nothing() -> None:
+def test_scores_that_depend_on_target_models_prove_nothing() -> None:
     scores = pool(8, 3)
     bad = PoolScores(value=scores.value, member=scores.member, fair_coins=True, dependent=True)
     for data in (bad, bad.by_point()):
