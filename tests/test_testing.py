@@ -82,9 +82,7 @@ def test_a_judgement_raises_too_and_says_what_it_is(fail_on: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_private(LEAKY, epsilon=JUDGED, delta=1e-3, fail_on=fail_on)
     said = str(caught.value)
-    assert said.startswith(
-        "FAIL (judged): the posterior lies above the claim, and no check "
-    )
+    assert said.startswith("FAIL (judged): the posterior lies above the claim, and no check ")
     assert "no proof refutes the claim" in said
     assert "epsilon exceeds 2.6 with probability" in said
     assert type(caught.value) is AssertionError
@@ -139,7 +137,9 @@ def test_thresholds_move_the_verdict() -> None:
         assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=strict)
     # A threshold that another prior does not reach leaves it open.
     own = Thresholds(pass_at_most=shares[0] + 0.01, fail_at_least=0.99)
-    with pytest.warns(InconclusiveWarning, match="the prior decides: with its scale multiplied by 2"):
+    with pytest.warns(
+        InconclusiveWarning, match="the prior decides: with its scale multiplied by 2"
+    ):
         verdict = assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=own)
     assert (verdict.outcome, verdict.leaning) == (Outcome.INCONCLUSIVE, Outcome.PASS)
     # Even what passes otherwise.

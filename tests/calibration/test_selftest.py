@@ -21,7 +21,7 @@ def test_honest_and_dishonest_pipelines() -> None:
 
     seen: list[tuple[int, int]] = []
     quiet = check_pipeline(
-        honest, label="honest", runs=60, canaries=200, progress=lambda *n: seen.append(n)
+        honest, label="honest", runs=60, canaries=200, on_progress=lambda *n: seen.append(n)
     )
     assert not quiet.broken
     assert seen[-1] == (60, 60)

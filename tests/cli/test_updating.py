@@ -251,7 +251,12 @@ def test_check_model_prints_a_table(first: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= 80
-    for expected in ("binomial, strength 0.9", "correlated, strength free", "log BF", "does not justify"):
+    for expected in (
+        "binomial, strength 0.9",
+        "correlated, strength free",
+        "log BF",
+        "does not justify",
+    ):
         assert expected in done.stdout
 
 

@@ -427,7 +427,7 @@ class TestCounts:
     def test_progress_is_told(self, engine: str) -> None:
         lines: list[str] = []
         given = CASES["binomial"]
-        estimate(given.counts, given.model, HOPELESS[engine], report=lines.append)
+        estimate(given.counts, given.model, HOPELESS[engine], on_message=lines.append)
         assert lines
         assert all(isinstance(line, str) for line in lines)
 

@@ -133,7 +133,7 @@ def test_losses_are_those_of_the_serial_executor(choice: Choice, tmp_path: Path)
     log = tmp_path / "log"
     wanted = plan(NoisyMean(log=str(log)), bases=3, replicates=20)
     seen: list[int] = []
-    measured = choice.measure(wanted, progress=lambda now: seen.append(now.done))
+    measured = choice.measure(wanted, on_progress=lambda now: seen.append(now.done))
     assert measured.only == measure(plan(bases=3, replicates=20)).only
     assert (measured.trained, measured.reused, measured.failures) == (120, 0, [])
     assert sorted(noted(log)) == list(wanted.tasks())

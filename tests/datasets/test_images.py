@@ -619,7 +619,7 @@ def test_five_thousand_digits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
     said: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", RUN)
-        digits = named.load_population("mnist-5k", say=said.append)
+        digits = named.load_population("mnist-5k", on_message=said.append)
     assert len(said) == 1
     assert digits.name == "mnist-5k"
     assert digits.features.shape == (5000, 784)

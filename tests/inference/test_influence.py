@@ -429,7 +429,7 @@ def test_refusals() -> None:
 
 def test_work_is_reported() -> None:
     lines: list[str] = []
-    leave_one_out(_posterior("outlier"), report=lines.append)
+    leave_one_out(_posterior("outlier"), on_message=lines.append)
     assert lines == [
         "likelihoods of the bases",
         "without base '4', estimated anew (1 of 1)",

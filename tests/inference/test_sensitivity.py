@@ -93,7 +93,7 @@ def test_another_prior_is_a_run_of_its_own(
 ) -> None:
     posterior = exact(counts, prior, **others)
     said: list[str] = []
-    (other,) = prior_sensitivity(posterior, factors=[factor], report=said.append)
+    (other,) = prior_sensitivity(posterior, factors=[factor], on_message=said.append)
     assert said == [f"prior scale x {factor:g}"]
     assert other.factor == factor
     assert other.model.epsilon == prior.rescaled(factor)

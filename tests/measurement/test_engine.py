@@ -134,7 +134,7 @@ def test_a_batch_size_of_one_model_at_a_time_is_not_ours() -> None:
 
 def test_progress_never_decreases_and_ends_at_the_total() -> None:
     seen: list[Progress] = []
-    measure(plan(NoisyMean(seconds=0.002), replicates=100), progress=seen.append)
+    measure(plan(NoisyMean(seconds=0.002), replicates=100), on_progress=seen.append)
     done = [now.done for now in seen]
     assert done == sorted(done)
     assert seen[-1] == Progress(400, 400, 400, 0)
@@ -146,7 +146,7 @@ def test_progress_counts_reused_and_failed_models(tmp_path: Path) -> None:
     algorithm = Faulty(faults=((0, 1, 4, "ValueError"),), log=str(tmp_path / "log"))
     measure(plan(algorithm, replicates=3), store)
     seen: list[Progress] = []
-    measured = measure(plan(algorithm), store, progress=seen.append)
+    measured = measure(plan(algorithm), store, on_progress=seen.append)
     assert seen[0].done == 12
     assert seen[-1] == Progress(19, 20, 7, 1)
     assert (measured.trained, measured.reused, len(measured.failures)) == (7, 12, 1)
@@ -172,7 +172,9 @@ def test_losses_that_another_process_brings_meanwhile() -> None:
                 for replicate, loss in enumerate(reference.padded(1)[0])
             )
 
-    measured = measure(plan(bases=1, replicates=50), store, executor=recorder, progress=meanwhile)
+    measured = measure(
+        plan(bases=1, replicates=50), store, executor=recorder, on_progress=meanwhile
+    )
     assert measured.only == reference
     assert measured.trained + measured.reused == 100
     assert 49 <= measured.reused <= 50
@@ -217,7 +219,7 @@ def test_received_losses_are_kept_on_interruption(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(plan(NoisyMean(seconds=0.01), replicates=50), path, progress=stop)
+        measure(plan(NoisyMean(seconds=0.01), replicates=50), path, on_progress=stop)
     with SqliteStore(path) as store:
         assert 10 <= len(store.rows(store.sizes())) < 200
         assert store.status().runs[0]["ended"]

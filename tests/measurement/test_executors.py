@@ -68,7 +68,7 @@ def test_all_workers_are_gone(
 
         wanted = plan(NoisyMean(seconds=0.02), replicates=40)
         with pytest.raises(ExecutorError) as gone:
-            measure(wanted, path, executor=running.executor, progress=strike)
+            measure(wanted, path, executor=running.executor, on_progress=strike)
     assert "\n" not in str(gone.value)
     finished = measure(wanted, path)
     assert finished.only == measure(plan(replicates=40)).only

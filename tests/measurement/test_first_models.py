@@ -53,9 +53,9 @@ def test_the_first_model_of_a_worker_does_not_count() -> None:
 
 def test_the_time_is_reported_once_and_only_if_long() -> None:
     said: list[str] = []
-    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=0.5), say=said.append)
+    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=0.5), on_message=said.append)
     assert said == ["about 2 min for 200 models with 1 worker"]
-    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=1e-3), say=said.append)
+    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=1e-3), on_message=said.append)
     assert len(said) == 1
 
 

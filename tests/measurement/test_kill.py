@@ -185,7 +185,7 @@ def test_one_of_two_dask_workers_is_killed(
             running.workers[0].kill()
 
     wanted = plan(NoisyMean(seconds=SECONDS, log=str(log)), bases=BASES, replicates=REPLICATES)
-    measured = measure(wanted, path, executor=running.executor, progress=strike)
+    measured = measure(wanted, path, executor=running.executor, on_progress=strike)
     assert struck
     assert struck[0] < MODELS
     assert (measured.trained, measured.failures) == (MODELS, [])

@@ -92,7 +92,7 @@ class Seeded(NoisyMean):
 
 def test_a_fixed_seed_is_reported_early_and_at_the_end() -> None:
     said: list[str] = []
-    measured = measure(plan(Seeded()), say=said.append)
+    measured = measure(plan(Seeded()), on_message=said.append)
     assert len(said) == 1
     assert said[0].startswith("warning: the first 3 models of base 0")
     assert "all 5 models of base 0" in measured.warnings[0]
@@ -103,6 +103,6 @@ def test_a_fixed_seed_is_reported_early_and_at_the_end() -> None:
 
 def test_training_that_does_not_is_not_warned_about() -> None:
     said: list[str] = []
-    assert measure(plan(), say=said.append).warnings == said == []
+    assert measure(plan(), on_message=said.append).warnings == said == []
     assert check_training(plan()).warnings == []
-    assert measure(plan(Nothing()), say=said.append).warnings != said == []
+    assert measure(plan(Nothing()), on_message=said.append).warnings != said == []

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, header_of
 
@@ -29,8 +30,8 @@ COLUMNS = (BASE, HYPOTHESIS, "replicate", "loss")
 PARQUET = ".parquet"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Losses:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Losses(Plotted, view="data.LOSSES"):
     """Losses by challenge base, hypothesis and replicate, sorted by these three.
 
     Parameters
@@ -154,9 +155,12 @@ class Losses:
         return _files.csv_text(_columns(self.one_run), self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV, or Parquet if the name ends in .parquet; replaces an existing file."""
+        """Write CSV or Parquet, by the ending of the name; replaces an existing file.
+
+        :meth:`read` returns the same losses.
+        """
         path = Path(target)
-        if path.suffix.lower() == PARQUET:
+        if _files.ending(path, ".csv", PARQUET) == PARQUET:
             _files.replace(path, lambda temporary: _write_parquet(self, temporary))
         else:
             _files.write_text(path, self.to_csv())

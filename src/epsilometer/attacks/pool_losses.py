@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.attacks import pool_files
 from epsilometer.errors import InputError
 
@@ -32,7 +33,7 @@ BLOCK = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PoolLosses:
+class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     """Losses by model, point and query, and which points each model was trained on.
 
     Parameters
@@ -130,10 +131,6 @@ class PoolLosses:
             if array is not None and (array.ndim == 0 or len(array) != values.shape[1]):
                 raise InputError(f"expected {name} of {values.shape[1]} points, got {array.shape}.")
             object.__setattr__(self, name, array)
-
-    def __repr__(self) -> str:
-        extra = f", {self.references:,} of them references" if self.references else ""
-        return f"PoolLosses({self.models:,} models, {self.points:,} points{extra})"
 
     def __eq__(self, other: object) -> bool:
         """Exact equality; features and labels of points are not compared."""

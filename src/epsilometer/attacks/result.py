@@ -12,6 +12,7 @@ import numpy as np
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
@@ -73,8 +74,8 @@ class BaseCheck:
     normality_h1: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ErrorCurves:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ErrorCurves(Plotted, view="measured.ERROR_CURVES"):
     """Error counts over target rates: arrays (rates, bases).  Files are untrusted and fully checked."""
 
     names: tuple[str, ...]
@@ -152,8 +153,8 @@ def _rate(text: str, place: str) -> float:
     return value
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttackResult(Plotted, view="measured.ATTACK"):
     """P-values of every challenge, and the counts that follow from them.
 
     Attributes

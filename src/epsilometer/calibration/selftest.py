@@ -15,6 +15,9 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
@@ -27,8 +30,8 @@ Pipeline = Callable[[FloatArray, FloatArray], float]
 """Takes scores of members and of non-members, returns a lower bound of epsilon."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelfTest:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfTest(Plotted, view="verdicts.SELF_TEST"):
     """The result of a pipeline on null data."""
 
     label: str
@@ -52,6 +55,7 @@ def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatA
         yield draw_scores(Null(), power=1.0, canaries=canaries, rng=rng)
 
 
+@renamed_parameters(progress="on_progress")
 def check_pipeline(
     pipeline: Pipeline,
     *,
@@ -60,7 +64,7 @@ def check_pipeline(
     canaries: int = 400,
     significance: float = 0.05,
     seed: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
 ) -> SelfTest:
     """Apply a pipeline to null scores and count its false alarms.
 
@@ -75,7 +79,12 @@ def check_pipeline(
         return {label: _number(pipeline(*scores), label)}
 
     drawn = null_scores(runs, canaries, seed=seed)
-    return count_alarms(drawn, runs, bounds, significance, progress)[0]
+    with progress_of(on_progress, state=_runs_done) as (progress, _):
+        return count_alarms(drawn, runs, bounds, significance, progress)[0]
+
+
+def _runs_done(done: int, total: int) -> tuple[str, int, int]:
+    return f"{done:,} of {total:,} runs", done, total
 
 
 def count_alarms(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from epsilometer import _extras
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.datasets import files
 from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
 from epsilometer.errors import InputError
@@ -34,12 +35,13 @@ NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": di
 """Populations that are always available."""
 
 
+@renamed_parameters(say="on_message")
 def load_population(
     source: str,
     *,
     folder: Path | None = None,
     path: Path | None = None,
-    say: Say | None = None,
+    on_message: Say | None = None,
     shape: Sequence[int] | None = None,
 ) -> Population:
     """Load a population by name, or from a .npz, .csv or .parquet file.
@@ -53,13 +55,13 @@ def load_population(
         Base of relative paths; default: the working directory.
     path
         Location of the files of a named set of images.
-    say
+    on_message
         Called with a message before a download.
     shape
         Shape of a record's features, such as (1, 8, 8) for the images of ``digits``, which otherwise are
         rows of 64 pixels; the number of values must match.
     """
-    found = _loaded(source, folder=folder, path=path, say=say)
+    found = _loaded(source, folder=folder, path=path, say=on_message)
     return found if shape is None else found.shaped(shape)
 
 

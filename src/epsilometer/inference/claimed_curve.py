@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.comparison import CHECK_SEED
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
@@ -145,14 +146,14 @@ def claimed_at(claim: Claim, deltas: FloatArray) -> FloatArray:
     return np.array(found)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CurveVerdict:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CurveVerdict(Plotted, view="verdicts.CURVE"):
     """The verdict on a claim, at each delta and overall.
 
     Attributes
     ----------
-    claims
-        The claimed epsilon at each delta; infinite where nothing is claimed.
+    deltas, claims
+        The deltas of the curve, and the claimed epsilon at each; infinite where nothing is claimed.
     verdicts
         The verdict at each delta, None where nothing is claimed.
     outcome, grounds
@@ -160,6 +161,7 @@ class CurveVerdict:
         if the claims at all deltas together are refuted.
     """
 
+    deltas: FloatArray
     claims: FloatArray
     verdicts: tuple[Verdict | None, ...]
     outcome: Outcome
@@ -251,7 +253,9 @@ def judge_curve(
         outcome, grounds = Outcome.PASS, Grounds.JUDGED
     if Outcome.FAIL in outcomes:
         outcome, grounds = Outcome.FAIL, Grounds.PROVEN if checks.refuted else Grounds.JUDGED
-    return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds)
+    return CurveVerdict(
+        deltas=curve.deltas, claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

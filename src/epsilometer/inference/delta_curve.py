@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import SweepPoint, sweep
 from epsilometer.inference.exact.engine import ExactSettings
@@ -63,8 +65,8 @@ class Rise:
     highest: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeltaCurve:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeltaCurve(Plotted, view="curves.PUBLISHED"):
     """The posterior of epsilon at each of several deltas.
 
     Each delta has its own model and posterior: intervals hold at each delta separately, and there is no
@@ -207,13 +209,14 @@ def _lowest_before(values: FloatArray) -> IndexArray:
     return np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
 
 
+@renamed_parameters(report="on_message")
 def estimate_curve(
     counts: AttackCounts,
     model: AuditModel,
     deltas: Sequence[float] | FloatArray,
     engine: Engine | None = None,
     *,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> DeltaCurve:
     """Estimate epsilon at each of several deltas, far cheaper than in separate runs.
 
@@ -227,7 +230,7 @@ def estimate_curve(
         Distinct, each in [0, 1), in any order.
     engine
         Settings of the exact engine; MCMC cannot estimate curves.
-    report
+    on_message
         Called with a line of text from time to time, for a progress display.
 
     Returns
@@ -266,7 +269,7 @@ def estimate_curve(
     settings = engine or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
-    found = sweep(counts, model, chosen, settings, report or (lambda _: None))
+    found = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
     return DeltaCurve(
         counts=counts,
         model=model,

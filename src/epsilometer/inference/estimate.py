@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -36,8 +37,8 @@ def estimate(
     model: AuditModel,
     engine: ExactSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior: ...
 
 
@@ -47,8 +48,8 @@ def estimate(
     model: AuditModel,
     engine: McmcSettings,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> SamplePosterior: ...
 
 
@@ -58,18 +59,19 @@ def estimate(
     model: ProfileModel,
     engine: ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> ProfilePosterior: ...
 
 
+@renamed_parameters(report="on_message", progress="on_progress")
 def estimate(
     counts: AttackCounts | Scores,
     model: AuditModel | ProfileModel,
     engine: ExactSettings | McmcSettings | ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior | SamplePosterior | ProfilePosterior:
     """Estimate epsilon, the strength of the attacks and the model's other parameters.
 
@@ -83,9 +85,9 @@ def estimate(
     engine
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
         a profile model.  Default: the model's exact engine.
-    report
+    on_progress
         Called with a line of text from time to time, for a progress display.
-    progress
+    on_message
         Called with the number of iterations done and the total; MCMC only.
 
     Returns
@@ -115,4 +117,9 @@ def estimate(
         raise InputError(f"expected settings of an engine, got engine={engine!r}.")
     if isinstance(chosen, ProfileSettings) != (default is ProfileSettings):
         raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
-    return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+    with progress_of(on_progress, on_message, state=_iterations) as (progress, report):
+        return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+
+
+def _iterations(done: int, total: int) -> tuple[str, int, int]:
+    return f"{done:,} of {total:,} iterations", done, total

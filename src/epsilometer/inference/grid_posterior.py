@@ -44,7 +44,7 @@ class Accuracy:
         return self.error <= self.tolerance
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class GridPosterior(Posterior):
     """A posterior by quadrature: quantiles and probabilities have no Monte Carlo error.
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted, view_of
 from epsilometer.inference.marginals import Marginal, check_probability
 
+if TYPE_CHECKING:
+    from epsilometer._table import Table
 
-class MarginalQueries(ABC):
+
+class MarginalQueries(Plotted, ABC):
     """Summaries of the distributions of parameters."""
 
     @abstractmethod
@@ -47,3 +52,7 @@ class MarginalQueries(ABC):
         level = _validate.level(level)
         low, high = self.quantile(parameter, [0.5 - level / 2, 0.5 + level / 2])
         return float(low), float(high)
+
+    def summary(self, *, level: float = 0.9) -> Table:
+        """Median, ends of the central interval and mean of every parameter, as a table."""
+        return view_of(self).table(self, _validate.level(level))

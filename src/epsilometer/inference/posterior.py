@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from epsilometer._arrays import FloatArray, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -44,8 +45,8 @@ class Engine(Protocol):
         """Estimate the posterior with these settings."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior(MarginalQueries, ABC):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Posterior(MarginalQueries, ABC, view="posteriors.PUBLISHED"):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is a point mass: all its quantiles are its value.
@@ -133,13 +134,14 @@ class Posterior(MarginalQueries, ABC):
             raise InputError(f"expected batches of {len(self.counts)} rows in all, got {rows}.")
         return replace(self, history=tuple(batches))
 
+    @renamed_parameters(report="on_message")
     def update(
         self,
         new_counts: AttackCounts,
         *,
         label: str | None = None,
         engine: Engine | None = None,
-        report: Say | None = None,
+        on_message: Say | None = None,
     ) -> Posterior:
         """The posterior given these counts and new ones, equal to estimating from all of them.
 
@@ -154,7 +156,7 @@ class Posterior(MarginalQueries, ABC):
             Name of the batch.  Default: its number.
         engine
             Settings other than those the posterior was made with.
-        report
+        on_message
             Called with a line of text from time to time, for a progress display.
 
         Raises
@@ -174,7 +176,7 @@ class Posterior(MarginalQueries, ABC):
                 f"expected AttackCounts to update with, got {type(new_counts).__name__}."
             )
         counts = updating.join_batches(self.counts, new_counts)
-        after: Posterior = engine.estimate(counts, self.model, report=report)
+        after: Posterior = engine.estimate(counts, self.model, report=on_message)
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = updating.batch_between(self, after, rows=len(new_counts), label=label)
         return after.with_batches((*self.batches, new))

@@ -366,7 +366,9 @@ class Result(JudgedResult):
         for factor in FACTORS if self._estimated else ():
             # The exact engine refuses priors that extend beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
-                found += prior_sensitivity(self.posterior, factors=(factor,), report=self.report)
+                found += prior_sensitivity(
+                    self.posterior, factors=(factor,), on_message=self.report
+                )
         return tuple(found)
 
     @cached_property
@@ -377,7 +379,7 @@ class Result(JudgedResult):
         self._report_progress("leaving out one base at a time")
         # A contradiction when one base is left out must not prevent the rest of the report.
         with suppress(ContradictionError):
-            return leave_one_out(self.posterior, level=self.level, report=self.report)
+            return leave_one_out(self.posterior, level=self.level, on_message=self.report)
         return None
 
     @cached_property
@@ -395,7 +397,7 @@ class Result(JudgedResult):
             return None
         self._report_progress("alternative models")
         if extent is OtherModels.FULL:
-            return compare_models(self.posterior, report=self.report)
+            return compare_models(self.posterior, on_message=self.report)
         wanted = {
             label: model
             for label, model in alternatives(self.model, self.counts).items()
@@ -404,7 +406,7 @@ class Result(JudgedResult):
         if not wanted or not is_quick(self.counts, self.model):
             return None
         with suppress(ContradictionError, InputError):
-            return compare_models(self.posterior, wanted, quick=True, report=self.report)
+            return compare_models(self.posterior, wanted, quick=True, on_message=self.report)
         return None
 
     @cached_property

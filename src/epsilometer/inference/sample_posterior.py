@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SamplePosterior(Posterior):
     """A posterior by sampling: every result has Monte Carlo error, see ``diagnostics``.
 

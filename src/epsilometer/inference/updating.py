@@ -17,6 +17,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.panels import PanelDensity
@@ -40,8 +41,8 @@ KERNEL_POINTS = 512
 """Quantiles of draws at which kernel densities are compared."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Batch(Plotted, view="posteriors.BATCH"):
     """The effect of one batch of counts on the posterior of epsilon.
 
     Attributes

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from epsilometer import _validate
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 
 
@@ -74,8 +75,8 @@ class Thresholds:
         return Outcome.INCONCLUSIVE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Verdict(Plotted, view="verdicts.VERDICT"):
     """The verdict on a claim, and what it rests on.
 
     Attributes

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement.canary_kinds import (
     CanaryKind,
@@ -46,7 +47,7 @@ LARGEST_FILE = 2**30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Canaries:
+class Canaries(Displayed, view="inputs.CANARIES"):
     """Canaries and their coin flips; create them with :meth:`draw`, :meth:`of` or :meth:`load`.
 
     Attributes
@@ -149,9 +150,6 @@ class Canaries:
 
     def __len__(self) -> int:
         return len(self.coins)
-
-    def __repr__(self) -> str:
-        return f"Canaries({len(self):,} of kind {self.kind}, {int(self.coins.sum()):,} included)"
 
     @property
     def points(self) -> Dataset:
@@ -296,6 +294,16 @@ class Canaries:
                 "another name."
             )
         _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write NPZ, as :meth:`save` does; the name must end in .npz."""
+        _files.ending(Path(target), ".npz")
+        self.save(target)
+
+    @classmethod
+    def read(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
+        """Read what :meth:`write` wrote, as :meth:`load` does."""
+        return cls.load(source, population)
 
     @classmethod
     def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:

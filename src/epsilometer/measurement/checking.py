@@ -5,11 +5,13 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from os import PathLike
 
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.measurement.engine import RETRIES, Run, opened_store
 from epsilometer.measurement.executors import open_pool, planned_slots
 from epsilometer.measurement.failures import Streak, training_error
 from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan, Sizes
+from epsilometer.measurement.progress import Progress
 from epsilometer.measurement.store import Store
 
 
@@ -20,6 +22,7 @@ def check_training(
     executor: str | Executor = "serial",
     workers: int | None = None,
     accept_changed_code: bool = False,
+    on_progress: OnProgress = None,
 ) -> TrainingCheck:
     """Train only the first models of a plan, to check that training works and estimate the total time.
 
@@ -30,15 +33,16 @@ def check_training(
     with opened_store(store) as opened:
         opened.prepare(plan, accept_changed_code=accept_changed_code)
         messages: list[str] = []
-        run = Run(plan, opened, RETRIES, None, messages.append)
-        run.first_models.schedule()
-        run.first_models.alone = True
         slots = planned_slots(executor, workers)
-        if run.first_models.waiting:
-            # Two workers are enough, and each has to load the data.
-            pool = open_pool(executor, plan, workers=min(2, slots))
-            slots = max(slots, pool.slots)
-            run.train_on(pool)
+        with progress_of(on_progress, messages.append, state=_first_done) as callbacks:
+            run = Run(plan, opened, RETRIES, *callbacks)
+            run.first_models.schedule()
+            run.first_models.alone = True
+            if run.first_models.waiting:
+                # Two workers are enough, and each has to load the data.
+                pool = open_pool(executor, plan, workers=min(2, slots))
+                slots = max(slots, pool.slots)
+                run.train_on(pool)
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
             alike = Streak(
@@ -55,6 +59,10 @@ def check_training(
             failures=sorted(run.failed),
             warnings=[text.removeprefix(WARNING) for text in messages if text.startswith(WARNING)],
         )
+
+
+def _first_done(state: Progress) -> tuple[str, None, None]:
+    return f"{state.trained:,} of the first models trained", None, None
 
 
 def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:

@@ -22,9 +22,12 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsilometer import _validate
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
@@ -36,6 +39,7 @@ from epsilometer.measurement.executors import (
 from epsilometer.measurement.failures import Streak, Streaks, message_of, side_of, training_error
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.progress import Progress, models_done
 from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -64,17 +68,8 @@ MOST_LOST = 10
 """How often a model's result may be lost before this counts as a failure."""
 
 
-class Progress(NamedTuple):
-    """Progress of a run, in models."""
-
-    done: int
-    total: int
-    trained: int
-    failed: int
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Measurement:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Measurement(Plotted, view="measured.MEASUREMENT"):
     """The losses of a plan, and how many models were trained for them.
 
     Attributes
@@ -115,6 +110,7 @@ class Measurement:
         return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
 
 
+@renamed_parameters(progress="on_progress", say="on_message")
 def measure(
     plan: Plan,
     store: Store | str | PathLike[str] | None = None,
@@ -123,8 +119,8 @@ def measure(
     workers: int | None = None,
     retries: int = RETRIES,
     accept_changed_code: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-    say: Callable[[str], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Measurement:
     """Train every model of a plan that the store does not hold yet, and return all losses.
 
@@ -148,9 +144,9 @@ def measure(
         How often a failed model is retried before it is given up; >= 0.
     accept_changed_code
         Continue even if the code of the algorithm has changed since the store was created.
-    progress
+    on_progress
         Called periodically, from the calling thread.
-    say
+    on_message
         Called with a sentence about the remaining time, if it is long, and about anything that looks
         wrong.
 
@@ -168,12 +164,13 @@ def measure(
     _validate.whole_number("retries", retries, least=0)
     with opened_store(store) as opened:
         opened.prepare(plan, accept_changed_code=accept_changed_code)
-        run = Run(plan, opened, retries, progress, say)
-        if not run.reused:
-            run.first_models.schedule()
-        if run.groups or run.first_models.waiting:
-            run.train_on(open_pool(executor, plan, workers=workers))
-        return run.result()
+        with progress_of(on_progress, on_message, state=models_done, keep=True) as callbacks:
+            run = Run(plan, opened, retries, *callbacks)
+            if not run.reused:
+                run.first_models.schedule()
+            if run.groups or run.first_models.waiting:
+                run.train_on(open_pool(executor, plan, workers=workers))
+            return run.result()
 
 
 @contextmanager

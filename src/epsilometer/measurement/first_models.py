@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from epsilometer._display import Plotted
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.repeats import first_repeats
@@ -25,8 +26,8 @@ WARNING = "warning: "
 """Prefix of messages about something wrong."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainingCheck:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
     """Result of training the first models of a plan.
 
     Attributes

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
@@ -95,8 +96,8 @@ def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Plan(Displayed, view="inputs.PLAN"):
     """The models to train.
 
     Parameters

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _validate
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 
 Array = NDArray[Any]
@@ -28,8 +29,8 @@ class Point:
     label: Any = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Dataset(Displayed, view="inputs.DATASET"):
     """Records to train on: features (records, ...) and labels (records,) or None.
 
     The arrays are copies: the receiver may change them.
@@ -42,7 +43,7 @@ class Dataset:
         return len(self.features)
 
 
-class Population:
+class Population(Displayed, view="inputs.POPULATION"):
     """All available records.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
+from epsilometer._display import Plotted
 from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
@@ -15,8 +16,8 @@ UNEQUAL = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LargestClaim:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
     """A guarantee that covers several models: the largest of their epsilons."""
 
     claims: tuple[TrainingClaim, ...]

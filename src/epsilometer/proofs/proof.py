@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
@@ -27,8 +28,8 @@ LARGEST_LOG = 600.0
 """Largest log e-value reported: larger values carry no information, and means stay finite."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Proof(Plotted, view="verdicts.PROOF"):
     """What attacks prove about epsilon.
 
     Attributes

@@ -17,6 +17,8 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
 from epsilometer.inference.checks.warnings import bases_with_extreme_counts
@@ -111,8 +113,8 @@ class AlternativeModel:
         return self.interpretation
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelComparison:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelComparison(Plotted, view="checks.MODELS"):
     """Alternative models of the same counts; the reference model comes first."""
 
     assumptions: tuple[AlternativeModel, ...]
@@ -167,12 +169,13 @@ def interpret_bayes_factor(log_bayes_factor: float) -> str:
     return f"{size}, {'for' if log_bayes_factor > 0 else 'against'} it"
 
 
+@renamed_parameters(report="on_message")
 def compare_models(
     subject: Posterior | AttackCounts,
     models: Mapping[str, AuditModel] | None = None,
     *,
     quick: bool = False,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> ModelComparison:
     """Estimate from the same counts under several models and compare their evidence.
 
@@ -187,7 +190,7 @@ def compare_models(
     quick
         Solve correlated models without refinement, which leaves errors of a few tenths in their log
         evidence and no error estimate.
-    report
+    on_message
         Called with a line of text from time to time, for a progress display.
 
     Returns
@@ -212,7 +215,7 @@ def compare_models(
     >>> [each.interpretation for each in compare_models(counts, models).assumptions]
     ['the model used', 'very strong, against it']
     """
-    say = report or (lambda _: None)
+    say = on_message or (lambda _: None)
     if isinstance(subject, Posterior):
         counts, own = subject.counts, subject.model
         named = {label_of(own, counts): own}
@@ -224,7 +227,7 @@ def compare_models(
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
-    engine = _Engine(counts=counts, quick=quick, report=report)
+    engine = _Engine(counts=counts, quick=quick, report=on_message)
     found: list[AlternativeModel] = []
     for label, model in named.items():
         say(label)

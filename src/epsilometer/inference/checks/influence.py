@@ -14,6 +14,8 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.engine import (
@@ -54,8 +56,8 @@ LARGEST_AT_CUT = 0.05
 """Largest share of the new posterior at nodes of the spread next to ones that were dropped."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Influence:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Influence(Plotted, view="checks.INFLUENCE"):
     """The posterior of epsilon without each challenge base in turn.
 
     Parameters
@@ -79,8 +81,9 @@ class Influence:
     reliable: BoolArray
 
 
+@renamed_parameters(report="on_message")
 def leave_one_out(
-    posterior: Posterior, *, level: float = 0.9, report: Say | None = None
+    posterior: Posterior, *, level: float = 0.9, on_message: Say | None = None
 ) -> Influence:
     """Return the posterior of epsilon without each challenge base in turn; groups are left out whole.
 
@@ -95,7 +98,7 @@ def leave_one_out(
         first runs on the same counts and model: influence always uses the exact engine.
     level
         Probability in the credible interval, in (0, 1).
-    report
+    on_message
         Called with a line of text from time to time, for a progress display.
 
     Returns
@@ -147,9 +150,9 @@ def leave_one_out(
         with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
     else:
-        exact = as_grid_posterior(posterior, report=report)
+        exact = as_grid_posterior(posterior, report=on_message)
         with_all = exact.quantile("epsilon", probabilities)
-        quantiles, reliable = _without_each(exact, probabilities, report or (lambda _: None))
+        quantiles, reliable = _without_each(exact, probabilities, on_message or (lambda _: None))
     low, median, high = quantiles.T
     return Influence(
         names=counts.names,

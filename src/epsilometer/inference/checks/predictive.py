@@ -14,6 +14,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer._display import Plotted
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import NormalScatter, sample_members
@@ -86,8 +87,8 @@ class SortedQuantity:
     high: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PredictiveCheck:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PredictiveCheck(Plotted, view="checks.PREDICTIVE"):
     """Replicated attacks compared with the observed counts.
 
     Parameters

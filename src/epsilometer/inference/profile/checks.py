@@ -9,6 +9,7 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.profile.drawing import NOTHING, draw_leaks
 from epsilometer.inference.profile.posterior import ProfilePosterior
@@ -28,8 +29,8 @@ SURPRISING = 0.01
 """Two-sided p-value below which a statistic over all bases is surprising."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RocCheck:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RocCheck(Plotted, view="checks.ROC"):
     """Statistics of the ROC curve of each base, with posterior predictive intervals.
 
     Attributes

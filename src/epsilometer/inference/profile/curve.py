@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.claimed_curve import Claim, claimed_at
 from epsilometer.inference.delta_curve import checked_deltas
@@ -26,8 +27,8 @@ EXTRAPOLATION = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileCurve:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ProfileCurve(Plotted, view="curves.WHOLE_CURVE"):
     """The posterior of epsilon over delta, with the verdict on a claim.
 
     Parameters

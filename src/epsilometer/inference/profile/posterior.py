@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.errors import InputError
 from epsilometer.inference import trees
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -91,7 +92,7 @@ class FamilyShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ProfilePosterior(MarginalQueries):
+class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
     """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
     Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
@@ -118,10 +119,6 @@ class ProfilePosterior(MarginalQueries):
     tables: tuple[Table, ...]
     accuracy: ProfileAccuracy
     history: tuple[Batch, ...] = ()
-
-    def __repr__(self) -> str:
-        low, high = self.credible_interval("epsilon", 0.9)
-        return f"ProfilePosterior({self.scores!r}, epsilon 90 % interval {low:.3g} to {high:.3g})"
 
     # --- interface of all posteriors ----------------------------------------------------------
 
@@ -221,13 +218,14 @@ class ProfilePosterior(MarginalQueries):
         """The same posterior with a different history of batches."""
         return replace(self, history=tuple(batches))
 
+    @renamed_parameters(report="on_message")
     def update(
         self,
         new_scores: Scores,
         *,
         label: str | None = None,
         engine: ProfileSettings | None = None,
-        report: Say | None = None,
+        on_message: Say | None = None,
     ) -> ProfilePosterior:
         """The posterior given these scores and new ones, equal to estimating from all of them.
 
@@ -237,7 +235,7 @@ class ProfilePosterior(MarginalQueries):
             raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
         settings = engine or self.engine
         after: ProfilePosterior = settings.estimate(
-            self.scores.joined(new_scores), self.model, report=report
+            self.scores.joined(new_scores), self.model, report=on_message
         )
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = profile_batch(self, after, rows=len(new_scores), label=label)
