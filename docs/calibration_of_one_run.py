@@ -80,7 +80,7 @@ def interval_table(rows: list[OneRunIntervalRow], error: float) -> str:
             continue
         cells = []
         for each in (row, told[_place(row)]):
-            mark = "" if each.kept(error) else " **!**"
+            mark = "" if each.within_level(error) else " **!**"
             cells += [f"{share(each.covers, each.runs)}{mark}"]
             cells += [share(count, each.runs) for count in (each.above, each.below)]
             cells += [f"{each.mean_low:.2f} {each.mean_median:.2f} {each.mean_high:.2f}"]
@@ -99,7 +99,7 @@ def bound_table(rows: list[OneRunBoundRow], error: float) -> str:
             row = own[method]
             shown = share(row.above, row.runs)
             shown = shown if row.holds else f"*{shown}*"
-            mark = "" if row.kept(error) else " **!**"
+            mark = "" if row.within_level(error) else " **!**"
             cells.append(f"{shown}{mark} ({row.mean_at_least:.2f})")
         lines.append(f"{_beginning(own[PROOF])} {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -121,14 +121,16 @@ def bound_text(rows: list[OneRunBoundRow], error: float) -> str:
     ):
         own = [row for row in rows if row.method in names and row.holds]
         most, where = _worst(own, lambda row: row.above)
-        broken = [row for row in own if not row.kept(error)]
+        broken = [row for row in own if not row.within_level(error)]
         end = "kept everywhere" if not broken else f"**not kept** in {len(broken)} rows"
         at = f" ({where.method}: {place(where)})" if where.above else ""
         said.append(f"{what}: above the truth in at most {most} of {where.runs} audits{at}; {end}.")
     for method in INDEPENDENT:
-        own = [row for row in rows if row.method == method and row.interferes and not row.wrong_curve]
+        own = [
+            row for row in rows if row.method == method and row.interferes and not row.wrong_curve
+        ]
         most, where = _worst(own, lambda row: row.above)
-        caught = "" if not where.kept(error) else ": the control was NOT caught"
+        caught = "" if not where.within_level(error) else ": the control was NOT caught"
         said.append(f"*{method}*, where canaries interfere: up to {most} ({place(where)}){caught}.")
     wrong = [row for row in rows if row.method == GAUSSIAN_RUN and row.wrong_curve]
     most, where = _worst(wrong, lambda row: row.above)
@@ -149,7 +151,7 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
         # One chosen family has no probability of no leak at all: it never holds 0.
         apart = [row for row in own if row.holds and (row.true_epsilon or name == WHOLE_CURVE)]
         least = min(apart, key=lambda row: row.covers / row.runs)
-        broken = sum(not row.kept(error) for row in apart)
+        broken = sum(not row.within_level(error) for row in apart)
         together = [row for row in own if row.interferes and not row.wrong_curve]
         high, too_high = _worst(together, lambda row: row.above)
         low, too_low = _worst(together, lambda row: row.below)

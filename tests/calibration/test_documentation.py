@@ -19,8 +19,8 @@ from epsilometer.calibration.table import (
     ProfileRow,
     Section,
     from_csv,
-    keeps,
     to_csv,
+    within_level,
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -67,8 +67,8 @@ def test_readme_matches_the_measurements() -> None:
     for model in models():
         for level in (50, 80, 90, 95):
             covered = getattr(model, f"covered_{level}")
-            assert keeps(covered, model.runs, level / 100), model
-            assert keeps(model.runs - covered, model.runs, 1 - level / 100), model
+            assert within_level(covered, model.runs, level / 100), model
+            assert within_level(model.runs - covered, model.runs, 1 - level / 100), model
 
 
 # --- the whole curve --------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from epsilometer.calibration.one_run_table import (
 )
 from epsilometer.calibration.plan import CATASTROPHE, StudyPlan, one_run_plan
 from epsilometer.calibration.study import run_study
-from epsilometer.calibration.table import keeps, to_csv
+from epsilometer.calibration.table import to_csv, within_level
 from epsilometer.cli.main import run
 from tests.calibration import scripts
 
@@ -199,7 +199,7 @@ def test_truths_in_the_tables_are_those_of_the_mechanisms(bounds: list[OneRunBou
 def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
     bounds: list[OneRunBoundRow],
 ) -> None:
-    assert all(row.kept(0.05) for row in bounds if row.holds)
+    assert all(row.within_level(0.05) for row in bounds if row.holds)
     # Methods that assume only fair coins are valid everywhere, however canaries interfere.
     assert all(row.holds for row in bounds if row.method in (PROOF, "one-run scan"))
     assert sum(row.method == GAUSSIAN_RUN and row.holds for row in bounds) > 10
@@ -213,9 +213,9 @@ def test_the_controls_are_caught(
     scans = [row for row in own if row.method == ROC and row.training_runs == 1]
     assert len(scans) == 3
     for scan in scans:
-        assert keeps(scan.above, scan.runs, CATASTROPHE.probability)
-        assert keeps(scan.runs - scan.above, scan.runs, 1 - CATASTROPHE.probability)
-    assert not max(scans, key=lambda row: row.runs).kept(0.05)
+        assert within_level(scan.above, scan.runs, CATASTROPHE.probability)
+        assert within_level(scan.runs - scan.above, scan.runs, 1 - CATASTROPHE.probability)
+    assert not max(scans, key=lambda row: row.runs).within_level(0.05)
     assert all(row.above == 0 for row in own if row.method == PROOF)
     judged = [
         row
@@ -223,7 +223,7 @@ def test_the_controls_are_caught(
         if row.mechanism == CATASTROPHE.name
         and (row.canaries, row.training_runs, row.method) == (1000, 1, WHOLE_CURVE)
     ]
-    assert [keeps(row.above, row.runs, 0.1) for row in judged] == [True]
+    assert [within_level(row.above, row.runs, 0.1) for row in judged] == [True]
     assert judged[0].above > 0.05 * judged[0].runs
     # An exactly Gaussian curve, modelled as such, with luck shared by the run: too high, and too low.
     luck = [r for r in intervals if r.mechanism == SharedLuck.name and r.method == AS_GAUSSIAN]
@@ -239,7 +239,7 @@ def test_the_posterior_covers_where_canaries_are_independent(
 ) -> None:
     for row in intervals:
         if row.holds and (row.true_epsilon > 0 or row.method == WHOLE_CURVE):
-            assert row.kept(0.05), row
+            assert row.within_level(0.05), row
     interfering = [row for row in intervals if row.interferes]
     assert min(row.covers for row in interfering) == 0
 

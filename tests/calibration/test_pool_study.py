@@ -191,19 +191,19 @@ def test_the_tables_are_of_the_plan_that_ships(
 def test_proofs_err_no_more_often_than_stated_and_the_control_does(
     bounds: list[PoolBoundRow],
 ) -> None:
-    assert all(row.kept(0.05) for row in bounds if not row.control)
+    assert all(row.within_level(0.05) for row in bounds if not row.control)
     failing = [row for row in bounds if row.control and row.mechanism == Failures.name]
     assert max(row.above / row.runs for row in failing) > 0.2
-    assert any(not row.kept(0.05) for row in failing)
+    assert any(not row.within_level(0.05) for row in failing)
 
 
 def test_the_posterior_covers_where_points_are_independent_and_not_where_they_share(
     intervals: list[PoolIntervalRow],
 ) -> None:
     apart = [row for row in intervals if row.independent == "yes" and row.delta < 0.1]
-    assert all(row.kept(0.05) for row in apart)
+    assert all(row.within_level(0.05) for row in apart)
     shared = [row for row in intervals if row.independent == "no"]
-    assert any(not row.kept(0.05) for row in shared)
+    assert any(not row.within_level(0.05) for row in shared)
 
 
 def test_statements_of_the_page_follow_from_the_tables(

@@ -38,10 +38,10 @@ from epsilometer.calibration.table import (
     ModelRow,
     bound_rows,
     from_csv,
-    keeps,
     model_rows,
     summarise_bounds,
     to_csv,
+    within_level,
 )
 from epsilometer.errors import InputError
 
@@ -282,6 +282,6 @@ def test_every_bound_is_within_its_level_and_the_control_is_not(
 
 
 def test_what_chance_explains() -> None:
-    assert keeps(50, 1000, 0.05)
-    assert keeps(0, 1000, 0.05)
-    assert not keeps(100, 1000, 0.05)
+    assert within_level(50, 1000, 0.05)
+    assert within_level(0, 1000, 0.05)
+    assert not within_level(100, 1000, 0.05)

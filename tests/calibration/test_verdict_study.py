@@ -147,8 +147,8 @@ def test_the_tables_are_of_the_plans_that_ship(script: ModuleType) -> None:
 
 def test_true_claims_are_refuted_no_more_often_than_stated(script: ModuleType) -> None:
     rows = script.read("proofs", "refutations.csv", RefutationRow)
-    assert all(row.kept(0.05) for row in rows if row.method == PROOF)
-    assert any(not row.kept(0.05) for row in rows if row.method == PEEKING)  # the control
+    assert all(row.within_level(0.05) for row in rows if row.method == PROOF)
+    assert any(not row.within_level(0.05) for row in rows if row.method == PEEKING)  # the control
     assert {row.runs for row in rows} >= {10_000}
     assert len({(row.mechanism, row.setting) for row in rows}) >= 5
 
