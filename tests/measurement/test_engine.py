@@ -16,8 +16,9 @@ import pytest
 
 from epsilometer.errors import ExecutorError, InputError, StoreError
 from epsilometer.measurement import engine, executors
-from epsilometer.measurement.engine import Progress, measure
+from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes, Task
+from epsilometer.measurement.progress import Progress
 from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import MemoryStore
