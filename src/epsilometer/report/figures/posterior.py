@@ -42,6 +42,9 @@ DRAWS = 250_000
 BINS = 200
 """Along each axis; finer than the kernel that smooths."""
 
+PAGE_STEP = 2
+"""The page has every second bin, and interpolates between them."""
+
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Probabilities of the highest-density regions."""
 
@@ -196,7 +199,10 @@ def joint_chart(posterior: Posterior) -> Chart:
     *edges, density = joint_density(posterior)
     x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
     hover = "epsilon {x:.3f}, strength {y:.3f}\nreached by the smallest region holding {z:.0%}"
-    regions = Regions(x, y, density, _held(density), LEVELS, hover)
+    held = _held(density)
+    regions = Regions(x, y, density, held, LEVELS, hover)
+    some = slice(None, None, PAGE_STEP)
+    coarse = Regions(x[some], y[some], density[some, some], held[some, some], LEVELS, hover)
     where = [posterior.median("epsilon")], [posterior.median("strength")]
     hover = "medians: epsilon {x:.3f}, strength {y:.3f}"
     medians = Points(*where, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=hover)
@@ -208,6 +214,7 @@ def joint_chart(posterior: Posterior) -> Chart:
         "weak attacks would leave room for a large one. Strength 1 would mean that every attack was "
         "the best possible on the worst base; it is estimated, never assumed.",
         plots=[Plot(across, up, [regions, medians])],
+        page_plots=lambda: [Plot(across, up, [coarse, medians])],
         size=(6.4, 4.8),
         legend_title="smallest region holding",
     )

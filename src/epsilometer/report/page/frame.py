@@ -23,7 +23,7 @@ from epsilometer.report.figures.style import PAGE_COLOURS
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
 
-SCRIPTS = ("plot.js", "page.js")
+SCRIPTS = ("plot.js", "page.js", "what_if.js", "what_if_controls.js")
 """The scripts of the page, in the order in which they run."""
 
 PLOT_COLOURS = ("ink", "soft", "line", "paper")
@@ -120,8 +120,8 @@ def _chart(chart: Chart) -> dict[str, Any]:
 def _image(chart: Chart) -> str:
     """A static image of a figure, for readers without scripts."""
     image = io.BytesIO()
-    save_figure(chart.draw(), image, form="svg")
-    return f"data:image/svg+xml;base64,{_base64(image.getvalue())}"
+    save_figure(chart.draw(), image)
+    return f"data:image/png;base64,{_base64(image.getvalue())}"
 
 
 def _address(file: Download) -> str:

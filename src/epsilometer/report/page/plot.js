@@ -4,6 +4,7 @@
 //   EpsilometerPlot.spec(div)            the specification drawn last
 //   EpsilometerPlot.format(value, ".3g") a number as Python's format writes it
 //   EpsilometerPlot.position(div, x, y)  where a value is on the screen
+//   EpsilometerPlot.words(div, mark, i)  the lines shown for value i of a mark
 //
 // Text is untrusted: it only ever becomes textContent.  Colours are CSS variables of the page.
 globalThis.EpsilometerPlot = (() => {
@@ -158,7 +159,7 @@ globalThis.EpsilometerPlot = (() => {
     const [low, high] = [Math.min(...domain), Math.max(...domain)];
     const rough = (high - low) / Math.max(1, most);
     const power = 10 ** Math.floor(Math.log10(rough));
-    let step = [1, 2, 5, 10].map((times) => times * power).find((each) => each >= rough * 0.999);
+    let step = [1, 2, 5, 10].map((times) => times * power).find((each) => each >= rough * 0.85);
     if (axis.whole) step = Math.max(1, Math.round(step));
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const found = [];
@@ -175,7 +176,7 @@ globalThis.EpsilometerPlot = (() => {
 
   // As many ticks as have room side by side.
   const ticksAcross = (axis, domain, length, size) => {
-    for (let most = Math.max(2, Math.floor(length / 55)); ; most--) {
+    for (let most = Math.max(2, Math.floor(length / 46)); ; most--) {
       const ticks = ticksOf(axis, domain, most);
       const widest = Math.max(0, ...ticks.map((tick) => widthOf(tick.text, size)));
       if (most <= 1 || ticks.length * (widest + 14) <= length) return ticks;
@@ -284,10 +285,12 @@ globalThis.EpsilometerPlot = (() => {
     const [left, right] = [mark.x[0], mark.x.at(-1)].map(frame.x.at);
     const [bottom, top] = [mark.y[0], mark.y.at(-1)].map(frame.y.at);
     const columns = mark.x.length - 1, rows = mark.y.length - 1;
-    const clamp = (value, most) => Math.max(0, Math.min(most, value));
+    // A cell reaches half a step beyond its middle; there is nothing farther out.
+    const index = (share, most) => (share * most < -0.5 || share * most > most + 0.5 ? NaN
+      : Math.max(0, Math.min(most, share * most)));
     const read = (px, py) => {
-      const i = clamp(((px - left) / (right - left)) * columns, columns);
-      const j = clamp(((py - bottom) / (top - bottom)) * rows, rows);
+      const i = index((px - left) / (right - left), columns), j = index((py - bottom) / (top - bottom), rows);
+      if (Number.isNaN(i + j)) return null;
       const i0 = Math.min(Math.floor(i), columns - 1), j0 = Math.min(Math.floor(j), rows - 1);
       const a = grid[j0][i0], b = grid[j0][i0 + 1], c = grid[j0 + 1][i0], d = grid[j0 + 1][i0 + 1];
       if (a === null || b === null || c === null || d === null) return grid[Math.round(j)][Math.round(i)];
@@ -412,7 +415,7 @@ globalThis.EpsilometerPlot = (() => {
     let plotHeight = spec.height || (width < 460 ? 250 : 290);
     const labels = marks.some((mark) => mark.kind === "reference" && mark.label && mark.x !== undefined);
     const top = (spec.title ? 26 : 8) + (labels ? 18 : 0);
-    const yTicks = ticksOf(spec.y, domains.y, Math.max(2, Math.floor(plotHeight / 44)));
+    const yTicks = ticksOf(spec.y, domains.y, Math.max(2, Math.floor(plotHeight / 38)));
     if (spec.y.names) for (const tick of yTicks) tick.text = cut(tick.text, size, 0.38 * width);
     const yTitle = wrapped(spec.y.title, size, plotHeight);
     const left = Math.max(14, Math.max(0, ...yTicks.map((tick) => widthOf(tick.text, size))) + 12) + yTitle.length * 17;
@@ -615,5 +618,7 @@ globalThis.EpsilometerPlot = (() => {
     return [box.left + ratio * frame.x.at(x), box.top + ratio * frame.y.at(y)];
   };
 
-  return { draw, format, position, spec: (div) => states.get(div)?.spec };
+  const words = (div, mark, i) => wordsOf({ mark: states.get(div).spec.marks[mark], i });
+
+  return { draw, format, position, words, spec: (div) => states.get(div)?.spec };
 })();
