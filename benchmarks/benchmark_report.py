@@ -93,7 +93,7 @@ def middle_and_range(values: Sequence[float]) -> str:
 
 
 def shown(value: Value) -> str:
-    """A value as it stands in a table."""
+    """A value as printed in a table."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else value

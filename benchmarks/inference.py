@@ -8,7 +8,7 @@
    warm-up counted.
 3. How the exact engine's time grows with distinct bases, with trials and with repeated bases.
 4. Time and peak memory of 10,000 binomial bases, and of fewer correlated ones, which cost far more,
-   each in a process of its own.
+   each in its own process.
 
 Exact times are the best of three after a warm call; a case slower than ``PATIENCE`` is timed once,
 since a warm-up would be lost in it.  The fourth table is measured first: Linux carries the peak
@@ -306,7 +306,7 @@ def main() -> None:
         effective_draws(problems, arguments.ess_iterations),
     )
     report.table("growth", "3. Growth of the exact engine's time, binomial counts", growth())
-    report.table("many_bases", "4. Many bases, 100 trials each, in a process of its own", many)
+    report.table("many_bases", "4. Many bases, 100 trials each, in its own process", many)
     report.finish(arguments.json, part=arguments.part, ess_iterations=arguments.ess_iterations)
 
 

@@ -79,7 +79,7 @@ def write(folder: Path) -> None:
 
 
 def command(*words: str) -> Callable[[Path], None]:
-    """A step that is a command; ``@`` in front of a name stands for the folder."""
+    """A step that is a command; ``@`` in front of a name is the folder."""
 
     def step(folder: Path) -> None:
         given = [str(folder / word[1:]) if word.startswith("@") else word for word in words]
@@ -105,7 +105,7 @@ def prove_all(folder: Path) -> None:
     """A proof from all points at once, through LiRA."""
     with em.SqliteStore(folder / "audit.db", read_only=True) as store:
         losses = store.pool_losses(store.sizes(), store.sizes().variants[0])
-    em.prove(em.fresh_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
+    em.prove(em.held_out_scores(losses, em.Lira(), teachers=losses.models // 2), delta=1e-5)
 
 
 def score(folder: Path) -> None:
@@ -141,7 +141,7 @@ MADE = {"make up records": "records.npz", "write the store": "audit.db"}
 
 
 def measured(name: str, folder: Path) -> Row:
-    """One step in a process of its own.
+    """One step in its own process.
 
     This process stays small: what it holds would count as the child's peak.
     """

@@ -1,4 +1,4 @@
-"""What measuring costs beside training: time a model and memory, as a table and on request as JSON.
+"""Cost of measurement compared with training: time per model and memory, as a table or as JSON.
 
     python benchmarks/measurement.py --json measurement.json
 
@@ -105,7 +105,7 @@ def overhead(sizes: Sequence[int]) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What measuring costs beside training.")
+    parser = argparse.ArgumentParser(description="The cost of measurement compared with training.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table here")
     parser.add_argument(
         "--models",

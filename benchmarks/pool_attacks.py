@@ -1,10 +1,10 @@
-"""Time and memory of attacks on a large pool, each in a process of its own.
+"""Time and memory of attacks on a large pool, each in its own process.
 
     python benchmarks/pool_attacks.py --json pool_attacks.json
 
 Losses of 256 models x 60,000 points and 2,000 references are drawn, half of the models teach and half
 are judged.  The peak is that of the whole process, the losses themselves included (0.12 GiB); what a
-process has before an attack begins stands beside it.  The quantile attack has points of 32 features.
+process uses before an attack is listed next to it.  The quantile attack has points of 32 features.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmark_report import Report, Row
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, cross_fitted_scores, fresh_scores
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS, cross_fitted_scores, held_out_scores
 from epsilometer.attacks.pool_losses import PoolLosses
 
 MODELS, POINTS, REFERENCES, QUERIES, SEED = 256, 60_000, 2_000, 1, 11
@@ -59,7 +59,7 @@ def one(name: str, cross: bool, sizes: list[int]) -> Row:
     if cross:
         scores = cross_fitted_scores(losses, attack)
     else:
-        scores = fresh_scores(losses, attack, teachers=losses.models // 2)
+        scores = held_out_scores(losses, attack, teachers=losses.models // 2)
     seconds = time.perf_counter() - started
     assert scores.value.shape[1] == losses.challenges
     return {

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmark_report import Report, Row
 from epsilometer.model.pool_scores import PoolScores
-from epsilometer.proofs.evidence import ScoreStream
+from epsilometer.proofs.claim_tests import ScoreStream
 from epsilometer.proofs.proof import prove
 from epsilometer.proofs.shared_models import SharedModels
 

@@ -1,14 +1,14 @@
-"""Speed of the whole-curve model, and what it makes of one training run, beside its peers.
+"""Speed of the whole-curve model, and its estimates from one training run, compared with its peers.
 
     python benchmarks/whole_curve.py --json whole_curve.json
 
 1. Twenty bases of 2 x 100 models, all families and mixtures, against the published sampler on the
    counts of the same audit at a rate of 0.1.  The sampler runs a part of its iterations, timed without
    compilation, and the time is scaled to all of them; ``--part 1`` runs all.
-2. One base of many canaries: seconds and peak memory, each in a process of its own.
+2. One base of many canaries: seconds and peak memory, each in its own process.
 3. The first call of a process, with an empty and with a filled cache of compiled code.
 4. One training run: ideal canaries, half of them in.  The 5 % point and the median of the posterior
-   beside lower bounds that err in 5 %, averaged over some draws.
+   and lower bounds with 5 % error, averaged over some draws.
 
 Not named after the module it measures: a ``profile.py`` here would stand before Python's own for every
 script of this folder, and PyTorch imports that.
@@ -251,7 +251,7 @@ def even_scores(run: OneRun, size: int) -> Pair:
 
 
 def one_run(run: OneRun, canaries: int, draws: int) -> Row:
-    """Means over so many draws; of none, from scores at even quantiles."""
+    """Means over this many draws; if 0, from scores at even quantiles."""
     found: dict[str, list[float]] = {}
     pairs = [
         gaussian_scores(run.shift, canaries // 2, np.random.default_rng((canaries, seed)), run.rate)
@@ -299,7 +299,7 @@ def narrow(rows: list[Row]) -> list[Row]:
 def speed(report: Report, part: float) -> None:
     report.table(
         "many_canaries",
-        "2. One base of many canaries, everything free, in a process of its own",
+        "2. One base of many canaries, everything free, in its own process",
         many_canaries([1_000, 10_000, 100_000]),
     )
     report.table("first_calls", "3. First call of a process, 200 scores", first_calls())
@@ -315,7 +315,7 @@ def training_runs(report: Report, draws: int, large_draws: int) -> None:
         rows = [one_run(run, size, each) for each in (0, count) for run in RUNS]
         report.table(
             f"one_run_{size}",
-            f"4. One training run, {size:,} canaries: 5 and 50 % points of epsilon, beside lower\n"
+            f"4. One training run, {size:,} canaries: 5 and 50 % points of epsilon, and lower\n"
             "   bounds that err in 5 %",
             rows,
             printed=narrow(rows),

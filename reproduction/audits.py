@@ -21,7 +21,7 @@ EXPERIMENT = Path(__file__).parent / "experiment"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the losses of one algorithm come from: an audit file and one of its levels of noise."""
+    """Source of one algorithm's losses: an audit file and one of its noise scales."""
 
     title: str
     config: str
@@ -52,12 +52,12 @@ class Audit:
         return em.cross_feed(self.losses, em.LikelihoodRatio(), statistic=statistic)
 
     def scored(self, statistic: em.Statistic) -> em.Scores:
-        """The scores of all models: what the whole curve is estimated from."""
+        """The scores of all models, for the whole-curve estimate."""
         return em.scores_of(self.losses, statistic)
 
 
 def load_audits(folder: Path | None = None) -> dict[str, Audit]:
-    """All six, with losses from a folder that `train` wrote; those in the tree unless given."""
+    """All six, with losses from a folder that `train` wrote (default: the ones in the tree)."""
     folder = EXPERIMENT / "losses" if folder is None else folder
     audits = {}
     for name, source in SOURCES.items():
@@ -75,7 +75,7 @@ def load_audits(folder: Path | None = None) -> dict[str, Audit]:
 
 
 def train(folder: Path, *, say: Callable[[str], None]) -> None:
-    """Train all 8,000 models and write their losses; stop it at any time, and it goes on.
+    """Train all 8,000 models and write their losses; if interrupted, it resumes.
 
     Also writes ``plan.json``: what was trained, by the hashes that the stores know it by.
     """
@@ -104,7 +104,7 @@ def train(folder: Path, *, say: Callable[[str], None]) -> None:
 
 
 def _every(models: int, say: Callable[[str], None]) -> Callable[[em.Progress], None]:
-    """Say how far it is each time so many models more are done."""
+    """Report progress every few models."""
     said = -1
 
     def show(now: em.Progress) -> None:

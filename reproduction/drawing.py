@@ -1,4 +1,4 @@
-"""How the figures look.  Colours are Okabe and Ito's, told apart by the colour-blind."""
+"""Plotting style.  The colours are Okabe and Ito's, which are safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SEED = 1
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure that no window knows of."""
+    """An empty figure without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def tidy(axes: Axes) -> None:
-    """No box, and type of the size of a paper's captions; call it when all labels are set."""
+    """Remove the box and use caption-sized type; call it after all labels are set."""
     axes.xaxis.label.set_fontsize(8)
     axes.yaxis.label.set_fontsize(8)
     axes.spines[["top", "right"]].set_visible(False)
@@ -49,7 +49,7 @@ def unit_square(axes: Axes) -> None:
 
 
 def error_curves(axes: Axes, result: em.AttackResult, target_alpha: float) -> None:
-    """A line for each challenge base over all target rates; a dot where the estimate looks."""
+    """One line per challenge base over all target rates; a dot at the rate used for the estimate."""
     curves = result.sweep()
     false_positive = curves.false_positives / curves.trials_h0
     false_negative = curves.false_negatives / curves.trials_h1
@@ -79,7 +79,7 @@ def joint_posterior(axes: Axes, posterior: em.Posterior) -> None:
         draws["epsilon"], draws["strength"], bins=BINS, range=((0, largest_epsilon), (0, 1))
     )
     shades = LinearSegmentedColormap.from_list("posterior", SHADES)
-    # Flat parts of the posterior stay visible beside its peak: roots, and no darker than most bins.
+    # Keep flat parts of the posterior visible next to its peak: square roots, capped shades.
     shade = np.sqrt(density.T)
     darkest = float(np.quantile(shade[shade > 0], 0.985))
     axes.pcolormesh(epsilon, strength, shade, cmap=shades, vmax=darkest, rasterized=True)
@@ -94,7 +94,7 @@ def joint_posterior(axes: Axes, posterior: em.Posterior) -> None:
 def curves_above_posteriors(
     panels: Sequence[tuple[str, em.AttackResult, float, em.Posterior]],
 ) -> Figure:
-    """Error curves in the upper row, joint posteriors in the lower one, a column an algorithm."""
+    """Error curves in the upper row, joint posteriors in the lower one, one column per algorithm."""
     figure = new_figure(2.5 * len(panels) + 0.2, 4.8)
     rows: Any = figure.subplots(2, len(panels), squeeze=False)
     for column, (title, result, target, posterior) in enumerate(panels):

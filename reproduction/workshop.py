@@ -1,4 +1,4 @@
-"""What every figure is made with: an engine, the losses, and a folder to put things into."""
+"""What every figure needs: an engine, the losses and an output folder."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FAMILIES: dict[str, em.GaussianCurves | em.LaplaceCurves] = {
     "gaussian": em.GaussianCurves(),
     "laplace": em.LaplaceCurves(),
 }
-"""Families of curves that are looked at alone."""
+"""Families of curves that are also reported alone."""
 
 SEED = 1
 
 
 class Workshop:
-    """Makes posteriors once and keeps them: several figures show the same six.
+    """Compute posteriors once and cache them: several figures show the same six.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Workshop:
     engine
         One of `ENGINES`.
     losses
-        The folder with the losses of the six audits; those in the tree unless given.
+        The folder with the losses of the six audits; default: the ones in the tree.
     sampler
         What chains are drawn with, for the figures that show chains.
     say
@@ -72,11 +72,11 @@ class Workshop:
         return self._audits
 
     def config(self, script: str) -> dict[str, Any]:
-        """The settings beside a script."""
+        """The settings next to a script."""
         return tomllib.loads(Path(script).with_name("config.toml").read_text(encoding="utf-8"))
 
     def estimate(self, counts: em.AttackCounts, model: em.AuditModel) -> em.Posterior:
-        """The posterior by the engine that was asked for."""
+        """The posterior by the selected engine."""
         if self.engine == "published":
             return em.estimate(counts, model, em.McmcSettings.published(seed=SEED))
         return em.estimate(counts, model)
@@ -113,7 +113,7 @@ class Workshop:
         return self._curves[key]
 
     def chains(self, name: str) -> em.Posterior:
-        """Draws of a Markov chain: of our sampler, or of the published one if that was asked for."""
+        """Draws of a Markov chain: of our sampler, or of the published one if selected."""
         if self.engine == "published":
             return self.posterior(name)
         audit = self.audits[name]

@@ -142,3 +142,14 @@ def test_readme_has_the_command_that_ci_runs() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = text.split("<!-- test command -->")[1].split("<!-- end -->")[0]
     assert len(re.findall(r"^python3 .*pytest", block, flags=re.MULTILINE)) == 1
+
+
+def test_renamed_names_still_work_and_warn() -> None:
+    import epsilometer as em
+
+    assert len(em._RENAMED) > 10
+    for old, new in em._RENAMED.items():
+        assert old not in em.__all__
+        with pytest.warns(DeprecationWarning, match=f"use epsilometer.{new}"):
+            found = getattr(em, old)
+        assert found is getattr(em, new)

@@ -30,9 +30,9 @@ from epsilometer._workers import begin_worker
 from epsilometer.calibration.attacks import draw_counts
 from epsilometer.calibration.mechanisms import Laplace
 from epsilometer.model.region import sample_rings
-from epsilometer.planning.goals import Width
+from epsilometer.planning.goals import IntervalWidth
 from epsilometer.planning.plan import plan_audit
-from epsilometer.planning.scenarios import FromPilot
+from epsilometer.planning.scenarios import PilotScenario
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "how-to" / "planning.md"
@@ -93,8 +93,8 @@ def one(place: int, number: int) -> dict[str, Any]:
         return found | {"bases": None, "enough": True}
     plan = plan_audit(
         MODEL,
-        FromPilot(posterior=posterior, extend=True),
-        Width(at_most=case.width),
+        PilotScenario(posterior=posterior, extend=True),
+        IntervalWidth(at_most=case.width),
         most_bases=case.most_bases,
         simulations=SIMULATIONS,
         seed=number,

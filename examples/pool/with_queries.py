@@ -26,7 +26,7 @@ def main(store="queries.db"):
     for attack in (em.Lira(), em.LiraOffline(), em.Rmia(), em.RmiaOffline()):
         for losses in (alone, whole):
             points = em.most_leaking(losses, models=range(teachers), count=40)
-            scores = em.fresh_scores(losses, attack, teachers=teachers, points=points)
+            scores = em.held_out_scores(losses, attack, teachers=teachers, points=points)
             proven = em.prove(scores, delta=1e-5).at_least
             area = auc(*em.cross_fitted_scores(losses, attack).pooled())
             down = np.floor(100 * proven) / 100  # a lower bound is never rounded up

@@ -1,4 +1,4 @@
-"""Our trainer beside the authors': mean losses on their challenge bases.
+"""Our trainer compared with the authors': mean losses on their challenge bases.
 
 Their bases and losses are not part of this project.  With a folder that holds ``sample_info.json`` (for
 each base 1,000 indices into MNIST and the place of the challenge point among them) and ``A1.csv``,
@@ -41,7 +41,7 @@ def authors_bases(path: Path) -> list[em.ChallengeBase]:
 def measure(
     config: str, bases: Sequence[em.ChallengeBase], models: int, work: Path
 ) -> dict[str, em.Losses]:
-    """Losses of our models on the given bases, by level of noise."""
+    """Losses of our models on the given bases, by noise scale."""
     ours = em.read_audit(HERE / f"{config}.toml").plan
     plan = em.Plan(
         population=ours.population,
@@ -84,7 +84,7 @@ def main() -> None:
     """Train, compare, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("authors", type=Path, help="folder with their bases and losses")
-    parser.add_argument("--models", type=int, default=10, help="a base and hypothesis")
+    parser.add_argument("--models", type=int, default=10, help="models per base and hypothesis")
     parser.add_argument("--work", type=Path, default=Path("check-trainer"))
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)

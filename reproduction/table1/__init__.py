@@ -1,1 +1,1 @@
-"""Table 1: credible intervals of epsilon, beside the paper's."""
+"""Table 1: credible intervals of epsilon, next to the paper's."""

@@ -1,4 +1,4 @@
-"""90 % intervals of epsilon for all six algorithms, beside the paper's.
+"""90 % intervals of epsilon for all six algorithms, next to the paper's.
 
 By the published model from error counts, for both statistics, and by the whole curve from all scores.
 """
@@ -14,10 +14,10 @@ import epsilometer as em
 from ..workshop import FAMILIES, Workshop
 
 NEAR_ZERO = 0.05
-"""Below this is the mode that weak attacks leave; nothing else is there."""
+"""The second mode, from weak attacks, is below this epsilon; nothing else is."""
 
 SHOWN = 0.001
-"""Probability from which that mode is worth a line."""
+"""Probability from which that mode is reported."""
 
 STATISTICS: dict[str, em.Statistic] = {"loss": em.Loss(), "logit": em.Logit()}
 
@@ -72,7 +72,7 @@ def _row(workshop: Workshop, name: str, statistic: str, paper: list[float]) -> d
 
 
 def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
-    """The whole curve of one algorithm: its interval, and what that rests on."""
+    """The whole-curve estimate of one algorithm: its interval and family probabilities."""
     audit = workshop.audits[name]
     posterior = workshop.whole_curve(name, statistic=STATISTICS[statistic])
     counts = audit.attacked(STATISTICS[statistic]).counts(audit.target_alpha)
@@ -118,7 +118,7 @@ def _interval(row: dict[str, Any]) -> str:
 
 
 def _markdown(workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]) -> str:
-    """A line an algorithm: the paper's interval, then ours by either statistic and the whole curve."""
+    """One line per algorithm: the paper's interval, ours for both statistics, and the whole curve."""
     by_name: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["algorithm"], {})[row["statistic"]] = row
@@ -144,7 +144,7 @@ def _markdown(workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[
 
 
 def _modes(workshop: Workshop, rows: list[dict[str, Any]]) -> str:
-    """What is left of an interval when the mode near 0 is set aside."""
+    """The interval without the mode near 0."""
     lines = [
         f"| algorithm | statistic | probability of ε < {NEAR_ZERO} | 90 % interval of the rest |",
         "| --- | --- | --- | --- |",
@@ -161,7 +161,7 @@ def _modes(workshop: Workshop, rows: list[dict[str, Any]]) -> str:
 def _worst_bases(
     workshop: Workshop, rows: list[dict[str, Any]], curves: list[dict[str, Any]]
 ) -> str:
-    """What the strongest attack shows, beside what either model makes of all of them."""
+    """What the strongest attack shows, next to the estimates of both models."""
     published = {
         (row["algorithm"], row["statistic"]): f"{row['low']:.2f} to {row['high']:.2f}"
         for row in rows
@@ -187,7 +187,7 @@ def _worst_bases(
 
 
 def _families(workshop: Workshop, curves: list[dict[str, Any]]) -> str:
-    """Which family carries the whole curve, and what single ones say."""
+    """The most probable family, and the estimates of single families."""
     lines = [
         "| algorithm | likeliest family | "
         + " | ".join(f"{family} alone" for family in FAMILIES)

@@ -11,7 +11,7 @@ that attacks need, and counting the errors of attacks on their losses.
 >>> posterior = em.estimate(counts, em.AuditModel(delta=0.01))
 >>> low, high = posterior.credible_interval("epsilon", 0.9)
 
-Names are looked up on first use, so that importing the package stays quick.
+Names are imported on first use, so that importing the package is quick.
 """
 
 from __future__ import annotations
@@ -21,18 +21,35 @@ from importlib import import_module
 from pathlib import Path
 
 
-def _homes() -> dict[str, str]:
-    """The module of every public name, read from ``__init__.pyi`` so that it is said only there."""
+def _names() -> tuple[dict[str, str], dict[str, str]]:
+    """Read ``__init__.pyi``: the module of every public name, and the new name of every renamed one."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    lines = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
-    return {each.name: str(line.module) for line in lines for each in line.names}
+    homes, renamed = {}, {}
+    for line in stub.body:
+        if isinstance(line, ast.ImportFrom):
+            homes.update({each.name: str(line.module) for each in line.names})
+        elif isinstance(line, ast.Assign):
+            old, new = line.targets[0], line.value
+            assert isinstance(old, ast.Name)
+            assert isinstance(new, ast.Name)
+            renamed[old.id] = new.id
+    return homes, renamed
 
 
-_HOMES = _homes()
+_HOMES, _RENAMED = _names()
 __all__ = sorted(_HOMES)  # noqa: PLE0605 (a list, if not a literal one)
 
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        from warnings import warn
+
+        new = _RENAMED[name]
+        message = (
+            f"epsilometer.{name} is deprecated and will be removed in 0.3: use epsilometer.{new}."
+        )
+        warn(message, DeprecationWarning, stacklevel=2)
+        name = new
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'epsilometer' has no attribute {name!r}")

@@ -3,12 +3,14 @@
 from epsilometer.attacks.lira import Lira as Lira
 from epsilometer.attacks.lira import LiraOffline as LiraOffline
 from epsilometer.attacks.losses import Losses as Losses
+from epsilometer.attacks.operating_points import OperatingPoint as OperatingPoint
+from epsilometer.attacks.operating_points import split_counts as split_counts
 from epsilometer.attacks.own_losses import PoolLogOdds as PoolLogOdds
 from epsilometer.attacks.own_losses import PoolLoss as PoolLoss
 from epsilometer.attacks.own_losses import PopulationAttack as PopulationAttack
 from epsilometer.attacks.pool_attacks import PoolAttack as PoolAttack
 from epsilometer.attacks.pool_attacks import cross_fitted_scores as cross_fitted_scores
-from epsilometer.attacks.pool_attacks import fresh_scores as fresh_scores
+from epsilometer.attacks.pool_attacks import held_out_scores as held_out_scores
 from epsilometer.attacks.pool_attacks import most_leaking as most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses as PoolLosses
 from epsilometer.attacks.quantile import QuantileAttack as QuantileAttack
@@ -20,8 +22,6 @@ from epsilometer.attacks.rules import Offline as Offline
 from epsilometer.attacks.rules import PooledVariance as PooledVariance
 from epsilometer.attacks.rules import Threshold as Threshold
 from epsilometer.attacks.scoring import scores_of as scores_of
-from epsilometer.attacks.several_rules import Rule as Rule
-from epsilometer.attacks.several_rules import deal_counts as deal_counts
 from epsilometer.attacks.statistics import CustomStatistic as CustomStatistic
 from epsilometer.attacks.statistics import Logit as Logit
 from epsilometer.attacks.statistics import Loss as Loss
@@ -60,14 +60,14 @@ from epsilometer.errors import InputError as InputError
 from epsilometer.errors import NotConvergedError as NotConvergedError
 from epsilometer.errors import StoreError as StoreError
 from epsilometer.errors import TrainingError as TrainingError
-from epsilometer.inference.checks.comparison import Assumption as Assumption
+from epsilometer.inference.checks.comparison import AlternativeModel as AlternativeModel
 from epsilometer.inference.checks.comparison import ModelComparison as ModelComparison
 from epsilometer.inference.checks.comparison import compare_models as compare_models
 from epsilometer.inference.checks.influence import Influence as Influence
 from epsilometer.inference.checks.influence import leave_one_out as leave_one_out
 from epsilometer.inference.checks.predictive import PredictiveCheck as PredictiveCheck
 from epsilometer.inference.checks.predictive import check_predictions as check_predictions
-from epsilometer.inference.checks.sensitivity import OtherPrior as OtherPrior
+from epsilometer.inference.checks.sensitivity import AlternativePrior as AlternativePrior
 from epsilometer.inference.checks.sensitivity import prior_sensitivity as prior_sensitivity
 from epsilometer.inference.claimed_curve import ClaimedCurve as ClaimedCurve
 from epsilometer.inference.claimed_curve import CurveVerdict as CurveVerdict
@@ -97,9 +97,9 @@ from epsilometer.measurement.bases import ChallengeBase as ChallengeBase
 from epsilometer.measurement.bases import Include as Include
 from epsilometer.measurement.bases import Replace as Replace
 from epsilometer.measurement.canaries import Canaries as Canaries
-from epsilometer.measurement.canary_kinds import OwnCanaries as OwnCanaries
+from epsilometer.measurement.canary_kinds import CustomCanaries as CustomCanaries
+from epsilometer.measurement.challenges import CustomPoints as CustomPoints
 from epsilometer.measurement.challenges import Outliers as Outliers
-from epsilometer.measurement.challenges import OwnPoints as OwnPoints
 from epsilometer.measurement.checking import check_training as check_training
 from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
@@ -107,16 +107,16 @@ from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
 from epsilometer.measurement.engine import Progress as Progress
 from epsilometer.measurement.engine import measure as measure
+from epsilometer.measurement.first_models import TrainingCheck as TrainingCheck
 from epsilometer.measurement.one_run import MeasureOneRun as MeasureOneRun
 from epsilometer.measurement.plan import Plan as Plan
 from epsilometer.measurement.pool import MeasurePool as MeasurePool
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population
-from epsilometer.measurement.promises import promise_of as promise_of
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
-from epsilometer.measurement.trial import Trial as Trial
+from epsilometer.measurement.training_claims import claim_from_training as claim_from_training
 from epsilometer.model.correlated import CorrelatedCells as CorrelatedCells
 from epsilometer.model.correlated import CorrelatedNormal as CorrelatedNormal
 from epsilometer.model.correlated_binomial import KupperHaseman as KupperHaseman
@@ -152,9 +152,9 @@ from epsilometer.model.strengths import FixedStrength as FixedStrength
 from epsilometer.model.strengths import FreeStrengths as FreeStrengths
 from epsilometer.planning.canary_simulation import AssumedCurve as AssumedCurve
 from epsilometer.planning.goals import CrossFedModels as CrossFedModels
+from epsilometer.planning.goals import DecidedClaim as DecidedClaim
+from epsilometer.planning.goals import IntervalWidth as IntervalWidth
 from epsilometer.planning.goals import SeparateShadows as SeparateShadows
-from epsilometer.planning.goals import Settled as Settled
-from epsilometer.planning.goals import Width as Width
 from epsilometer.planning.one_run import OneRunCanaries as OneRunCanaries
 from epsilometer.planning.one_run import OneRunPlan as OneRunPlan
 from epsilometer.planning.one_run import PlannedCanaries as PlannedCanaries
@@ -163,8 +163,8 @@ from epsilometer.planning.one_run import plan_one_run as plan_one_run
 from epsilometer.planning.plan import AuditPlan as AuditPlan
 from epsilometer.planning.plan import PlannedDesign as PlannedDesign
 from epsilometer.planning.plan import plan_audit as plan_audit
-from epsilometer.planning.scenarios import Assumed as Assumed
-from epsilometer.planning.scenarios import FromPilot as FromPilot
+from epsilometer.planning.scenarios import AssumedScenario as AssumedScenario
+from epsilometer.planning.scenarios import PilotScenario as PilotScenario
 from epsilometer.proofs.proof import Proof as Proof
 from epsilometer.proofs.proof import prove as prove
 from epsilometer.report.comparison import compare_counts as compare_counts
@@ -182,4 +182,20 @@ from epsilometer.training.output_perturbation import OutputPerturbation as Outpu
 from epsilometer.training.pytorch import PyTorch as PyTorch
 from epsilometer.training.scikit_learn import ScikitLearn as ScikitLearn
 
+# Deprecated names of version 0.1: they work, with a warning, and are removed in 0.3.
+Assumed = AssumedScenario
+Assumption = AlternativeModel
+FromPilot = PilotScenario
+OtherPrior = AlternativePrior
+OwnCanaries = CustomCanaries
+OwnPoints = CustomPoints
+Rule = OperatingPoint
+Settled = DecidedClaim
+Trial = TrainingCheck
+Width = IntervalWidth
+deal_counts = split_counts
+fresh_scores = held_out_scores
+promise_of = claim_from_training
+
 __all__: list[str]
+_RENAMED: dict[str, str]

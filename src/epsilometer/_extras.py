@@ -1,16 +1,50 @@
-"""Optional libraries: loaded where they are used, or an error that says how to get them."""
+"""Optional libraries: imported where they are used, or an error that says how to install them."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
 from typing import Any
 
 from epsilometer.errors import InputError
 
+_REQUIREMENT = re.compile(
+    r"""(?P<package>[^;]+?)\s*;\s*extra\s*==\s*['"](?P<extra>[\w-]+)['"]\s*"""
+)
+
 
 def load(module: str, need: str, extra: str, *, instead: str = "") -> Any:
-    """A module of an optional library; ``need`` says what for, ``instead`` what else would do."""
+    """Import a module of an optional library.
+
+    ``need`` begins the error message if it is not installed, and ``instead`` ends it.
+    """
     try:
         return import_module(module)
     except ImportError:
-        raise InputError(f"{need}: pip install 'epsilometer[{extra}]'{instead}.") from None
+        raise InputError(f"{need}: {advice(extra, module)}{instead}.") from None
+
+
+def advice(extra: str, module: str) -> str:
+    """The command that installs the packages of an extra, by their own names.
+
+    It works wherever Epsilometer was installed from: a checkout, a wheel or an index.
+    """
+    return f"pip install {' '.join(map(shlex.quote, packages_of(extra) or [module.split('.', maxsplit=1)[0]]))}"
+
+
+def packages_of(extra: str) -> list[str]:
+    """The requirements of an extra, as the installed metadata lists them.
+
+    Examples
+    --------
+    >>> packages_of("parquet")
+    ['pyarrow>=18']
+    """
+    try:
+        listed = requires("epsilometer") or []
+    except PackageNotFoundError:  # imported from a source folder
+        return []
+    found = (_REQUIREMENT.fullmatch(line) for line in listed)
+    return [each["package"] for each in found if each and each["extra"] == extra]

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from epsilometer import _extras
+from epsilometer import _extras, _terminal
 from epsilometer.errors import InputError
 
 LARGEST_FILE = 256 * 1024 * 1024
@@ -188,8 +188,9 @@ def printable(text: object) -> str:
 
 
 def warn(line: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"epsilometer: {printable(line)}\n")
+    """Print a message on stderr: one line, or wrapped to the width of a terminal."""
+    lines = _terminal.message_lines(f"epsilometer: {printable(line)}", sys.stderr)
+    sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
 

@@ -105,13 +105,13 @@ def assert_private(
     verdict: Verdict | None = result.verdict
     assert verdict is not None  # something is claimed
     if not posterior.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
+        raise NotConvergedError(f"no verdict: {posterior.engine_description}.")
     finding: Any = profile_summary.finding if hasattr(posterior, "scores") else summary.finding
     if verdict.label in FAIL_ON[fail_on]:
         raise AssertionError(finding(result))
     if verdict.outcome is not Outcome.PASS:
         warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
-    if result.doubts:
-        text = f"{verdict.label}, but: {' '.join(result.doubts)}"
+    if result.data_warnings:
+        text = f"{verdict.label}, but: {' '.join(result.data_warnings)}"
         warnings.warn(text, InconclusiveWarning, stacklevel=2)
     return verdict

@@ -18,7 +18,7 @@ from epsilometer.attacks.own_losses import PopulationAttack
 from epsilometer.attacks.pool_attacks import (
     POOL_ATTACKS,
     cross_fitted_scores,
-    fresh_scores,
+    held_out_scores,
     most_leaking,
 )
 from epsilometer.attacks.pool_losses import PoolLosses
@@ -252,7 +252,7 @@ def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str
     member = losses.member.copy()
     member[5:, :12] = np.random.default_rng(seed).random((3, 12)) < 0.5
     one, two = (
-        fresh_scores(each, POOL_ATTACKS[name], teachers=5)
+        held_out_scores(each, POOL_ATTACKS[name], teachers=5)
         for each in (losses, changed(losses, member=member))
     )
     assert np.array_equal(one.value, two.value)
@@ -280,12 +280,12 @@ def test_an_attack_that_peeks_sees_nothing_and_one_that_looks_at_others_is_found
             return np.asarray(mine - mine.mean(axis=0))
 
     losses = pool(8, 12)
-    seen = fresh_scores(losses, Peeks(), teachers=5)
+    seen = held_out_scores(losses, Peeks(), teachers=5)
     assert not seen.value.any()
     assert losses.member[5:, : losses.challenges].any()  # control: there was something to see
     assert np.array_equal(seen.member, losses.member[5:, : losses.challenges])
     assert not seen.dependent
-    assert fresh_scores(losses, Standardises(), teachers=5).dependent
+    assert held_out_scores(losses, Standardises(), teachers=5).dependent
 
 
 # --- fresh and cross-fitted -----------------------------------------------------------------------
@@ -293,13 +293,13 @@ def test_an_attack_that_peeks_sees_nothing_and_one_that_looks_at_others_is_found
 
 def test_fresh_scores_of_the_models_that_did_not_teach() -> None:
     losses = pool()
-    first = fresh_scores(losses, Lira(), teachers=9)
+    first = held_out_scores(losses, Lira(), teachers=9)
     assert (first.models, first.points) == (3, 30)
     assert np.array_equal(first.member, losses.member[9:])
-    named = fresh_scores(losses, Lira(), teachers=[11, 0, 5, 3], points=[4, 2])
+    named = held_out_scores(losses, Lira(), teachers=[11, 0, 5, 3], points=[4, 2])
     assert np.array_equal(named.member, losses.member[[1, 2, 4, 6, 7, 8, 9, 10]][:, [4, 2]])
     assert named.names == ("4", "2")
-    whole = fresh_scores(losses, Lira(), teachers=[0, 3, 5, 11])
+    whole = held_out_scores(losses, Lira(), teachers=[0, 3, 5, 11])
     assert named.value == pytest.approx(whole.value[:, [4, 2]])
 
 
@@ -310,7 +310,9 @@ def test_cross_fitted_is_fresh_with_every_group_in_turn() -> None:
     assert not found.fair_coins
     group = np.array([1, 5, 9])
     teachers = np.setdiff1d(np.arange(12), group)
-    assert np.array_equal(found.value[group], fresh_scores(losses, Lira(), teachers=teachers).value)
+    assert np.array_equal(
+        found.value[group], held_out_scores(losses, Lira(), teachers=teachers).value
+    )
     assert np.array_equal(found.value, cross_fitted_scores(losses, Lira()).value)
     plain = cross_fitted_scores(losses, POOL_ATTACKS["logit"])
     assert (plain.models, plain.dependent, plain.fair_coins) == (12, False, True)
@@ -319,11 +321,11 @@ def test_cross_fitted_is_fresh_with_every_group_in_turn() -> None:
 def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = pool(references=25, queries=2)
     for attack in POOL_ATTACKS.values():
-        whole = fresh_scores(losses, attack, teachers=9).value
+        whole = held_out_scores(losses, attack, teachers=9).value
         with monkeypatch.context() as patch:
             patch.setattr("epsilometer.attacks.pool_losses.BLOCK", 100)
             patch.setattr("epsilometer.attacks.quantile.BLOCK", 2800)
-            part = fresh_scores(losses, attack, teachers=9).value
+            part = held_out_scores(losses, attack, teachers=9).value
         assert part == pytest.approx(whole, rel=1e-9, abs=1e-9), attack.name
 
 
@@ -331,19 +333,19 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     ("call", "expected"),
     [
         (
-            lambda: fresh_scores(pool(), Lira(), teachers=3),
+            lambda: held_out_scores(pool(), Lira(), teachers=3),
             "at least 4 models to teach the attack lira",
         ),
-        (lambda: fresh_scores(pool(), Lira(), teachers=12), "teachers <= 11"),
-        (lambda: fresh_scores(pool(), Lira(), teachers=[0, 0, 1, 2]), "each once"),
-        (lambda: fresh_scores(pool(), Lira(), teachers=[0.5]), "whole numbers"),
-        (lambda: fresh_scores(pool(), Lira(), teachers=range(12)), "to be judged, got none"),
-        (lambda: fresh_scores(pool(), Lira(), teachers=9, points=[30]), "points from 0 to 29"),
+        (lambda: held_out_scores(pool(), Lira(), teachers=12), "teachers <= 11"),
+        (lambda: held_out_scores(pool(), Lira(), teachers=[0, 0, 1, 2]), "each once"),
+        (lambda: held_out_scores(pool(), Lira(), teachers=[0.5]), "whole numbers"),
+        (lambda: held_out_scores(pool(), Lira(), teachers=range(12)), "to be judged, got none"),
+        (lambda: held_out_scores(pool(), Lira(), teachers=9, points=[30]), "points from 0 to 29"),
         (lambda: cross_fitted_scores(pool(), Lira(), folds=1), "folds >= 2"),
         (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 models to teach"),
         (lambda: cross_fitted_scores(pool(3, 5), Rmia()), "folds <= 3"),
-        (lambda: fresh_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
-        (lambda: fresh_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
+        (lambda: held_out_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
+        (lambda: held_out_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
         (lambda: Rmia(gamma=0), "gamma > 0"),
         (lambda: RmiaOffline(a=1.5), "0 <= a <= 1"),
         (lambda: Lira(own_variance_from=0), "own_variance_from >= 1"),
@@ -361,11 +363,11 @@ def test_losses_that_an_attack_cannot_read_are_refused() -> None:
     below = changed(losses, loss=losses.loss - 1)
     for name in ("logit", "lira", "lira-offline", "rmia", "rmia-offline", "quantile"):
         with pytest.raises(InputError, match="at least 0"):
-            fresh_scores(below, POOL_ATTACKS[name], teachers=9)
-    assert fresh_scores(below, POOL_ATTACKS["loss"], teachers=9).models == 3
+            held_out_scores(below, POOL_ATTACKS[name], teachers=9)
+    assert held_out_scores(below, POOL_ATTACKS["loss"], teachers=9).models == 3
     for features in (None, np.full((55, 1), "a"), np.full((55, 1), np.nan)):
         with pytest.raises(InputError, match="features"):
-            fresh_scores(changed(losses, features=features), QuantileAttack(), teachers=0)
+            held_out_scores(changed(losses, features=features), QuantileAttack(), teachers=0)
 
 
 # --- points that leak -----------------------------------------------------------------------------
@@ -435,7 +437,7 @@ def replace_member(losses: PoolLosses, coins: np.ndarray) -> PoolLosses:
 def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
     """The judged models' coins are fair whatever the scores are: so are all counts above a threshold."""
     losses = null_pool(48, 250, 60)
-    scores = fresh_scores(losses, POOL_ATTACKS[name], teachers=24)
+    scores = held_out_scores(losses, POOL_ATTACKS[name], teachers=24)
     ones = scores.member.sum()
     zeros = scores.member.size - ones
     error = np.sqrt((ones + zeros + 1) / (12 * ones * zeros))
@@ -479,12 +481,12 @@ def test_curves_of_points_read_low_and_lowest_when_one_is_left_out() -> None:
 
 def test_an_attack_by_its_name_and_not_as_a_class() -> None:
     losses = pool(8, 12)
-    by_name = fresh_scores(losses, "loss", teachers=4)
+    by_name = held_out_scores(losses, "loss", teachers=4)
     assert np.array_equal(
-        by_name.value, fresh_scores(losses, POOL_ATTACKS["loss"], teachers=4).value
+        by_name.value, held_out_scores(losses, POOL_ATTACKS["loss"], teachers=4).value
     )
     with pytest.raises(InputError, match=r"such as Lira\(\), got a class"):
-        fresh_scores(losses, Lira, teachers=4)  # type: ignore[arg-type]
+        held_out_scores(losses, Lira, teachers=4)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("whose", ["model", "point"])
@@ -495,7 +497,7 @@ def test_coins_that_are_not_fair_ones_of_their_own_are_found_out(whose: str) -> 
     member = rows if whose == "model" else rows.T
     loss = rng.exponential(size=member.shape)
     with pytest.raises(InputError, match=f"numbers of members per {whose} that such coins"):
-        fresh_scores(PoolLosses(loss=loss, member=member, fair_coins=True), "loss", teachers=0)
-    fresh_scores(PoolLosses(loss=loss, member=member), "loss", teachers=0)
+        held_out_scores(PoolLosses(loss=loss, member=member, fair_coins=True), "loss", teachers=0)
+    held_out_scores(PoolLosses(loss=loss, member=member), "loss", teachers=0)
     fair = rng.random(member.shape) < 0.5
-    fresh_scores(PoolLosses(loss=loss, member=fair, fair_coins=True), "loss", teachers=0)
+    held_out_scores(PoolLosses(loss=loss, member=fair, fair_coins=True), "loss", teachers=0)

@@ -95,16 +95,16 @@ def test_reading_a_configuration_trains_nothing(config: Path) -> None:
     assert found.claim is None
     said: list[str] = []
     with pytest.raises(em.InputError, match=r"\[algorithm\] training failed \(ZeroDivisionError"):
-        found.with_promise(said.append)
+        found.with_training_claim(said.append)
     stated = em.read_audit(config, estimate={"claim": 2.0})
-    assert stated.with_promise(said.append) is stated
+    assert stated.with_training_claim(said.append) is stated
     assert len(said) == 1
 
 
 def test_a_promise_about_other_neighbours_is_left_aside(config: Path) -> None:
     edited(config, 'adjacency = "include"', 'adjacency = "replace"')
     said: list[str] = []
-    assert em.read_audit(config).with_promise(said.append).claim is None
+    assert em.read_audit(config).with_training_claim(said.append).claim is None
     assert len(said) == 1
     assert "replaces records, so the promise is left aside" in said[0]
 
@@ -113,7 +113,7 @@ def test_other_deltas_and_doubts(config: Path) -> None:
     edited(config, "dataset_size = 98", "dataset_size = 100")
     edited(config, "PrivacyEngine()", 'PrivacyEngine(accountant="rdp")')
     said: list[str] = []
-    found = em.read_audit(config).with_promise(said.append)
+    found = em.read_audit(config).with_training_claim(said.append)
     assert said[1].startswith("warning: the accountant counted other steps or sampling rates")
     assert len(said) == 2
     assert found.claim is not None
@@ -123,7 +123,7 @@ def test_other_deltas_and_doubts(config: Path) -> None:
 
 def test_without_noise_nothing_is_claimed(config: Path) -> None:
     edited(config, "noise_multiplier=4.0", "noise_multiplier=0.0")
-    assert em.read_audit(config).with_promise(lambda _: None).claim is None
+    assert em.read_audit(config).with_training_claim(lambda _: None).claim is None
 
 
 def test_an_engine_that_is_not_returned(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +142,7 @@ def test_forgotten_noise_fails(config: Path, name: str, fails: bool) -> None:
     edited(config, "replicates = 4", "replicates = 30")
     edited(config, "range(1)", "range(10)")
     edited(config, "training:algorithm", f"training:{name}")
-    settings = em.read_audit(config).with_promise(lambda _: None)
+    settings = em.read_audit(config).with_training_claim(lambda _: None)
     assert settings.claim is not None
     assert settings.claim.epsilon == claim_of(10)
     scores = em.scores_of(em.measure(settings.plan).only)

@@ -167,7 +167,7 @@ def test_an_ended_study_goes_on(
     path.write_text("".join(lines[:4]) + lines[4][:30])  # ended while it wrote
     ran: list[str] = []
 
-    def noted(plan: StudyPlan, job: module.Job) -> object:
+    def noted(plan: StudyPlan, job: module.StudyJob) -> object:
         ran.append(job.key)
         return run_job(plan, job)
 
@@ -310,7 +310,9 @@ def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixi
         mechanism, power=1.0, strengths=None, bases=2, models=40, rng=np.random.default_rng(1)
     )
     model = ProfileModel(delta=1e-5, mixing=assumed)
-    expected = ProfileSettings().first_look(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    expected = (
+        ProfileSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    )
     sums = [found.sum_low, found.sum_median, found.sum_high]
     assert sums == pytest.approx(expected, abs=1e-6)
 
@@ -328,12 +330,12 @@ def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
     scores, value = draws_of_two(), 1.6
     told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
     single = [
-        ProfileSettings().first_look(scores, ProfileModel(families=(each,), **told))
+        ProfileSettings().estimate_quickly(scores, ProfileModel(families=(each,), **told))
         for each in FAMILIES.values()
     ]
     evidence = np.exp([each.log_evidence for each in single])
     below = np.array([1 - each.probability_above("epsilon", value) for each in single])
-    together = ProfileSettings().first_look(scores, ProfileModel(**told))
+    together = ProfileSettings().estimate_quickly(scores, ProfileModel(**told))
     found = probability_under_plain_prior(together.solution, value)
     # Axes have other steps for all families together than for each of them.
     assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
@@ -348,7 +350,7 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
     found = [
         probability_under_plain_prior(
             ProfileSettings()
-            .first_look(
+            .estimate_quickly(
                 scores,
                 ProfileModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
             )

@@ -108,7 +108,7 @@ def test_an_ended_study_goes_on(
     ran: list[str] = []
     original = module.run_job
 
-    def noted(plan: StudyPlan, job: module.Job) -> object:
+    def noted(plan: StudyPlan, job: module.StudyJob) -> object:
         ran.append(job.key)
         return original(plan, job)
 

@@ -205,11 +205,21 @@ def test_files_that_are_no_posteriors_are_refused(
     refused([folder, second, "--seed", "1"], capsys, match="--seed is for --engine mcmc")
 
 
-def test_error_curves_of_other_counts_are_not_left_beside_a_posterior(
+def test_files_of_earlier_counts_are_moved_away_when_a_result_is_updated(
     folder: str, second: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (Path(folder) / "curves.csv").write_text("")
-    refused([folder, second, "--output", folder], capsys, match="choose another folder")
+    """Error curves, losses and figures are of the earlier counts only."""
+    before = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    assert run(["estimate", folder, second, "--output", folder]) == 0
+    kept = Path(folder) / "previous-1"
+    assert f"the previous result is kept in {kept}" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert len(em.load(kept / "posterior.nc").counts) == 2
+    assert run(["report", str(kept), "--json"]) == 0
+    capsys.readouterr()
+    answer([folder, second, "--output", folder], capsys)
+    assert len(em.load(Path(folder) / "previous-2" / "posterior.nc").counts) == 4
+    assert len(em.load(Path(folder) / "posterior.nc").counts) == 6
 
 
 # --- bases entered twice ----------------------------------------------------------------------

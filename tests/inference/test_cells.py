@@ -114,7 +114,7 @@ def test_thin_regions_against_sums_along_their_length(
     """The likelihood of single bases at the nodes of the grid, down to regions thinner than delta."""
     delta, likelihood = 0.001, kind()
     counts = counts_of([10, 2, 49, 0], 100, [88, 98, 54, 97], 100)
-    surface = AttackSurface.of(counts, likelihood, (delta,), level=2).reaching(5.0)
+    surface = AttackSurface.of(counts, likelihood, (delta,), refinement=2).reaching(5.0)
     angle = (np.arange(2000) + 0.5) / 2000 * np.pi / 2
     alpha, width = np.sin(angle) ** 2, np.sin(2 * angle) * np.pi / 4000
     low = np.maximum(

@@ -87,7 +87,7 @@ def ours(
         strength=em.Fixed(value=strength),
         dependence=em.ScatteredMembers(scatter=scatter, spread=em.Fixed(value=spread)),
     )
-    surface = GroupSurface.of(counts, model, deltas=(delta,), level=2)
+    surface = GroupSurface.of(counts, model, deltas=(delta,), refinement=2)
     point = np.array([epsilon]), np.array([strength])
     return float(surface.log_likelihood(*point, delta)[0, 0])
 
@@ -348,11 +348,13 @@ def test_the_share_of_the_scatter_inside(code: int, a: float, b: float) -> None:
 @pytest.mark.parametrize(("a", "b"), PLACES)
 def test_sliding_with_the_region_can_be_undone_and_has_its_jacobian(a: float, b: float) -> None:
     old, new, delta, h = 2.0, 2.2, 0.03, 1e-6
-    x, y, jacobian = kernels._to_level(a, b, old, new, delta)
-    assert kernels._to_level(x, y, new, old, delta)[:2] == pytest.approx((a, b), abs=1e-12)
+    x, y, jacobian = kernels._move_with_region(a, b, old, new, delta)
+    assert kernels._move_with_region(x, y, new, old, delta)[:2] == pytest.approx((a, b), abs=1e-12)
     columns = []
     for da, db in ((h, 0.0), (0.0, h)):
-        up, down = (kernels._to_level(a + k * da, b + k * db, old, new, delta) for k in (1, -1))
+        up, down = (
+            kernels._move_with_region(a + k * da, b + k * db, old, new, delta) for k in (1, -1)
+        )
         columns.append([(up[0] - down[0]) / (2 * h), (up[1] - down[1]) / (2 * h)])
     assert math.log(abs(np.linalg.det(columns))) == pytest.approx(jacobian, abs=1e-6)
 

@@ -190,12 +190,12 @@ def test_mixed_choices_agree_with_the_exact_engine() -> None:
 def test_a_twin_with_a_fault_fails_the_same_check(
     settings: McmcSettings, fault: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    intact = densities.problem_of
+    intact = densities.compile_model
 
-    def sabotaged(*counts_and_model: Any, **options: Any) -> densities.Problem:
+    def sabotaged(*counts_and_model: Any, **options: Any) -> densities.CompiledModel:
         return intact(*counts_and_model, **options)._replace(fault=fault)
 
-    monkeypatch.setattr(densities, "problem_of", sabotaged)
+    monkeypatch.setattr(densities, "compile_model", sabotaged)
     assert largest_z(settings.estimate(SMALL, AuditModel(delta=0.0))) > Z
 
 

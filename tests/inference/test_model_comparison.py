@@ -15,7 +15,7 @@ from epsilometer.inference.checks.comparison import (
     _Engine,
     alternatives,
     compare_models,
-    evidence_in_words,
+    interpret_bayes_factor,
     label_of,
     to_rows,
 )
@@ -346,7 +346,7 @@ def test_densities_that_are_no_probabilities_are_not_compared(
         assert other.comparable == (not reason)
         assert reason in other.reason
         assert (other.probability is None) == bool(reason)
-        assert (other.words == "not comparable") == bool(reason)
+        assert (other.interpretation == "not comparable") == bool(reason)
 
 
 def test_counts_that_hardly_spread_are_not_compared() -> None:
@@ -369,7 +369,7 @@ def test_what_is_not_available_says_why() -> None:
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
     row = compare_models(posterior, {"correlated": model}).assumptions[1]
     assert row.posterior is None
-    assert row.words == "not available"
+    assert row.interpretation == "not available"
     assert "trials_h0 >= 2" in row.reason
     assert row.probability is None
 
@@ -393,7 +393,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 )
 def test_words_are_those_of_kass_and_raftery(factor: float, words: str) -> None:
     """Steps at 2 log B of 2, 6 and 10."""
-    assert evidence_in_words(factor) == words
+    assert interpret_bayes_factor(factor) == words
 
 
 def test_labels_tell_models_apart() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.errors import InputError
-from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.inference.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.inference.exact import surface
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -52,7 +52,7 @@ def exact(counts: AttackCounts, epsilon: Scaled, **others: Any) -> GridPosterior
     return run(counts, AuditModel(delta=0.01, epsilon=epsilon, **others))
 
 
-def excess(posterior: GridPosterior, other: OtherPrior) -> float:
+def excess(posterior: GridPosterior, other: AlternativePrior) -> float:
     """How far the quantiles are from those of a run with the other prior, in errors of both runs.
 
     At most 1 is as accurate as promised.  Differences are relative where above 1, as the engine's
@@ -208,4 +208,4 @@ def test_factors_are_positive_numbers(factor: Any) -> None:
 
 def test_public_names() -> None:
     assert em.prior_sensitivity is prior_sensitivity
-    assert em.OtherPrior is OtherPrior
+    assert em.AlternativePrior is AlternativePrior

@@ -304,7 +304,7 @@ def test_masses_of_rings_against_mpmath(
         expected = float(mpmath.log(mass))
     epsilons = np.array([epsilon])
     model = em.Fixed(value=strength)
-    found = oracle.Problem((row,), delta, model).log_rows(epsilons, 24).item()
+    found = oracle.CompiledModel((row,), delta, model).log_rows(epsilons, 24).item()
     log_trials = math.log((row[1] + 1) * (row[3] + 1))
     # The oracle's masses are over the area, here by the paper's formula, and of binomials.
 

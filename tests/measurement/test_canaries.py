@@ -216,7 +216,7 @@ def test_scores_are_negated_losses_by_coin() -> None:
     canaries = drawn()
     losses = np.random.default_rng(3).normal(size=20)
     scores = canaries.scores(losses, name="first")
-    without, with_point = scores.bases[0].as_they_came
+    without, with_point = scores.bases[0].in_training_order
     assert scores.one_run
     assert scores.names == ("first",)
     assert with_point.tolist() == [

@@ -17,10 +17,10 @@ from epsilometer.measurement.challenges import (
     CHALLENGE_KINDS,
     ChallengeKind,
     Chosen,
+    CustomPoints,
     GivenPoints,
     Mislabelled,
     Outliers,
-    OwnPoints,
     RandomPoints,
     challenge_kind_of,
     choose,
@@ -175,7 +175,7 @@ def test_a_function_sees_no_crafted_records_and_its_own_stream() -> None:
         return list(range(count))
 
     for seed in (1, 1, 2):
-        OwnPoints(function=look, name="look")
+        CustomPoints(function=look, name="look")
         choose(challenge_kind_of(look), PEOPLE.extended(FEATURES[:1], [0]), 3, seed)
     assert seen[0] == seen[1]
     assert [each[:2] for each in seen] == [(60, 3)] * 3
@@ -326,7 +326,7 @@ def test_designs_share_the_points(kind: str) -> None:
 
 
 def answering(value: Any) -> Any:
-    return OwnPoints(function=lambda *_: value, name="mine:points")
+    return CustomPoints(function=lambda *_: value, name="mine:points")
 
 
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -16,7 +16,7 @@ from epsilometer.measurement.failures import Streaks, bounded, message_of, trace
 from epsilometer.measurement.plan import Task
 from epsilometer.measurement.population import Dataset
 from epsilometer.measurement.sqlite_store import SqliteStore
-from epsilometer.measurement.tasks import Chunk, Problem, train_chunk
+from epsilometer.measurement.tasks import Chunk, TaskFailure, train_chunk
 from tests.measurement.algorithms import Faulty, FaultyMany, NoisyMean, noted, one_run_plan, plan
 
 
@@ -55,7 +55,7 @@ def test_message_is_one_short_line() -> None:
 
 def test_traceback_has_the_users_part_only(tmp_path: Path) -> None:
     answer = train_chunk(plan(faulty(tmp_path, Task(0, 0, 0))), Chunk(0, 0, (0,)))
-    assert isinstance(answer, Problem)
+    assert isinstance(answer, TaskFailure)
     first, *_ = lines = answer.traceback.splitlines()
     assert "algorithms.py" in first
     assert first.endswith("in train")
@@ -65,7 +65,7 @@ def test_traceback_has_the_users_part_only(tmp_path: Path) -> None:
 
 def test_an_error_of_ours_has_no_traceback() -> None:
     answer = train_chunk(one_run_plan(), Chunk(0, 0, (0,)))
-    assert not isinstance(answer, Problem)
+    assert not isinstance(answer, TaskFailure)
     assert traceback_of(ValueError("never raised")) == ""
 
 

@@ -267,7 +267,7 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     scores = em.scores_of(losses, places)
     for number, base in enumerate(scores.bases):
         coins = kept(losses, number)[1]
-        assert base.as_they_came[1].tolist() == np.flatnonzero(coins).tolist()
+        assert base.in_training_order[1].tolist() == np.flatnonzero(coins).tolist()
     assert scores.one_run
     assert not scores.dependent  # a score may look at all canaries
 
@@ -372,7 +372,7 @@ def test_the_same_coins_twice() -> None:
     again = em.Scores(
         without=[values[~coins]], with_point=[values[coins]], names=["again"], one_run=True
     )
-    with pytest.raises(InputError, match="coins of their own, got the same scores twice"):
+    with pytest.raises(InputError, match="separate coin flips, got the same scores twice"):
         one.joined(again)
     shared = canaries_of(*((values + 3 * coins, coins) for _ in range(4)))
     apart = em.prove(shared, delta=1e-6, independent=False)
@@ -404,7 +404,7 @@ def test_scores_of_a_gradient_store_are_those_of_the_audit(tmp_path: Path) -> No
 
 def test_scores_that_depend_on_each_other_have_no_file() -> None:
     mixed = em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]], dependent=True)
-    with pytest.raises(InputError, match="do not depend on each other, to write"):
+    with pytest.raises(InputError, match="expected independent scores to write"):
         mixed.to_csv()
     assert mixed != em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]])
 

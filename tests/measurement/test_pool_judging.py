@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from epsilometer._arrays import IntArray
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, fresh_scores, most_leaking
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS, held_out_scores, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.pool_result import attack_result
 from epsilometer.errors import InputError
@@ -215,7 +215,7 @@ def most_allowed(pools: int) -> int:
 def judged_by_itself(losses: PoolLosses) -> PoolScores:
     """What must not be done: all models choose the points, and the same models are judged."""
     points = most_leaking(losses, models=np.arange(losses.models), count=JUDGED)
-    return fresh_scores(losses, POOL_ATTACKS["logit"], teachers=0, points=points)
+    return held_out_scores(losses, POOL_ATTACKS["logit"], teachers=0, points=points)
 
 
 @pytest.mark.parametrize("pools", [25, pytest.param(200, marks=pytest.mark.slow)])

@@ -11,8 +11,8 @@ import pytest
 from epsilometer.errors import TrainingError
 from epsilometer.measurement.checking import check_training
 from epsilometer.measurement.engine import measure
+from epsilometer.measurement.first_models import Pace, duration, time_sentence
 from epsilometer.measurement.store import MemoryStore
-from epsilometer.measurement.trial import Pace, duration, time_sentence
 from tests.measurement.algorithms import (
     ManyAtOnce,
     NoisyMean,

@@ -361,9 +361,12 @@ def test_families_by_name() -> None:
         (lambda: ResponseCurves(atom=1.0), "expected 0 <= delta < 1"),
         (lambda: TwoVarianceCurves(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
         (lambda: LaplaceCurves().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
-        (lambda: check_families([]), "expected one family of curves or several"),
-        (lambda: check_families("gaussian"), "expected one family of curves or several"),
-        (lambda: check_families([GaussianCurves(), GaussianCurves()]), "expected each family once"),
+        (lambda: check_families([]), "expected one or more families of curves"),
+        (lambda: check_families("gaussian"), "expected one or more families of curves"),
+        (
+            lambda: check_families([GaussianCurves(), GaussianCurves()]),
+            "expected distinct families",
+        ),
     ],
 )
 def test_refusals(make: object, message: str) -> None:

@@ -83,7 +83,11 @@ def test_of_joined_counts_what_is_true_of_all_is_kept() -> None:
         ("design", ["cross-fed", "independent"], "row 3: expected the same design, target_alpha"),
         ("design", ["cross-fed", ""], "row 3: expected the same design"),
         ("design", ["", "cross-fed"], "row 3: expected the same design"),
-        ("target_alpha", ["0.1"], "row 2: expected a design .* beside target_alpha, got none"),
+        (
+            "target_alpha",
+            ["0.1"],
+            "row 2: expected a design .* together with target_alpha, got none",
+        ),
         ("statistic", ["loss"], "row 2: expected a design .* beside statistic, got none"),
         ("design,target_alpha", ["cross-fed,0"], "row 2: expected 0 < target_alpha < 1"),
         ("design,target_alpha", ["cross-fed,nan"], "row 2: expected a finite target_alpha"),
@@ -144,8 +148,8 @@ def test_attacks_say_how_they_measured() -> None:
         design="independent", target_alpha=0.1, statistic="loss"
     )
     # Several rules: what they have in common.
-    rules = [em.Rule(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
-    assert em.deal_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
+    rules = [em.OperatingPoint(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
+    assert em.split_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
     # Who makes a result by hand need not say.
     assert replace(fast, design=None).counts(0.2).measured is None
 

@@ -93,11 +93,13 @@ def test_no_cell_is_ever_more_than_certain_or_not_a_number() -> None:
     low, high = 10.0 ** rng.uniform(-300, 0, n), 1 - 10.0 ** rng.uniform(-16, 0, n)
     plain = rng.random((2, n))
     rate = np.where(rng.random((2, n)) < 0.5, plain, np.stack([low, high]))
-    wider = 10.0 ** rng.uniform(-12, 1, n)
+    inflation = 10.0 ** rng.uniform(-12, 1, n)
     size = np.where(rng.random(n) < 0.5, rng.random(n), 1 - 10.0 ** rng.uniform(-16, 0, n))
     r = rng.choice([-1.0, 1.0], n) * size
     logs = log_cells(
-        np.stack([count[0], trials[0], rate[0], wider, count[1], trials[1], rate[1], wider, r])
+        np.stack(
+            [count[0], trials[0], rate[0], inflation, count[1], trials[1], rate[1], inflation, r]
+        )
     )
     assert not np.isnan(logs).any()
     assert logs.max() < 1e-8
@@ -198,6 +200,6 @@ def test_names_and_words() -> None:
     assert em.CorrelatedNormal().name == "correlated-published"
     assert em.CorrelatedCells().bounded
     assert not em.CorrelatedNormal().bounded
-    assert "whole numbers from 0 to N" in em.CorrelatedCells().words[0]
-    assert "as published" in em.CorrelatedNormal().words[0]
+    assert "whole numbers from 0 to N" in em.CorrelatedCells().description[0]
+    assert "as published" in em.CorrelatedNormal().description[0]
     assert em.CorrelatedCells().smallest_epsilon(every_count(5, 5)) == 0.0

@@ -139,14 +139,14 @@ def test_counts_between_ranks_lose_next_to_nothing() -> None:
     few = whole.with_bases(counted(base) for base in whole.bases)
     assert few.trials_h0.tolist() == whole.trials_h0.tolist()
     ends = [
-        ProfileSettings().first_look(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
+        ProfileSettings().estimate_quickly(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
         for scores in (whole, few)
     ]
     widths = [high - low for low, high in ends]
     assert widths[1] == pytest.approx(widths[0], rel=0.01)
     # Negative control: two counts lose most of what the scores say.
     two = whole.with_bases(counted(base, 2) for base in whole.bases)
-    low, high = ProfileSettings().first_look(two, GAUSSIAN).credible_interval("epsilon", 0.9)
+    low, high = ProfileSettings().estimate_quickly(two, GAUSSIAN).credible_interval("epsilon", 0.9)
     assert high - low > 1.1 * widths[0]
 
 
@@ -158,7 +158,7 @@ def test_curves_that_are_left_out_did_not_matter() -> None:
     assert len(left.components) < len(model.components)
     assert left.no_leak == model.no_leak
     probed = [0.05, 0.5, 0.95]
-    both = [ProfileSettings().first_look(scores, each) for each in (model, left)]
+    both = [ProfileSettings().estimate_quickly(scores, each) for each in (model, left)]
     assert both[1].quantile("epsilon", probed) == pytest.approx(
         both[0].quantile("epsilon", probed), rel=1e-3
     )
@@ -173,8 +173,8 @@ def plan() -> em.OneRunPlan:
     found = em.plan_one_run(
         GAUSSIAN,
         TRUTH,
-        em.Width(at_most=1.0),
-        em.Settled(claim=3.0),
+        em.IntervalWidth(at_most=1.0),
+        em.DecidedClaim(claim=3.0),
         design=em.OneRunCanaries(runs=2, dataset_size=20_000, most=30_000),
         simulations=6,
         report=said.append,
@@ -228,7 +228,7 @@ def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
 
 
 def test_no_proof_refutes_a_true_claim(plan: em.OneRunPlan) -> None:
-    true = replace(plan, goals=(em.Settled(claim=5.0),))
+    true = replace(plan, goals=(em.DecidedClaim(claim=5.0),))
     assert any("no proof will refute it" in sentence for sentence in help_sentences(true))
 
 
@@ -236,7 +236,7 @@ def test_proofs_refute_what_is_far_below_the_truth() -> None:
     found = em.plan_one_run(
         GAUSSIAN,
         em.AssumedCurve(epsilon=8.0),
-        em.Settled(claim=1.0),
+        em.DecidedClaim(claim=1.0),
         design=em.OneRunCanaries(most=3000),
         simulations=4,
     )
@@ -250,7 +250,7 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     found = em.plan_one_run(
         replace(GAUSSIAN, strength=em.FreeStrengths()),
         em.AssumedCurve(epsilon=1.0),
-        em.Width(at_most=0.5),
+        em.IntervalWidth(at_most=0.5),
         design=em.OneRunCanaries(most=40_000),
     )
     assert found.recommended is None
@@ -261,7 +261,7 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    found = em.plan_one_run(GAUSSIAN, TRUTH, em.Width(at_most=6.5))
+    found = em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=6.5))
     assert found.nothing_needed
     assert (found.recommended, found.designs) == (None, ())
     assert recommendation(found).startswith("Nothing needs to be measured")
@@ -283,7 +283,9 @@ def test_the_prior_width_counts_no_leak() -> None:
 @pytest.mark.slow
 def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
     def planned(seed: int) -> dict[str, Any]:
-        return described(em.plan_one_run(GAUSSIAN, TRUTH, em.Width(at_most=0.05), seed=seed))
+        return described(
+            em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=0.05), seed=seed)
+        )
 
     found = planned(1)
     assert found["recommended"]["canaries"] >= 300_000
@@ -306,7 +308,7 @@ def test_same_seed_same_plan_and_every_size_up_to_a_million() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan_one_run(GAUSSIAN, TRUTH, em.Width(at_most=1.0), **change)
+        em.plan_one_run(GAUSSIAN, TRUTH, em.IntervalWidth(at_most=1.0), **change)
 
 
 def test_what_does_not_fit_canaries_is_refused() -> None:
@@ -314,10 +316,10 @@ def test_what_does_not_fit_canaries_is_refused() -> None:
         em.plan_one_run(GAUSSIAN, TRUTH)
     other: Any = em.AuditModel(delta=DELTA)
     with pytest.raises(em.InputError, match="got AuditModel and AssumedCurve"):
-        em.plan_one_run(other, TRUTH, em.Width(at_most=1.0))
+        em.plan_one_run(other, TRUTH, em.IntervalWidth(at_most=1.0))
     pure = em.ProfileModel(delta=0.0)
     with pytest.raises(em.InputError, match="no epsilon at 0"):
-        em.plan_one_run(pure, TRUTH, em.Width(at_most=1.0))
+        em.plan_one_run(pure, TRUTH, em.IntervalWidth(at_most=1.0))
     for make in (
         lambda: em.AssumedCurve(epsilon=0.0),
         lambda: em.AssumedCurve(epsilon=1.0, strength=0.0),

@@ -27,14 +27,16 @@ from epsilometer.planning.wording import (
 from epsilometer.report.figures.plan import draw_plan
 
 MODEL = em.AuditModel(delta=1e-3)
-ASSUMED = em.Assumed(epsilon=2.0, strength=0.5)
+ASSUMED = em.AssumedScenario(epsilon=2.0, strength=0.5)
 LIMITS: dict[str, Any] = {"most_bases": 10, "most_challenges": 70, "simulations": 20}
 TRUTH = Truth(2.0, 0.5)
 
 
 @pytest.fixture(scope="module")
 def plan() -> em.AuditPlan:
-    return em.plan_audit(MODEL, ASSUMED, em.Width(at_most=2.8), models_per_second=2.0, **LIMITS)
+    return em.plan_audit(
+        MODEL, ASSUMED, em.IntervalWidth(at_most=2.8), models_per_second=2.0, **LIMITS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,7 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
     candidates = [
         Design(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
     ]
-    goals, said = [em.Width(at_most=wanted)], list[str]()
+    goals, said = [em.IntervalWidth(at_most=wanted)], list[str]()
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 60,
@@ -94,7 +96,7 @@ def test_the_search_says_when_nothing_is_large_enough() -> None:
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 20,
-        goals=[em.Width(at_most=0.5)],
+        goals=[em.IntervalWidth(at_most=0.5)],
         probability=0.8,
         candidates=candidates,
         cost=lambda design: design.bases * design.challenges,
@@ -163,7 +165,12 @@ def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> No
 
 def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
     plan = em.plan_audit(
-        MODEL, ASSUMED, em.Width(at_most=0.2), most_bases=7, most_challenges=50, simulations=20
+        MODEL,
+        ASSUMED,
+        em.IntervalWidth(at_most=0.2),
+        most_bases=7,
+        most_challenges=50,
+        simulations=20,
     )
     assert plan.recommended is None
     assert "No audit within the limits" in recommendation(plan)
@@ -172,7 +179,7 @@ def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
-    plan = em.plan_audit(MODEL, ASSUMED, em.Width(at_most=6.5))
+    plan = em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=6.5))
     assert plan.nothing_needed
     assert (plan.recommended, plan.designs) == (None, ())
     assert recommendation(plan).startswith("Nothing needs to be measured")
@@ -181,8 +188,8 @@ def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
 def test_a_claim_far_below_the_truth_is_refuted() -> None:
     plan = em.plan_audit(
         MODEL,
-        em.Assumed(epsilon=4.0, strength=0.6),
-        em.Settled(claim=0.5),
+        em.AssumedScenario(epsilon=4.0, strength=0.6),
+        em.DecidedClaim(claim=0.5),
         most_bases=7,
         most_challenges=100,
         simulations=20,
@@ -209,7 +216,7 @@ def test_costs_are_those_of_the_measuring_designs() -> None:
 
 
 def test_truths_of_a_pilot_follow_its_posterior(pilot: em.Posterior) -> None:
-    truths = em.FromPilot(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
+    truths = em.PilotScenario(posterior=pilot).truths(4000, rng=stream(1, 0, TRUTHS))
     drawn = np.array([truth.epsilon for truth in truths])
     for probability in (0.1, 0.5, 0.9):
         share = np.mean(drawn <= pilot.quantile("epsilon", probability))
@@ -221,8 +228,8 @@ def test_truths_of_a_pilot_follow_its_posterior(pilot: em.Posterior) -> None:
 def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior) -> None:
     plan = em.plan_audit(
         MODEL,
-        em.FromPilot(posterior=pilot, extend=True),
-        em.Width(at_most=3.0),
+        em.PilotScenario(posterior=pilot, extend=True),
+        em.IntervalWidth(at_most=3.0),
         most_bases=30,
         simulations=20,
         surroundings=False,
@@ -245,7 +252,7 @@ def test_correlations_of_a_pilot_are_kept_as_they_show_in_counts() -> None:
     )
     model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
     posterior = em.estimate(counts, model)
-    truths = em.FromPilot(posterior=posterior).truths(500, rng=np.random.default_rng(1))
+    truths = em.PilotScenario(posterior=posterior).truths(500, rng=np.random.default_rng(1))
     drawn = posterior.draws(500, rng=np.random.default_rng(1))
     ratio = 1 + 49 * drawn["within_correlation"]
     assert [truth.variance_ratio for truth in truths] == pytest.approx(ratio)
@@ -265,7 +272,7 @@ def test_dependent_attacks_are_refused() -> None:
     # Any posterior of such counts will do; this dependence is the quickest to estimate.
     posterior = em.estimate(counts, em.AuditModel(delta=1e-3, dependence=IndependentRows()))
     with pytest.raises(em.InputError, match="one attack a base"):
-        em.FromPilot(posterior=posterior)
+        em.PilotScenario(posterior=posterior)
 
 
 # --- the same for anybody ---------------------------------------------------------------------
@@ -277,7 +284,7 @@ def test_same_seed_same_plan_for_any_number_of_workers() -> None:
         found = em.plan_audit(
             MODEL,
             ASSUMED,
-            em.Width(at_most=4.0),
+            em.IntervalWidth(at_most=4.0),
             most_bases=6,
             most_challenges=40,
             simulations=20,
@@ -309,30 +316,32 @@ def test_same_seed_same_plan_for_any_number_of_workers() -> None:
 )
 def test_bad_numbers_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     with pytest.raises(em.InputError, match=message):
-        em.plan_audit(MODEL, ASSUMED, em.Width(at_most=1.0), **change)
+        em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=1.0), **change)
 
 
 def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
     with pytest.raises(em.InputError, match="expected a goal"):
         em.plan_audit(MODEL, ASSUMED)
     with pytest.raises(em.InputError, match="expected a goal"):
-        em.plan_audit(MODEL, ASSUMED, em.Width(at_most=1.0), em.Width(at_most=2.0))
+        em.plan_audit(MODEL, ASSUMED, em.IntervalWidth(at_most=1.0), em.IntervalWidth(at_most=2.0))
     with pytest.raises(em.InputError, match="model of the pilot"):
         em.plan_audit(
-            em.AuditModel(delta=0.5), em.FromPilot(posterior=pilot), em.Width(at_most=1.0)
+            em.AuditModel(delta=0.5),
+            em.PilotScenario(posterior=pilot),
+            em.IntervalWidth(at_most=1.0),
         )
-    extended = em.FromPilot(posterior=pilot, extend=True)
+    extended = em.PilotScenario(posterior=pilot, extend=True)
     with pytest.raises(em.InputError, match="above the 6 bases of the pilot"):
-        em.plan_audit(MODEL, extended, em.Width(at_most=1.0), most_bases=6)
+        em.plan_audit(MODEL, extended, em.IntervalWidth(at_most=1.0), most_bases=6)
     fixed = em.AuditModel(delta=0.1, epsilon=em.Fixed(value=1.0))
     with pytest.raises(em.InputError, match="nothing to plan"):
-        em.plan_audit(fixed, ASSUMED, em.Width(at_most=1.0))
+        em.plan_audit(fixed, ASSUMED, em.IntervalWidth(at_most=1.0))
     for make in (
-        lambda: em.Assumed(epsilon=0.0, strength=0.5),
-        lambda: em.Assumed(epsilon=1.0, strength=1.5),
-        lambda: em.Assumed(epsilon=1.0, strength=0.5, count_correlation=1.0),
-        lambda: em.Width(at_most=0.0),
-        lambda: em.Settled(claim=-1.0),
+        lambda: em.AssumedScenario(epsilon=0.0, strength=0.5),
+        lambda: em.AssumedScenario(epsilon=1.0, strength=1.5),
+        lambda: em.AssumedScenario(epsilon=1.0, strength=0.5, count_correlation=1.0),
+        lambda: em.IntervalWidth(at_most=0.0),
+        lambda: em.DecidedClaim(claim=-1.0),
         lambda: em.SeparateShadows(shadows_h0=0, shadows_h1=1),
     ):
         with pytest.raises(em.InputError, match="expected"):

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import epsilometer as em
 from epsilometer.proofs import count_bets
-from epsilometer.proofs.evidence import FixedCounts
+from epsilometer.proofs.claim_tests import FixedCounts
 
 FloatArray = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.evidence import ScoreStream
-from epsilometer.proofs.proof import evidence_of, prove
+from epsilometer.proofs.claim_tests import ScoreStream
+from epsilometer.proofs.proof import claim_test_of, prove
 from epsilometer.proofs.shared_models import DRAWN, FAIR, SharedModels
 
 
@@ -203,7 +203,7 @@ def test_scores_that_depend_on_judged_models_prove_nothing() -> None:
     bad = PoolScores(value=scores.value, member=scores.member, fair_coins=True, dependent=True)
     for data in (bad, bad.by_point()):
         with pytest.raises(InputError, match="prove nothing"):
-            evidence_of(data)
+            claim_test_of(data)
 
 
 def test_points_without_pairs_count_and_prove_nothing() -> None:

@@ -87,14 +87,14 @@ def test_numbers_of_models_in_a_file_are_checked() -> None:
 
 @pytest.mark.parametrize("claim", [0.01, 20.0])
 def test_nothing_is_judged_from_points_that_share_models(claim: float) -> None:
-    asked = replace(result(), asked=Question(claim=claim))
+    asked = replace(result(), question=Question(claim=claim))
     verdict = asked.verdict
     assert verdict is not None
     assert verdict.label == "INCONCLUSIVE"
     assert SHARED in verdict.reasons
     # The same scores of models of their own are judged.
     alone = SETTINGS.estimate(without_models(pool().by_point()), SIMPLE)
-    other = ProfileResult(posterior=alone, asked=Question(claim=claim)).verdict
+    other = ProfileResult(posterior=alone, question=Question(claim=claim)).verdict
     assert other is not None
     assert SHARED not in other.reasons
 

@@ -16,7 +16,7 @@ import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.measurement.plan import Task, training_stream
-from epsilometer.measurement.promises import Worst
+from epsilometer.measurement.training_claims import Worst
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import EPSILON_ERROR, accounted_epsilon
 from epsilometer.training.opacus_loop import EXPECTED_WARNINGS, fixed_batches
@@ -45,7 +45,7 @@ class TestOpacus(Contract):
 @pytest.mark.parametrize("mechanism", ["prv", "rdp", "gdp"])
 def test_the_claim_is_that_of_the_accountant(mechanism: str) -> None:
     algorithm = usual(fit=partial(loops.fit, accountant=mechanism))
-    promise = algorithm.promised_by(data(), stream())
+    promise = algorithm.claim_by_training(data(), stream())
     assert promise.steps == ((loops.NOISE, RATE, STEPS),)
     obvious = create_accountant(mechanism)
     for _ in range(loops.EPOCHS):
@@ -64,15 +64,15 @@ def test_the_claim_is_that_of_the_accountant(mechanism: str) -> None:
 
 def test_a_target_is_kept() -> None:
     """The noise is found for a target; what was done with it promises the target."""
-    promise = usual(fit=loops.fit_to_target).promised_by(data(), stream())
+    promise = usual(fit=loops.fit_to_target).claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.01) == pytest.approx(3.0, abs=0.02)  # its search's tolerance
     assert promise.mechanism == "rdp"
 
 
 def test_where_nothing_is_promised() -> None:
-    promise = usual().promised_by(data(), stream())
+    promise = usual().claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.0) == math.inf
-    silent = usual(fit=loops.fit_without_noise).promised_by(data(), stream())
+    silent = usual(fit=loops.fit_without_noise).claim_by_training(data(), stream())
     assert silent.claimed_epsilon(0.01) == math.inf
     with pytest.raises(InputError, match="expected 0 <= delta < 1, got delta=1"):
         promise.claimed_epsilon(1.0)
@@ -120,7 +120,7 @@ def test_the_model_is_the_plain_module_that_the_loop_trained(fit: Any, engine: s
     assert all(torch.equal(part, expected[name]) for name, part in model.state_dict().items())
     start = algorithm.initial_model(data(), stream())
     assert not np.array_equal(algorithm.parameters(model), algorithm.parameters(start))
-    assert algorithm.promised_by(data(), stream()).doubts == ()
+    assert algorithm.claim_by_training(data(), stream()).doubts == ()
 
 
 def test_another_module_that_comes_back_is_the_model() -> None:
@@ -186,7 +186,7 @@ def test_names_that_are_none(engine: Any) -> None:
     ],
 )
 def test_doubts(fit: Any, words: str | None) -> None:
-    doubts = usual(fit=fit).promised_by(data(), stream()).doubts
+    doubts = usual(fit=fit).claim_by_training(data(), stream()).doubts
     assert len(doubts) == (words is not None)
     assert words is None or words in doubts[0]
 
@@ -221,10 +221,10 @@ def plan_of(algorithm: Any, **settings: Any) -> em.Plan:
 
 def test_a_plan_has_the_promise_of_its_first_models() -> None:
     plan = plan_of(usual())
-    promise = em.promise_of(plan)
+    promise = em.claim_from_training(plan)
     base = plan.bases[0]
     own = [
-        usual().promised_by(
+        usual().claim_by_training(
             base.train_on(POPULATION, hypothesis), training_stream(1, Task(0, hypothesis, 0))
         )
         for hypothesis in (0, 1)
@@ -237,7 +237,7 @@ def test_a_plan_has_the_promise_of_its_first_models() -> None:
 def test_one_record_more_may_make_one_batch_more() -> None:
     """8 records make 2 batches and 9 make 3: the larger epsilon counts, and it is said."""
     algorithm = usual(fit=partial(loops.fit, accountant="rdp"))
-    promise = em.promise_of(plan_of(algorithm, dataset_size=8))
+    promise = em.claim_from_training(plan_of(algorithm, dataset_size=8))
     assert isinstance(promise, Worst)
     smaller, larger = promise.promises
     assert getattr(smaller, "steps", None) == ((loops.NOISE, 1 / 2, 4),)
@@ -250,7 +250,7 @@ def test_one_record_more_may_make_one_batch_more() -> None:
 
 def test_canaries_have_the_promise_of_their_run() -> None:
     plan = plan_of(usual(), design=em.MeasureOneRun(canaries=6))
-    promise = em.promise_of(plan)
+    promise = em.claim_from_training(plan)
     assert isinstance(promise, Worst)
     (only,) = promise.promises
     records = 10 + int(plan.bases[0].coins.sum())  # type: ignore[attr-defined]
@@ -259,8 +259,13 @@ def test_canaries_have_the_promise_of_their_run() -> None:
 
 
 def test_noise_on_outputs_keeps_the_promise() -> None:
-    inside = em.promise_of(plan_of(usual()))
-    assert em.promise_of(plan_of(em.NoiseLevels(algorithm=usual(), scales=(0.1, 0.2)))) == inside
+    inside = em.claim_from_training(plan_of(usual()))
+    assert (
+        em.claim_from_training(plan_of(em.NoiseLevels(algorithm=usual(), scales=(0.1, 0.2))))
+        == inside
+    )
     other = em.PyTorch(module=modules.dropping, fit=loops.never)
-    assert em.promise_of(plan_of(em.OutputPerturbation(algorithm=other, scale=1.0))) is None
-    assert em.promise_of(plan_of(other)) is None
+    assert (
+        em.claim_from_training(plan_of(em.OutputPerturbation(algorithm=other, scale=1.0))) is None
+    )
+    assert em.claim_from_training(plan_of(other)) is None

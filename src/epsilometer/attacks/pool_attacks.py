@@ -1,7 +1,7 @@
 """Attacks on pools: scores of points under models, learnt from other models of the pool.
 
 An attack learns from some models and scores others, and these never overlap: whoever teaches is not
-judged.  `fresh_scores` judges the models that did not teach, which is what proofs read;
+judged.  `held_out_scores` judges the models that did not teach, which is what proofs read;
 `cross_fitted_scores` lets every model be judged by the others in turn, which gives curves their full
 size but leaves scores that depend on each other.  Each attack is in a module of its own.
 """
@@ -78,7 +78,7 @@ UNLIKELY = 1e-6
 """Probability below which coins are not called fair."""
 
 
-def fresh_scores(
+def held_out_scores(
     losses: PoolLosses,
     attack: PoolAttack | str,
     *,
@@ -102,7 +102,7 @@ def fresh_scores(
     >>> rng = np.random.default_rng(1)
     >>> member = rng.random((24, 50)) < 0.5
     >>> losses = PoolLosses(loss=rng.exponential(np.where(member, 0.2, 1.0)), member=member)
-    >>> fresh_scores(losses, Lira(), teachers=16)
+    >>> held_out_scores(losses, Lira(), teachers=16)
     PoolScores(8 models, 50 points)
     """
     if isinstance(attack, str):

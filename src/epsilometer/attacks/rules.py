@@ -18,7 +18,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.attacks.normal_test import p_value
 from epsilometer.attacks.shadows import Moments, ShadowScores
 
-Rule = Callable[[FloatArray], FloatArray]
+DecisionRule = Callable[[FloatArray], FloatArray]
 """From scores (bases, challenges) to p-values of the same shape."""
 
 
@@ -32,7 +32,7 @@ class Attack(Protocol):
     def least_shadows(self) -> tuple[int, int]:
         """How many shadows under H0 and H1 it cannot do without."""
 
-    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule: ...
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class LikelihoodRatio:
     name: ClassVar[str] = "likelihood-ratio"
     least_shadows: ClassVar[tuple[int, int]] = (2, 2)
 
-    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
         return _most_powerful(shadows_h0.moments(), shadows_h1.moments())
 
 
@@ -56,13 +56,13 @@ class PooledVariance:
     name: ClassVar[str] = "pooled-variance"
     least_shadows: ClassVar[tuple[int, int]] = (1, 1)
 
-    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
         h0 = replace(shadows_h0.moments(), deviation=shadows_h0.pooled_deviation())
         h1 = replace(shadows_h1.moments(), deviation=shadows_h1.pooled_deviation())
         return _most_powerful(h0, h1)
 
 
-def _most_powerful(h0: Moments, h1: Moments) -> Rule:
+def _most_powerful(h0: Moments, h1: Moments) -> DecisionRule:
     test = partial(p_value, mean_h0=h0.mean, deviation_h0=h0.deviation)
     return partial(test, mean_h1=h1.mean, deviation_h1=h1.deviation)
 
@@ -74,7 +74,7 @@ class Offline:
     name: ClassVar[str] = "offline"
     least_shadows: ClassVar[tuple[int, int]] = (2, 0)
 
-    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
         del shadows_h1
         h0 = shadows_h0.moments()
 
@@ -100,7 +100,7 @@ class Threshold:
     name: ClassVar[str] = "threshold"
     least_shadows: ClassVar[tuple[int, int]] = (1, 0)
 
-    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> Rule:
+    def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule:
         del shadows_h1
 
         def rule(scores: FloatArray) -> FloatArray:

@@ -10,8 +10,8 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.challenges import (
     CHALLENGE_KINDS,
     ChallengeKind,
+    CustomPoints,
     GivenPoints,
-    OwnPoints,
 )
 
 PLACE = "[audit] challenge"
@@ -36,7 +36,7 @@ def challenge_of(value: str | list[int], *, folder: Path) -> ChallengeKind:
         function = loading.load_object(value, folder=folder, place=PLACE)
         if not callable(function):
             raise InputError(f"{PLACE}: expected a function, got {_files.shown(value)}.")
-        return OwnPoints(function=function, name=value)
+        return CustomPoints(function=function, name=value)
     if value not in CHALLENGE_KINDS:
         known = ", ".join([*CHALLENGE_KINDS, PILOT])
         raise InputError(

@@ -11,7 +11,7 @@ from epsilometer.audit import loading
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.plan import Plan
-from epsilometer.measurement.promises import first_models, promise_of
+from epsilometer.measurement.training_claims import claim_from_training, first_models
 
 Say = Callable[[str], None]
 
@@ -43,7 +43,9 @@ def known(stated: float | None, plan: Plan, delta: float, say: Say) -> Claim | N
     return Claim(epsilon, "algorithm")
 
 
-def by_training(plan: Plan, delta: float, say: Say) -> tuple[Claim, algorithms.Promise] | None:
+def by_training(
+    plan: Plan, delta: float, say: Say
+) -> tuple[Claim, algorithms.TrainingClaim] | None:
     """What the first models of a plan promise; None if nothing."""
     models = len(first_models(plan))
     if not models:
@@ -54,7 +56,7 @@ def by_training(plan: Plan, delta: float, say: Say) -> tuple[Claim, algorithms.P
     trained = "one model is" if models == 1 else f"{models} models are"
     say(f"no claim is stated, so {trained} trained first: the promise is that of the accountant.")
     try:
-        promise = loading.run_user_code("training failed", promise_of, plan)
+        promise = loading.run_user_code("training failed", claim_from_training, plan)
     except InputError as error:
         raise InputError(f"[algorithm] {error}") from None
     for doubt in promise.doubts:

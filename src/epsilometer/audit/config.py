@@ -57,8 +57,8 @@ class AuditConfig:
     """The published model; None for canaries, which it does not know."""
     profile: ProfileModel | None
     claim: Claim | None
-    promise: algorithms.Promise | None = None
-    """What trained models promise, where `with_promise` asked them."""
+    promise: algorithms.TrainingClaim | None = None
+    """What trained models promise, where `with_training_claim` asked them."""
 
     @property
     def delta(self) -> float:
@@ -87,7 +87,7 @@ class AuditConfig:
             return claims.promised(promises, delta)
         return self.claim.epsilon
 
-    def with_promise(self, say: Say = _files.warn) -> AuditConfig:
+    def with_training_claim(self, say: Say = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
 
         Trains the first model of each hypothesis to see it (of canaries the first run), unless something

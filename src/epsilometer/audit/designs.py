@@ -18,7 +18,7 @@ from epsilometer.audit.challenge import PILOT, challenge_of, check_number
 from epsilometer.audit.tables import AuditFile, AuditTable, ExecutionTable
 from epsilometer.errors import InputError
 from epsilometer.measurement.bases import ADJACENCIES
-from epsilometer.measurement.canary_kinds import KINDS, OwnCanaries
+from epsilometer.measurement.canary_kinds import KINDS, CustomCanaries
 from epsilometer.measurement.challenges import ChallengeKind, PilotPoints, RandomPoints
 from epsilometer.measurement.designs import Design, MeasureMIA, MeasureMIAFast
 from epsilometer.measurement.one_run import GRADIENT, MeasureOneRun
@@ -175,7 +175,7 @@ def _one_run(file: AuditFile, algorithm: Any, statistic: Statistic, folder: Path
     count = table.canaries or (planted if kind == GRADIENT else 0) or CANARIES
     if ":" in kind:
         function = loading.load_object(kind, folder=folder, place="[audit] canary_kind")
-        kind = OwnCanaries(function=function, name=kind)
+        kind = CustomCanaries(function=function, name=kind)
     elif kind != GRADIENT and kind not in KINDS:
         known = ", ".join([*KINDS, GRADIENT])
         raise InputError(

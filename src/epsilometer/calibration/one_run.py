@@ -202,7 +202,7 @@ class OneRunIntervalCell(OneRunCell):
         for _ in range(runs):
             scores = scores_of(self.draw(rng))
             for label, model in models.items():
-                quantiles = settings.first_look(scores, model).quantile("epsilon", wanted)
+                quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
                 found[label] += IntervalTally.of(quantiles, truth=truth)
         return {label: tally.as_dict() for label, tally in found.items()}
 

@@ -121,6 +121,6 @@ class PoolIntervalCell(PoolCell):
         found = IntervalTally()
         for _ in range(runs):
             scores = self.draw(rng).by_point()
-            quantiles = settings.first_look(scores, model).quantile("epsilon", wanted)
+            quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
             found += IntervalTally.of(quantiles, truth=truth)
         return {label: found.as_dict()}

@@ -24,7 +24,7 @@ from epsilometer.calibration.tally import Sums
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.evidence import FixedCounts, OneRun
+from epsilometer.proofs.claim_tests import FixedCounts, OneRun
 from epsilometer.proofs.proof import largest_refuted, prove
 
 PROOF, PEEKING = "proof, any time", "control: Clopper-Pearson at every look"
@@ -47,7 +47,7 @@ def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
     """Log e-value against a claim after each pair of models, all bases in step."""
     grown = []
     for base in scores.bases:
-        met = bets.outcomes(*base.as_they_came)
+        met = bets.outcomes(*base.in_training_order)
         growth = bets.log_growth(bets.returns(met, epsilon, delta))
         grown.append(np.cumsum(growth.reshape(len(growth), -1), axis=0).T)
     return bets.mixed(np.stack(grown))
@@ -67,7 +67,7 @@ def threshold(mechanism: Mechanism) -> float:
 def called(scores: Scores, mechanism: Mechanism) -> list[tuple[BoolArray, BoolArray]]:
     """Whether a threshold fixed beforehand calls each model a member, without the point and with it."""
     cut = threshold(mechanism)  # type: ignore[arg-type]  # mechanisms are frozen
-    return [tuple(side > cut for side in base.as_they_came) for base in scores.bases]  # type: ignore[misc]
+    return [tuple(side > cut for side in base.in_training_order) for base in scores.bases]  # type: ignore[misc]
 
 
 def counts_of(decided: list[tuple[BoolArray, BoolArray]], size: int) -> AttackCounts:
@@ -167,7 +167,7 @@ class PowerCell:
         self, whole: Scores, decided: list[tuple[BoolArray, BoolArray]], size: int
     ) -> dict[str, Callable[[float], float]]:
         """Every method, each a function of its error."""
-        sides = [tuple(side[:size] for side in base.as_they_came) for base in whole.bases]
+        sides = [tuple(side[:size] for side in base.in_training_order) for base in whole.bases]
         scores = Scores(without=[s[0] for s in sides], with_point=[s[1] for s in sides])
         counts = counts_of(decided, size)
         auditors = [CanaryScoreAuditor(with_point, without) for without, with_point in sides]

@@ -85,7 +85,7 @@ class Tally(Sums):
 
 
 @dataclass(frozen=True)
-class Job:
+class StudyJob:
     """Runs ``first`` to ``first + size`` of a cell; ``part`` says which estimators."""
 
     cell: int
@@ -99,20 +99,20 @@ class Job:
         return f"{self.cell}/{self.part}/{self.first}+{self.size}"
 
 
-def jobs_of(plan: StudyPlan) -> list[Job]:
+def jobs_of(plan: StudyPlan) -> list[StudyJob]:
     """All jobs, the long ones first so that no worker is left with one at the end."""
-    found: list[Job] = []
+    found: list[StudyJob] = []
     for number, cell in enumerate(plan.cells):
         parts = [("runs", cell.runs, cell.chunk)]
         if isinstance(cell, CountsCell) and cell.posterior_runs:
             parts.append(("posterior", cell.posterior_runs, cell.posterior_chunk))
         for part, runs, chunk in parts:
             found += [
-                Job(number, part, first, min(chunk, runs - first))
+                StudyJob(number, part, first, min(chunk, runs - first))
                 for first in range(0, runs, chunk)
             ]
 
-    def weight(job: Job) -> int:
+    def weight(job: StudyJob) -> int:
         cell = plan.cells[job.cell]
         if isinstance(cell, Judging):
             return -cell.weight
@@ -208,7 +208,9 @@ def _opened(store: Path, plan: StudyPlan) -> TextIO:
     return opened
 
 
-def _each(plan: StudyPlan, jobs: list[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _each(
+    plan: StudyPlan, jobs: list[StudyJob], workers: int
+) -> Iterator[tuple[StudyJob, dict[str, Any]]]:
     if workers == 1 or len(jobs) <= 1:
         for job in jobs:
             yield job, run_job(plan, job)
@@ -238,7 +240,7 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def run_job(plan: StudyPlan, job: Job) -> dict[str, Any]:
+def run_job(plan: StudyPlan, job: StudyJob) -> dict[str, Any]:
     """One job's tallies by estimator, or its ranks."""
     cell = plan.cells[job.cell]
     name = json.dumps([describe(cell) | {"runs": 0, "posterior_runs": 0}, job.part], sort_keys=True)

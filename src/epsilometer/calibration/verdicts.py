@@ -95,7 +95,7 @@ class VerdictCell:
                 models=self.models,
                 rng=rng,
             )
-            return ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
+            return ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         x, y = draw_counts(
             self.mechanism,
             RATE,

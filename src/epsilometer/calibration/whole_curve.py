@@ -86,7 +86,7 @@ def judge_profile(
             models=cell.models,
             rng=rng,
         )
-        posterior = settings.first_look(scores, model)
+        posterior = settings.estimate_quickly(scores, model)
         found[run] = posterior.quantile("epsilon", wanted)
         plain[run] = probability_under_plain_prior(posterior.solution, truth)
     return ProfileTally.of(found, plain, truth=truth, significance=significance)

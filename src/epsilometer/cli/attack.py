@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.loading import statistic_of
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import counted, shortened
-
-if TYPE_CHECKING:
-    pass
+from epsilometer.report.text import counted, shortened, table_lines, wrapped
 
 STDOUT = "-"
 MOST_ROWS = 40
-"""Bases that are shown: a screen of them."""
+"""Bases that are printed."""
 LONGEST_NAME, RULE = 24, 44
-"""Columns for the name of a base and of a rule: what the numbers leave of 80."""
+"""Columns for the name of a base and of a rule."""
 CROSS_FED = (
     "models are cross-fed, so the rules of a base share shadow models: groups model how their rates "
     "depend, not that their counts do, and the interval comes out somewhat too narrow; --shadows, or "
@@ -50,9 +47,8 @@ def attack(
     shadows: int | None = options.SHADOWS,
     variant: str | None = options.STORE_VARIANT,
     curves: Path | None = option("FILE", "Write counts at the target rates .01 to .99 as CSV."),
-    output: str | None = option(
-        "FILE", "Write the counts, JSON if it ends in .json; - prints CSV."
-    ),
+    output: str | None = option("FILE", "Write the counts to a .csv or .json file; - prints CSV."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Attack every base with the losses of its models, and count the errors."""
@@ -61,6 +57,9 @@ def attack(
     rates = [_rate(part) for part in target_alpha.split(",")]
     if as_json and output == STDOUT:
         raise InputError("--json and --output - both print; choose one.")
+    target = None if output in (None, STDOUT) else Path(str(output))
+    outputs.check_file(target, outputs.TABLE_ENDINGS, option="--output", force=force)
+    outputs.check_file(curves, (".csv",), option="--curves", force=force)
     looked_at = [
         statistic_of(name.strip(), folder=Path(), place="--statistic")
         for name in (statistic or "loss").split(",")
@@ -74,7 +73,9 @@ def attack(
     if len(rates) * len(attacked) > 1:
         if curves is not None:
             raise InputError("--curves is for one statistic and one target rate.")
-        rules = [em.Rule(result=one, target_alpha=rate) for one in attacked for rate in rates]
+        rules = [
+            em.OperatingPoint(result=one, target_alpha=rate) for one in attacked for rate in rates
+        ]
         return _deliver(*_dealt(rules), output=output, as_json=as_json)
     result, alpha = attacked[0], rates[0]
     if curves is not None:
@@ -106,9 +107,9 @@ def _deliver(
     return 0
 
 
-def _dealt(rules: list[em.Rule]) -> tuple[em.AttackCounts, dict[str, Any], str]:
+def _dealt(rules: list[em.OperatingPoint]) -> tuple[em.AttackCounts, dict[str, Any], str]:
     """The challenges dealt out to several rules: counts, and these as plain values and as text."""
-    counts = em.deal_counts(rules)
+    counts = em.split_counts(rules)
     warnings = [
         f"{rule.label}: {warning}"
         for rule in rules
@@ -118,20 +119,19 @@ def _dealt(rules: list[em.Rule]) -> tuple[em.AttackCounts, dict[str, Any], str]:
         warnings.append(CROSS_FED)
     labels = [rule.label for rule in rules]
     data = {"rules": labels, "bases": counts.rows(), "warnings": warnings}
-    lines = [
-        f"{counted(len(set(counts.groups)), 'challenge base')}, {len(labels)} decision rules; every "
-        "challenge was judged by",
-        "one of them, and the rules of a base are a group of dependent attacks",
-        "",
-        f"{'rule':<{RULE}}  {'false positives':>15}  {'false negatives':>15}",
-    ]
+    intro = (
+        f"{counted(len(set(counts.groups)), 'challenge base')}, {len(labels)} decision rules. Each "
+        "challenge is decided by one rule; the rules of a base form a group of dependent attacks."
+    )
+    rows: list[tuple[str, ...]] = [("rule", "false positives", "false negatives")]
     for label in labels:
         mine = [row for row, name in enumerate(counts.names) if name.endswith(f"({label})")]
         part = counts.take(mine)
         positives = f"{part.false_positives.sum()} / {part.trials_h0.sum()}"
         negatives = f"{part.false_negatives.sum()} / {part.trials_h1.sum()}"
-        lines.append(f"{_files.printable(label)[:RULE]:<{RULE}}  {positives:>15}  {negatives:>15}")
-    lines += ["", "--output or --json has a row for each base and rule."]
+        rows.append((shortened(_files.printable(label), RULE), positives, negatives))
+    lines = [*wrapped(intro), "", *table_lines(rows), ""]
+    lines += wrapped("--output and --json have one row per base and rule.")
     return counts, data, "\n".join(lines) + "\n"
 
 
@@ -145,27 +145,29 @@ def choose_attack(method: str | None, *, pool: bool = False) -> Any:
 
 
 def text_of(result: em.AttackResult, target_alpha: float) -> str:
-    """The counts for reading, at most 80 columns wide."""
+    """The counts as text for a terminal."""
     counts = result.counts(target_alpha)
     checks = result.checks(target_alpha)
-    width = min(LONGEST_NAME, max(4, *(len(_files.printable(name)) for name in result.names)))
     lines = [
         f"{counted(len(checks), 'challenge base')}, statistic {result.statistic}, "
         f"{result.attack} attack",
-        f"target false-positive rate {target_alpha:g}; realised rates below, and whether the scores",
-        "look normal, as the attack takes them to be",
+        *wrapped(
+            f"target false-positive rate {target_alpha:g}; the table has the realised rates, and "
+            "whether the scores look normal, as the attack assumes"
+        ),
         "",
-        f"{'base':<{width}}  {'false positives':>15}  {'false negatives':>15}  {'rate':>6}  normal",
+    ]
+    rows: list[tuple[str, ...]] = [
+        ("base", "false positives", "false negatives", "rate", "normal", "")
     ]
     for row, check in enumerate(checks[:MOST_ROWS]):
-        shown = shortened(_files.printable(check.name), width)
+        shown = shortened(_files.printable(check.name), LONGEST_NAME)
         positives = f"{counts.false_positives[row]} / {counts.trials_h0[row]}"
         negatives = f"{counts.false_negatives[row]} / {counts.trials_h1[row]}"
-        mark = " missed" if check.missed else ""
-        lines.append(
-            f"{shown:<{width}}  {positives:>15}  {negatives:>15}  {check.realised:>6.3f}  "
-            f"{_normal(check.normality_h0, check.normality_h1):<6}{mark}".rstrip()
-        )
+        normal = _normal(check.normality_h0, check.normality_h1)
+        mark = "missed" if check.missed else ""
+        rows.append((shown, positives, negatives, f"{check.realised:.3f}", normal, mark))
+    lines += table_lines(rows)
     if len(checks) > MOST_ROWS:
         lines.append(f"... and {len(checks) - MOST_ROWS} more (--json or --output has them all)")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import textwrap
 import time
@@ -13,16 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import epsilometer as em
 from epsilometer import _files, _validate
-from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES, POINTS
-from epsilometer.cli import checks, options, results
+from epsilometer.audit.recorded import CANARIES, CURVES, LOSSES, POINTS, read_summary
+from epsilometer.cli import checks, options, outputs, results
 from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
     doubts_of,
+    gate_of,
     hand_over,
     verdicts_of,
 )
 from epsilometer.cli.estimate import curve_of, profile_curve
+from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
@@ -117,7 +120,7 @@ class ExecutionOptions:
                 say=results.warn,
             )
 
-    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.Trial:
+    def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
         """Train the first models only."""
         with redirect_stdout(sys.stderr):
             return em.check_training(
@@ -145,7 +148,7 @@ class ExecutionOptions:
 class _PilotTriedError(Exception):
     """The audit was to be tried out, and its pilot has not chosen challenge points yet."""
 
-    def __init__(self, trial: em.Trial, store: Path) -> None:
+    def __init__(self, trial: em.TrainingCheck, store: Path) -> None:
         super().__init__(store.name)
         self.trial, self.store = trial, store
 
@@ -191,7 +194,8 @@ def audit(
         options.refuse_deltas("--engine mcmc", "one delta", deltas)
     claims.check(deltas)
     verdict.check()
-    delivery.check()
+    outputs.check_ending(delivery.report, outputs.PAGE_ENDINGS, option="--report")
+    outputs.check_folder(delivery.output)
     table = _estimate_table(deltas, kind, curves, priors, claims)
     try:
         with redirect_stdout(sys.stderr):
@@ -203,7 +207,7 @@ def audit(
                 train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:
-                settings = settings.with_promise(results.warn)
+                settings = settings.with_training_claim(results.warn)
     except _PilotTriedError as tried:
         return checks.show(tried.trial, tried.store, (), as_json=delivery.as_json)
     how = settings.file.execution
@@ -211,6 +215,8 @@ def audit(
     if claims.claim_curve is not None and callable(over):
         settings = settings.claiming(over)
     verdict.check_claim(over)
+    if not execution.only_first:
+        delivery.check(lambda folder: _is_same(folder, settings.plan))
     if execution.only_first:
         trial = execution.try_out(settings.plan, settings.store, how)
         return checks.show(trial, settings.store, settings.warnings, as_json=delivery.as_json)
@@ -231,7 +237,8 @@ def audit(
         )
         for each in found
     ]
-    return _deliver(measurement, concluded, found, delivery, verdict)
+    gate = gate_of(concluded, delivery, verdict, config)
+    return _deliver(measurement, concluded, found, delivery, verdict, gate)
 
 
 class Asked(NamedTuple):
@@ -320,14 +327,17 @@ def _deliver(
     found: list[Estimated],
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
+    gate: Gate,
 ) -> int:
     """Write and print every variant."""
+    variants = [result.origin.variant for result in concluded]
+    suffixes = ["" if variant is None else f"-variant-{variant}" for variant in variants]
+    audit = _identity(measurement.plan)
 
     def write() -> list[Path]:
         written: list[Path] = []
-        for result, each in zip(concluded, found, strict=True):
-            variant = result.origin.variant
-            suffix = "" if variant is None else f"-variant-{variant}"
+        delivery.remember(audit, suffixes, done=False)
+        for result, each, suffix in zip(concluded, found, suffixes, strict=True):
             written += delivery.write(result, suffix=suffix)
             if delivery.output is not None:  # what was measured, beside what was estimated from it
                 folder = delivery.output / suffix.lstrip("-")
@@ -337,7 +347,8 @@ def _deliver(
                 each.losses.write(folder / LOSSES)
                 each.published.posterior.counts.write(folder / "counts.csv")
                 result.origin.curves.write(folder / CURVES)
-        return list(dict.fromkeys(written))
+        delivery.remember(audit, suffixes, done=True)
+        return list(dict.fromkeys(written + gate.write()))
 
     def warnings() -> list[str]:
         return [
@@ -352,8 +363,25 @@ def _deliver(
         write=write,
         warnings=warnings,
     )
+    gate.announce()
     judged = [each for result in concluded for each in verdicts_of(result)]
     return verdict.exit_code(all(result.trustworthy for result in concluded), judged)
+
+
+def _identity(plan: em.Plan) -> str:
+    """The audit, however many models it has: its population, algorithm, design and seed."""
+    from epsilometer.measurement.plan import canonical
+
+    return hashlib.sha256(canonical(plan.identity).encode()).hexdigest()
+
+
+def _is_same(folder: Path, plan: em.Plan) -> bool:
+    """Whether a folder holds the result of this audit, maybe of fewer models."""
+    if (folder / outputs.OUTPUTS).exists():
+        return outputs.audit_of(folder) == _identity(plan)
+    # Written by a version that did not note it.
+    known = read_summary(folder).get("plan", {})
+    return known.get("seed") == plan.seed and known.get("population") == plan.population.name
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:
@@ -427,7 +455,7 @@ def _progress() -> Iterator[Callable[[em.Progress], None]]:
 
 def progress_text(now: em.Progress, seconds: float) -> str:
     """Models done, rate and time left."""
-    from epsilometer.measurement.trial import duration
+    from epsilometer.measurement.first_models import duration
 
     text = f"{now.done:,} of {now.total:,} models"
     if now.failed:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer.audit.recorded import CURVES, WHOLE_CURVE, is_result, losses_in, open_result
+from epsilometer.audit.recorded import WHOLE_CURVE, is_result, losses_in, open_result
 from epsilometer.cli import results
-from epsilometer.cli.results import STDIN
+from epsilometer.cli.results import PREVIOUS, STDIN
 from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
@@ -103,13 +104,40 @@ class Batches:
         found: AnyModel = self.start.model
         return found
 
-    def check_output(self, folder: Path | None) -> None:
-        """Refuse a folder whose other files would be of other counts than the new posterior."""
-        if self.start is not None and folder is not None and (folder / CURVES).exists():
-            raise InputError(
-                f"{folder}: holds the error curves of an audit, which are of other counts than the "
-                "updated posterior; choose another folder for --output."
-            )
+    def may_replace(self, folder: Path, data: list[Any]) -> bool:
+        """Whether a folder holds the result that was given, or another one from the same data."""
+        if self._is_own(folder):
+            return True
+        if not is_result(folder):
+            return False
+        with suppress(InputError):
+            known, first = open_result(folder).data, data[0]
+            return type(known) is type(first) and bool(known == first.joined(*data[1:]))
+        return False
+
+    def keep_previous(self, folder: Path | None) -> list[Path]:
+        """Move the files of a result that is updated in place to a folder ``previous-1``, -2, ... in it.
+
+        They are of the earlier data: posterior, summary, losses, figures.
+        """
+        if self.start is None or folder is None or not self._is_own(folder):
+            return []
+        number = 1 + sum(1 for each in folder.glob(f"{PREVIOUS}*") if each.is_dir())
+        while (folder / f"{PREVIOUS}{number}").exists():
+            number += 1
+        kept = folder / f"{PREVIOUS}{number}"
+        files = [each for each in folder.iterdir() if each.is_file()]
+        kept.mkdir()
+        for each in files:
+            each.rename(kept / each.name)
+        return [kept]
+
+    def _is_own(self, folder: Path) -> bool:
+        """Whether a folder is that of the result that was given."""
+        if self.recorded is None:
+            return False
+        path = self.recorded.path
+        return folder.resolve() == (path if path.is_dir() else path.parent).resolve()
 
     def estimate(
         self, data: list[tuple[str, Data]], model: AnyModel, settings: em.McmcSettings | None

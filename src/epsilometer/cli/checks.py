@@ -15,7 +15,7 @@ MOST_LOSSES = 3
 """Losses that are shown one by one; of more, their mean."""
 
 
-def show(trial: em.Trial, store: Path, warnings: Sequence[str], *, as_json: bool) -> int:
+def show(trial: em.TrainingCheck, store: Path, warnings: Sequence[str], *, as_json: bool) -> int:
     """Print what was found, with warnings on stderr; the exit code of an answer."""
     warnings = [*trial.warnings, *warnings]
     for text in warnings:
@@ -31,8 +31,8 @@ def show(trial: em.Trial, store: Path, warnings: Sequence[str], *, as_json: bool
     return results.answer(as_json, lambda: data, lambda: _text(store, trial, sound=sound))
 
 
-def _text(store: Path, trial: em.Trial, *, sound: bool) -> str:
-    from epsilometer.measurement.trial import time_sentence
+def _text(store: Path, trial: em.TrainingCheck, *, sound: bool) -> str:
+    from epsilometer.measurement.first_models import time_sentence
 
     left = trial.models - trial.models_done
     time = "nothing is left to train"
@@ -55,11 +55,11 @@ def _text(store: Path, trial: em.Trial, *, sound: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _label(variant: str, trial: em.Trial) -> str:
+def _label(variant: str, trial: em.TrainingCheck) -> str:
     return "loss" if len(trial.losses) == 1 else f"loss, {_files.printable(variant)} "
 
 
-def _losses(without: list[float], with_point: list[float], trial: em.Trial) -> str:
+def _losses(without: list[float], with_point: list[float], trial: em.TrainingCheck) -> str:
     sizes = trial.plan.sizes
     sides = ("without the challenge point", "with it")
     if sizes.canaries:

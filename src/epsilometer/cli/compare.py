@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
-from epsilometer.report.text import wrapped
+from epsilometer.report.text import table_lines, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.audit.inputs import Source
     from epsilometer.report.comparison import Comparison, Row
 
-LABEL = 34
-"""Columns for the names of estimators, if none is longer."""
+LABEL = 32
+"""Columns for the names of estimators, if none is longer and the terminal is wide enough."""
+
+NOT_APPLICABLE = "n/a"
+"""Shown for an estimator that does not apply; its reason follows below the table."""
 
 FOR_SCORES = ("epsilon_prior_scale",)
 """Options of the model that the whole curve has too."""
@@ -41,6 +44,7 @@ def compare(
     priors: options.PriorOptions,
     groups: options.GroupOptions,
     figure: Path | None = option("FILE", "Write a figure: .png, .svg or .pdf."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare every estimator of epsilon that applies to the same data.
@@ -48,11 +52,9 @@ def compare(
     Likelihood, priors and groups are those of the posterior that is shown first. Scores have posteriors
     of the whole trade-off curve: with any strength of the attack, and with strength 1.
     """
-    from epsilometer.report.figures.chart import FORMATS, save_figure
+    from epsilometer.report.figures.chart import save_figure
 
-    form = "" if figure is None else figure.suffix.lower().lstrip(".")
-    if figure is not None:
-        _validate.one_of("the figure's ending", form, FORMATS)
+    outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     made = _read(file, delta, losses, priors, groups)
     found = (_compared_counts if made.source.scores is None else _compared_scores)(
         made, significance
@@ -61,6 +63,7 @@ def compare(
         from epsilometer.report.figures.comparison import draw_comparison
 
         drawn = draw_comparison(found)
+        form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     return results.answer(as_json, lambda: _described(found), lambda: _text(found))
 
@@ -170,22 +173,21 @@ def _text(found: Comparison) -> str:
         title += f"; credible intervals hold {100 * (1 - 2 * found.significance):g}\u00a0%"
     title += "."
     lines = [*wrapped(title), ""]
-    width = max(LABEL, *(len(row.label) + 1 for row in found.rows))
-    head = f"{'':{width}}{'at least':>9}{'at most':>9}"
     pooled = any(row.pooled is not None for row in found.rows)
-    if pooled:
-        head += f"{'pooled: least':>15}{'most':>8}"
-    lines.append(head)
+    head = ("", "at least", "at most", *(("pooled: least", "most") if pooled else ()))
     bounds = [row for row in found.rows if row.kind != Kind.POINT and row.about != ABOUT_GAUSSIAN]
-    lines += [_line(row, width) for row in bounds]
+    least = max(LABEL, *(len(row.label) for row in found.rows))
+    lines += table_lines([head, *(_cells(row, pooled) for row in bounds)], least=least)
     gaussian = [row for row in found.rows if row.about == ABOUT_GAUSSIAN]
     if gaussian:
-        lines += ["", "if the algorithm were a Gaussian mechanism:"]
-        lines += [_line(row, width) for row in gaussian]
+        lines += ["", "assuming a Gaussian mechanism:"]
+        lines += table_lines([head, *(_cells(row, pooled) for row in gaussian)], least=least)[1:]
     points = [row for row in found.rows if row.kind == Kind.POINT]
     if points:
-        lines += ["", "estimates, which bound nothing:"]
-        lines += [f"{row.label:{width}}{_number(row.low):>9}" for row in points]
+        lines += ["", "point estimates, not bounds:"]
+        rows = [(row.label, _number(row.low), *head[2:]) for row in points]
+        blank = [(*row[:2], *("" for _ in row[2:])) for row in rows]
+        lines += table_lines([head, *blank], least=least)[1:]
     lines += ["", *_remarks(found, pooled=pooled)]
     lines += ["", "What each is, what it is about, and what it assumes:"]
     alike: dict[str, list[str]] = {}
@@ -199,15 +201,16 @@ def _text(found: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row, width: int) -> str:
+def _cells(row: Row, pooled: bool) -> tuple[str, ...]:
+    """A row of the table."""
+    rest = ("", "") if pooled else ()
     if not row.applies:
-        return f"{row.label:{width}}  does not apply"
+        return (row.label, NOT_APPLICABLE, "", *rest)
     high = _number(row.high, none="no limit") if row.bounded_above else "-"
-    line = f"{row.label:{width}}{_number(row.low):>9}{high:>9}"
     if row.pooled is not None:
         most = _number(row.pooled[1], none="none") if row.bounded_above else "-"
-        line += f"{_number(row.pooled[0]):>15}{most:>8}"
-    return line.rstrip()
+        rest = (_number(row.pooled[0]), most)
+    return (row.label, _number(row.low), high, *rest)
 
 
 def _remarks(found: Comparison, *, pooled: bool) -> list[str]:

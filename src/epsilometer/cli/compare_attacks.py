@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilometer import _files, _validate
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument, flag, option
-from epsilometer.report.text import counted, wrapped
+from epsilometer.report.text import counted, shortened, table_lines, wrapped
 
 if TYPE_CHECKING:
     from epsilometer.audit.attack_comparison import Attacked
     from epsilometer.report.attack_comparison import AttackComparison, AttackRow, Gap, Judge
 
-NAME, AUC, RATE, PROVEN, SHOWN = 25, 6, 13, 8, 15
-"""Columns of the table: 80 in all, with two rates; the longest name of an attack fits."""
+NAME = 24
+"""Columns for the name of an attack; the longest one fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +50,15 @@ def compare_attacks(
     level: float = option("P", "Probability of the intervals of what is shown.", default=0.9),
     judging: JudgingOptions,
     figure: Path | None = option("FILE", "Draw the ROC curves: .png, .svg or .pdf."),
+    force: bool = outputs.FORCE,
     as_json: bool = options.AS_JSON,
 ) -> int:
     """Compare attacks on the same models: AUC, true-positive rates, epsilon proven and shown."""
     from epsilometer.audit.attack_comparison import read_attacked
     from epsilometer.report.attack_comparison import Judge
-    from epsilometer.report.figures.chart import FORMATS, save_figure
+    from epsilometer.report.figures.chart import save_figure
 
-    form = "" if figure is None else figure.suffix.lower().lstrip(".")
-    if figure is not None:
-        _validate.one_of("the figure's ending", form, FORMATS)
+    outputs.check_file(figure, outputs.FIGURE_ENDINGS, option="--figure", force=force)
     _validate.open_unit_interval("level", level)
     _validate.open_unit_interval("error", error)
     if claim is not None:
@@ -85,6 +84,7 @@ def compare_attacks(
         from epsilometer.report.figures.attack_curves import draw_attack_curves
 
         drawn = draw_attack_curves(found)
+        form = figure.suffix.lower().lstrip(".")
         _files.replace(figure, lambda path: save_figure(drawn, path, form=form))
     written = "" if figure is None else results.written_to([figure])
     return results.answer(as_json, found.described, lambda: text_of(found) + written)
@@ -120,7 +120,7 @@ def _compared(given: Attacked, judge: Judge, claim: float | None) -> AttackCompa
 
 
 def text_of(found: AttackComparison) -> str:
-    """The comparison for reading, at most 80 columns wide."""
+    """The comparison as text for a terminal."""
     from epsilometer.report.attack_comparison import RATES
 
     title = (
@@ -128,14 +128,12 @@ def text_of(found: AttackComparison) -> str:
         f"probability {found.error:g}, for an attack that was chosen before; the best of all rows has "
         f"no such promise. Shown: the point that leaks most, {100 * found.level:g}\u00a0% interval."
     )
-    rates = "".join(f"{f'TPR at {100 * rate:g} %':>{RATE}}" for rate in RATES)
-    ends = f"{'proven':>{PROVEN}}{'shown':>{SHOWN}}"
-    lines = [*wrapped(title), "", f"{'attack':{NAME}}{'AUC':>{AUC}}{rates}{ends}"]
-    lines += [_line(row.attack, row) for row in found.rows]
+    head = ("attack", "AUC", *(f"TPR at {100 * rate:g} %" for rate in RATES), "proven", "shown")
+    lines = [*wrapped(title), "", *table_lines([head, *map(_cells, found.rows)], least=NAME)]
     if len(found.point_sets) > 1:
-        best, width = found.point_sets[0].attack, NAME + AUC + len(rates)
-        lines += ["", f"{f'points ({best})':{width}}{ends}"]
-        lines += [f"{row.points:{width}}{_ends(row)}" for row in found.point_sets]
+        rows = [(f"points ({found.point_sets[0].attack})", "proven", "shown")]
+        rows += [(row.points, *_ends(row)) for row in found.point_sets]
+        lines += ["", *table_lines(rows, least=NAME)]
     for name, reason in found.skipped:
         lines += ["", *wrapped(f"{name} was left out: {_files.printable(reason)}", rest="  ")]
     if found.gap is not None:
@@ -144,19 +142,20 @@ def text_of(found: AttackComparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, row: AttackRow) -> str:
+def _cells(row: AttackRow) -> tuple[str, ...]:
+    """A row of the table."""
     from epsilometer.report.attack_comparison import RATES
 
-    rates = "".join(f"{_share(row.roc.at(rate)):>{RATE}}" for rate in RATES)
-    return f"{name[: NAME - 1]:{NAME}}{row.roc.auc:>{AUC}.3f}{rates}{_ends(row)}"
+    rates = (_share(row.roc.at(rate)) for rate in RATES)
+    return (shortened(row.attack, NAME), f"{row.roc.auc:.3f}", *rates, *_ends(row))
 
 
-def _ends(row: AttackRow) -> str:
+def _ends(row: AttackRow) -> tuple[str, str]:
+    """Epsilon that is proven, and the interval of the epsilon that is shown."""
     from epsilometer.proofs.proof import rounded_down
 
     low, _, high = (f"{end:.2f}" if end < 100 else f"{end:.0f}" for end in row.shown)
-    shown = f"{low} to {high}"
-    return f"{rounded_down(row.proven):>{PROVEN}}{shown:>{SHOWN}}"
+    return rounded_down(row.proven), f"{low} to {high}"
 
 
 def _share(value: float) -> str:
@@ -178,5 +177,4 @@ def _gap(gap: Gap) -> list[str]:
         ("not reached by any attack here", f"{gap.unexplained:.2f}"),
     )
     lines = [f"from 0 to the claim of {gap.claim:g}:"]
-    lines += [f"  {words:<54}{value:>8}" for words, value in steps]
-    return lines
+    return lines + table_lines([(f"  {words}", value) for words, value in steps], least=54)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
+from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
@@ -109,7 +109,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.result import Result
 
         asked = self._question(level, claim, delivery, source)
-        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
+        return Result(posterior=posterior, question=asked, report=results.tell, **context)
 
     def profile_result(
         self,
@@ -125,7 +125,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.profile.result import ProfileResult
 
         asked = self._question(level, claim, delivery, source)
-        return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+        return ProfileResult(posterior=posterior, question=asked, report=results.tell, **context)
 
     def recorded_result(
         self,
@@ -178,8 +178,11 @@ class VerdictOptions(ThresholdOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryOptions:
+class DeliveryOptions(GateOptions):
     """What is printed and written."""
+
+    report_option: ClassVar[str] = "--report"
+    """The option that names the page."""
 
     as_json: bool = options.AS_JSON
     output: Path | None = option(
@@ -187,27 +190,47 @@ class DeliveryOptions:
         "Write summary.json, posterior.nc and figures there; `audit` also losses.csv, counts.csv "
         "and curves.csv; several deltas curve.csv, curve.json and curve.png.",
     )
-    report: Path | None = option("FILE", "Write a page, HTML, that stands alone.", "--report")
+    report: Path | None = option("FILE", "Write a self-contained HTML report.", "--report")
     figures: Path | None = options.FIGURES
+    force: bool = outputs.FORCE
     check_model: bool = options.CHECK_MODEL
 
-    def check(self) -> None:
-        """Refuse what cannot be written, before any work is done."""
-        page = self.report
-        if page is not None:
+    def check(self, same: outputs.Same = outputs.never) -> None:
+        """Refuse what cannot be written, and what would be overwritten, before any work is done.
 
-            folder = page.absolute().parent
-            if page.is_dir():
-                raise InputError(f"{page}: expected a file for the report, got a folder.")
-            if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise InputError(f"{page}: the report's folder is missing or cannot be written.")
-        results.check_output(self.figures, option="--figures")
-        results.check_output(self.output)
+        ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.
+        """
+        outputs.check_folder(self.output, force=self.force, same=same)
+        own = outputs.own_files(self.output)
+        outputs.check_file(
+            self.report, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
+        )
+
+        def written_before(folder: Path) -> bool:
+            return all(each.resolve() in own for each in folder.rglob("*") if each.is_file())
+
+        outputs.check_folder(
+            self.figures, option="--figures", force=self.force, same=written_before
+        )
+        self.check_gates()
 
     @property
     def shows_all(self) -> bool:
         """Whether a page or printed figures are to be written."""
         return self.report is not None or self.figures is not None
+
+    def pages(self, suffixes: Sequence[str] = ("",)) -> list[Path]:
+        """The pages that are to be written, one for each variant."""
+        page = self.report
+        return [] if page is None else [page.with_stem(f"{page.stem}{each}") for each in suffixes]
+
+    def remember(self, audit: str | None, suffixes: Sequence[str] = ("",), *, done: bool) -> None:
+        """Note in the result folder what is written with it; see :mod:`epsilometer.cli.outputs`."""
+        if self.output is None:
+            return
+        drawn = [] if self.figures is None or not done else sorted(self.figures.rglob("*.*"))
+        paths = [path for path in (*self.pages(suffixes), *drawn) if path.is_file() or not done]
+        outputs.remember(self.output, paths, audit=audit, done=done)
 
     def write(self, result: AnyResult, *, suffix: str = "") -> list[Path]:
         """Write the folder, the page and the figures; ``suffix`` tells variants of one audit apart."""
@@ -222,7 +245,7 @@ class DeliveryOptions:
 
         shown = views_of(result).charts(result)
         if self.report is not None:
-            written.append(self.report.with_stem(f"{self.report.stem}{suffix}"))
+            written += self.pages([suffix])
             writing.write_page(result, written[-1], shown)
         if self.figures is not None:
             written.append(self.figures / suffix.lstrip("-"))
@@ -315,17 +338,54 @@ def hand_over(
         raise failure
 
 
-def deliver(result: AnyResult, delivery: DeliveryOptions, verdict: VerdictOptions) -> int:
-    """Write and print a result."""
+def gate_of(
+    results: Sequence[AnyResult],
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+    source: Path | None,
+) -> Gate:
+    """The gate that reports on some results of one file."""
+    from epsilometer.report.gates.findings import finding_of
     from epsilometer.report.views import views_of
 
-    views = views_of(result)
+    accept = verdict.allow_unconverged
+    return Gate(
+        options=delivery,
+        source=source,
+        fail_on=verdict.fail_on,
+        find=lambda: [finding_of(each, accept_untrusted=accept) for each in results],
+        summarise=lambda: [views_of(each).data(each) for each in results],
+        report=delivery.report,
+    )
+
+
+def deliver(
+    result: AnyResult,
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+    make_room: Callable[[], list[Path]] = list,
+    *,
+    file: Path | None = None,
+) -> int:
+    """Write and print a result; ``make_room`` moves earlier files away and returns their paths."""
+    from epsilometer.report.views import views_of
+
+    views, gate = views_of(result), gate_of([result], delivery, verdict, file)
+
+    def write() -> list[Path]:
+        kept = make_room()
+        delivery.remember(None, done=False)
+        written = delivery.write(result) + kept
+        delivery.remember(None, done=True)
+        return written + gate.write()
+
     hand_over(
         delivery.as_json,
         lambda: views.data(result) if delivery.as_json else views.text(result),
-        write=lambda: delivery.write(result),
+        write=write,
         warnings=lambda: doubts_of(result),
     )
+    gate.announce()
     return verdict.exit_code(result.trustworthy, verdicts_of(result))
 
 
@@ -335,13 +395,13 @@ def doubts_of(result: AnyResult) -> list[str]:
 
     found = []
     if not result.posterior.trustworthy:
-        found.append(f"do not quote this result: {result.posterior.engine_words}.")
+        found.append(f"do not quote this result: {result.posterior.engine_description}.")
     if result.contradiction is not None:
         found.append(f"warning: {result.contradiction}")
     over = result.over_delta
     if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
-    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.doubts]
+    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.data_warnings]
 
 
 def verdicts_of(result: AnyResult) -> list[AnyVerdict]:

@@ -8,7 +8,7 @@ import typer
 
 import epsilometer as em
 from epsilometer import _files
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -24,12 +24,16 @@ def export_losses(
         "FILE", "CSV, or Parquet if it ends in .parquet; of a pool .npz too; - prints CSV."
     ),
     variant: str | None = options.STORE_VARIANT,
+    force: bool = outputs.FORCE,
 ) -> int:
     """Write the losses of a store to a file."""
     from epsilometer.audit.inputs import choose_variant
 
+    target = None if str(file) == results.STDIN else file
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
+        endings = outputs.POOL_ENDINGS if sizes.points else outputs.LOSS_ENDINGS
+        outputs.check_file(target, endings, option="FILE", force=force)
         losses = opened.measured(sizes, choose_variant(sizes.variants, variant))
     if isinstance(losses, em.PoolLosses):
         if str(file) == "-":

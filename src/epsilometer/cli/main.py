@@ -1,8 +1,8 @@
-"""The command ``epsilometer``: wires the commands together and words every failure in one line.
+"""The command ``epsilometer``: lists the commands and reports every failure in one message.
 
-Exit codes: 0 done, 2 bad input or a file that cannot be written, 3 the verdict is one that
-``--fail-on`` refuses or ``selftest`` found something broken, 4 the result is printed but did not reach
-its accuracy, 130 interrupted, 141 the reader of the output went away.
+Exit codes: 0 success, 2 invalid input or an output that cannot be written, 3 a verdict that
+``--fail-on`` rejects or a failed ``selftest``, 4 the result was printed but did not reach its accuracy,
+130 interrupted, 141 the reader of standard output closed it.
 """
 
 from __future__ import annotations
@@ -33,26 +33,51 @@ from epsilometer.cli.reproduce import reproduce
 from epsilometer.cli.selftest import selftest
 from epsilometer.cli.status import status
 from epsilometer.errors import EpsilometerError, NotConvergedError, TrainingError
+from epsilometer.report.text import paragraphs
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 TRAINING = "train"
-"""Begins the names of threads that train."""
+"""Prefix of the names of training threads."""
 CLOSED_PIPE = 141
 
 _INTERRUPTED = {
-    "audit": "interrupted; losses that came in are kept, the same command goes on.",
-    "calibrate": "interrupted; finished parts are kept, the same command goes on.",
+    "audit": "interrupted; finished models are kept: repeat the command to continue.",
+    "calibrate": "interrupted; finished parts are kept: repeat the command to continue.",
 }
 
-# typer does not name the base of its errors in public: BadParameter, UsageError, ClickException.
+# typer does not export the base class of its errors: BadParameter, UsageError, ClickException.
 _UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+GUIDE = (
+    (
+        "Epsilometer estimates the privacy loss epsilon of a training algorithm from "
+        "membership-inference attacks, and proves lower bounds on it.",
+        "",
+    ),
+    (
+        "Audit your training (without a file: a small network on handwritten digits):",
+        "epsilometer audit audit.toml --output result --report report.html",
+    ),
+    (
+        "Estimate epsilon from a file of scores, losses or error counts:",
+        "epsilometer estimate scores.csv --delta 1e-5",
+    ),
+    (
+        "Test a claimed epsilon; the exit code is 3 if the attacks refute it:",
+        "epsilometer prove scores.csv --delta 1e-5 --claim 2 --fail-on proven",
+    ),
+    ("All commands, and the options of one:", "epsilometer -h\n  epsilometer estimate -h"),
+    ("A configuration file to start from:", "epsilometer audit --show-config"),
+)
+"""What ``epsilometer`` alone prints: each text with the command that it is about."""
 
 app = typer.Typer(
     name="epsilometer",
-    help="How private is a training algorithm, judged by attacks on it?",
-    add_completion=False,
+    help="Estimate the privacy of a training algorithm from membership-inference attacks.",
+    invoke_without_command=True,
     no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -70,7 +95,7 @@ COMMANDS = (
     status,
     reproduce,
 )
-for command in COMMANDS:  # in the order of an audit, as help lists them
+for command in COMMANDS:  # help lists them in the order of an audit
     app.command()(command)
 app.add_typer(losses_app)
 
@@ -85,16 +110,20 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Tell how private a training algorithm is, judged by attacks on it."""
+    """Estimate the privacy of a training algorithm from membership-inference attacks."""
+    if context.invoked_subcommand is None:
+        parts = (paragraphs([text]) + (f"  {line}\n" if line else "") for text, line in GUIDE)
+        results.say("\n".join(parts))
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; nothing but that code and text comes out."""
+    """Run the command line and return its exit code; no exception leaves this function."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     message, code, details, abandoned = "", 0, "", False
     try:
@@ -119,13 +148,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except SystemExit as stop:
-        # typer leaves this way when the reader of its output has gone.
+        # typer exits this way when the reader of its output has closed the pipe.
         code = _pipe_closed() if stop.code == 1 else int(stop.code or 0)
-    if code == INTERRUPTED:  # typer turns some interrupts into this code by itself
+    if code == INTERRUPTED:  # typer itself turns some interrupts into this code
         message = _INTERRUPTED.get(arguments[0] if arguments else "", "interrupted.")
     if message:
         with contextlib.suppress(OSError):
-            # One line, whatever text a file or an argument put into the message.
+            # Line breaks from a file or an argument do not break the message.
             results.warn(" ".join(message.split()))
             # The user's own traceback: printable text, line by line.
             sys.stderr.writelines(f"{_files.printable(line)}\n" for line in details.splitlines())
@@ -133,13 +162,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     training = any(thread.name.startswith(TRAINING) for thread in threading.enumerate())
     interrupted = code == INTERRUPTED and threading.active_count() > 1
     if argv is None and (interrupted or (abandoned and training)):
-        # The interpreter would wait for threads that still train; what they make is not wanted.
+        # The interpreter would wait for threads that still train; their results are not needed.
         os._exit(code)
     return code
 
 
 def _pipe_closed() -> int:
-    """Point stdout elsewhere, or the interpreter would complain once more while it closes."""
+    """Redirect stdout to the null device, or the interpreter would report an error on exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return CLOSED_PIPE

@@ -1,7 +1,7 @@
-"""Options that several commands have, each declared once, and groups of them as one object.
+"""Options shared by several commands, each declared once, and groups of options as one object.
 
-A command takes a group as a parameter and :func:`flat` shows its options to typer one by one.  As
-typer has it, an option stands where the default would: who makes a group by hand gives every value.
+A command takes a group as a parameter, and :func:`flat` passes its options to typer one by one.  In
+typer an option takes the place of the default, so code that constructs a group must give every value.
 """
 
 from __future__ import annotations
@@ -28,22 +28,40 @@ PRESETS = ("published",)
 MODELS = ("profile", "published")
 FREE = "free"
 DEFAULT_LEVEL = 0.9
-"""Probability of the credible intervals unless somebody says otherwise, as in Python."""
+"""Probability of the credible intervals by default, as in Python."""
 
 
 def option(metavar: str | None, text: str, *names: str, default: Any = None) -> Any:
-    """An option as typer knows it: what its value is called, what it is for, and its names."""
-    return typer.Option(default, *names, metavar=metavar, help=text)
+    """A typer option; the shell completes the choices in ``metavar`` (``exact|mcmc``)."""
+    choices = choices_in(metavar)
+    completion = None if not choices else lambda incomplete: _starting(choices, incomplete)
+    return typer.Option(default, *names, metavar=metavar, help=text, autocompletion=completion)
 
 
 def argument(metavar: str, text: str, *, default: Any = ...) -> Any:
-    """What a command is about; required unless there is a default."""
+    """A typer argument; required if it has no default."""
     return typer.Argument(default, metavar=metavar, help=text)
 
 
 def flag(text: str, name: str) -> Any:
-    """An option that is there or not."""
+    """An option without a value."""
     return option(None, text, name, default=False)
+
+
+def choices_in(metavar: str | None) -> list[str]:
+    """The fixed words among the alternatives of a metavar: not placeholders such as ``Q`` or ``D``.
+
+    Examples
+    --------
+    >>> choices_in("free|none|Q"), choices_in("loss|logit|module:function"), choices_in("DIR")
+    (['free', 'none'], ['loss', 'logit'], [])
+    """
+    words = (metavar or "").split("|")
+    return [word for word in words if word == word.lower() and ":" not in word and word]
+
+
+def _starting(choices: list[str], incomplete: str) -> list[str]:
+    return [choice for choice in choices if choice.startswith(incomplete)]
 
 
 AS_JSON = flag("Print one JSON object instead of text.", "--json")

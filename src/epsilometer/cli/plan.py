@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import epsilometer as em
 from epsilometer import _validate
 from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
-from epsilometer.cli import options, results
+from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
@@ -57,7 +57,7 @@ class ScenarioOptions:
                 results.warn(
                     "warning: the pilot did not reach its accuracy, and neither may the plan."
                 )
-            return posterior.model, em.FromPilot(posterior=posterior, extend=self.extend)
+            return posterior.model, em.PilotScenario(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
             raise InputError(
                 "expected --epsilon E, --strength S and --delta D, or a small audit as "
@@ -66,7 +66,7 @@ class ScenarioOptions:
         if self.extend:
             raise InputError("--extend is for --pilot RESULT: there is nothing to extend.")
         likelihood = self.likelihood or ("correlated" if cross_fed else "binomial")
-        truth = em.Assumed(epsilon=self.epsilon, strength=self.strength)
+        truth = em.AssumedScenario(epsilon=self.epsilon, strength=self.strength)
         return model_of(self.delta, likelihood=likelihood), truth
 
 
@@ -93,9 +93,9 @@ class GoalOptions:
     def made(self, sides: ThresholdOptions) -> list[Goal]:
         goals: list[Goal] = []
         if self.width is not None:
-            goals.append(em.Width(at_most=self.width))
+            goals.append(em.IntervalWidth(at_most=self.width))
         if self.claim is not None:
-            goals.append(em.Settled(claim=self.claim, thresholds=sides.thresholds))
+            goals.append(em.DecidedClaim(claim=self.claim, thresholds=sides.thresholds))
         if not goals:
             raise InputError("expected --width W, --claim C or both: what the audit is to reach.")
         return goals
@@ -196,12 +196,13 @@ def plan(
     training: TrainingOptions,
     sides: ThresholdOptions,
     as_json: bool = options.AS_JSON,
-    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} there."),
+    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} to this folder."),
+    force: bool = outputs.FORCE,
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
     chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
     wanted = goals.made(sides)
-    results.check_output(output)
+    outputs.check_folder(output, force=force, same=outputs.never)
     level = options.DEFAULT_LEVEL if level is None else level
     if chosen == ONE_RUN:
         _refuse(scenario, search, training)

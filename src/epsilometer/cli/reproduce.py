@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from epsilometer import _files, _validate
-from epsilometer.cli import results
+from epsilometer.cli import outputs, results
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
@@ -41,7 +41,7 @@ def reproduce(
     wanted = list(dict.fromkeys(names or NAMES))
     for name in wanted:
         _validate.one_of("name", name, NAMES)
-    results.check_output(output)
+    outputs.check_folder(output)
     package()
     workshop = import_module(f"{PACKAGE}.workshop")
     audits = import_module(f"{PACKAGE}.audits")

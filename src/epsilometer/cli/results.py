@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,9 @@ Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
 STDIN = "-"
+
+PREVIOUS = "previous-"
+"""Begins the names of folders with earlier versions of an updated result."""
 
 warn = _files.warn
 
@@ -158,21 +160,6 @@ def losses_of(
     return losses, inputs.design_for(losses, shadows)
 
 
-def check_output(folder: Path | None, *, option: str = "--output") -> None:
-    """Refuse a folder that cannot be made, before any work is done."""
-    if folder is None:
-        return
-    if folder.exists():
-        if not folder.is_dir():
-            raise InputError(f"{folder}: expected a folder for {option}, got a file.")
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"{folder}: the folder for {option} cannot be written.")
-        return
-    parent = next(path for path in folder.absolute().parents if path.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{folder}: the folder for {option} cannot be made.")
-
-
 def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
     """Write texts and figures into a folder, each file whole or not at all."""
     from epsilometer.report.figures.chart import save_figure
@@ -185,7 +172,10 @@ def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, An
 
 
 def written_to(paths: list[Path]) -> str:
-    """The closing line of a command that wrote something."""
+    """The last line of a command that wrote something."""
     if not paths:
         return ""
-    return f"\nWritten to {', '.join(_files.printable(path) for path in paths)}\n"
+    kept = [_files.printable(path) for path in paths if path.name.startswith(PREVIOUS)]
+    new = [_files.printable(path) for path in paths if not path.name.startswith(PREVIOUS)]
+    before = f"; the previous result is kept in {kept[0]}" if kept else ""
+    return f"\nWritten to {', '.join(new)}{before}\n"

@@ -26,9 +26,9 @@ from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
-    exceeded,
-    flipped,
-    misfit,
+    bound_reasons,
+    misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior
@@ -42,7 +42,7 @@ COLUMNS = ("delta", "epsilon")
 Claim = float | Callable[[float], float]
 """One epsilon for every delta, or a function from delta to the epsilon that is claimed there."""
 
-SEVERAL_LOOKS = (
+SEVERAL_DELTAS = (
     "Several looks are taken at the same counts, one at each delta, and one FAIL is enough: a FAIL by "
     "chance is likelier than at a single delta that was chosen beforehand."
 )
@@ -186,7 +186,7 @@ class CurveVerdict:
         tally = ", ".join(f"{each} at {judged[each]}" for each in Outcome if each in judged)
         left_out = len(self.verdicts) - judged.total()
         also = f"; nothing is claimed at {left_out} more" if left_out else ""
-        return f"Of {judged.total()} deltas with a claim: {tally}{also}. {SEVERAL_LOOKS}"
+        return f"Of {judged.total()} deltas with a claim: {tally}{also}. {SEVERAL_DELTAS}"
 
 
 def judge_curve(
@@ -303,10 +303,10 @@ class _Checks:
         )
 
     def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
-        found = list(misfit(self._predictive))
+        found = list(misfit_reasons(self._predictive))
         if self._data is not None:
             bounds = valid_bounds(self._data, delta, self.error)
-            found += exceeded(bounds, claim, leaning)
+            found += bound_reasons(bounds, claim, leaning)
         proof = self._proofs.get(delta)
         if proof is not None and leaning is Outcome.PASS:
             below = 1 - self.curve.at(delta).probability_above(proof.at_least)
@@ -314,7 +314,7 @@ class _Checks:
                 found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:
-            yield from flipped(self._others(delta, claim), leaning, self.thresholds)
+            yield from prior_reasons(self._others(delta, claim), leaning, self.thresholds)
 
     def _posterior(self, delta: float) -> Posterior:
         return estimate_exact(self.curve.counts, replace(self.curve.model, delta=delta))

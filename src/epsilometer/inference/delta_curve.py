@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
 from epsilometer.errors import InputError
-from epsilometer.inference.delta_sweep import Point, sweep
+from epsilometer.inference.delta_sweep import SweepPoint, sweep
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.marginals import check_probability
@@ -83,7 +83,7 @@ class DeltaCurve:
 
     counts: AttackCounts
     model: AuditModel
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     tolerance: float
     provenance: Provenance
 

@@ -43,7 +43,7 @@ EDGE = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SweepPoint:
     """The posterior of epsilon at one delta."""
 
     delta: float
@@ -57,7 +57,7 @@ class Point:
 class Sweep:
     """What came of it: points in the order of the deltas, and what was needed."""
 
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     tolerance: float
     levels: int
 
@@ -78,32 +78,34 @@ def sweep(
     # The ends first: the panels of the others lie between theirs.
     for index in [first[-1], *first[:-1]]:
         anchors.solve(index, certain=True)
-    held_out, ways = np.zeros(len(deltas)), [WAYS[0]] * len(deltas)
+    held_out, chosen = np.zeros(len(deltas)), [INTERPOLATIONS[0]] * len(deltas)
     gaps = list(pairwise(first))
     while gaps:
         low, high = gaps.pop()
-        errors = np.zeros(len(WAYS))
+        errors = np.zeros(len(INTERPOLATIONS))
         for middle in _middles(axes, low, high):
-            guesses = [anchors.interpolated(middle, way) for way in WAYS]
+            guesses = [
+                anchors.interpolated(middle, interpolation) for interpolation in INTERPOLATIONS
+            ]
             anchors.solve(middle, certain=False)
             probe = _Probe.of(anchors.densities[middle])
             found = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
             errors = np.maximum(errors, np.nan_to_num(found, nan=np.inf))
         held_out[low + 1 : high] = errors.min()
-        ways[low + 1 : high] = [WAYS[int(np.argmin(errors))]] * (high - low - 1)
+        chosen[low + 1 : high] = [INTERPOLATIONS[int(np.argmin(errors))]] * (high - low - 1)
         if errors.min() > SHARE * tolerance:
             inside = [low, *(i for i in sorted(anchors.densities) if low < i < high), high]
             gaps += [(a, b) for a, b in pairwise(inside) if b > a + 1]
     points = []
     for index, delta in enumerate(deltas):
         solved = index in anchors.densities
-        error = anchors.level_error(index)
+        error = anchors.refinement_error(index)
         points.append(
-            Point(
+            SweepPoint(
                 delta=float(delta),
                 density=anchors.densities[index]
                 if solved
-                else anchors.interpolated(index, ways[index]),
+                else anchors.interpolated(index, chosen[index]),
                 error=error if solved else max(error, float(held_out[index])),
                 solved=solved,
             )
@@ -236,14 +238,16 @@ class _Solver:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Way:
+class _Interpolation:
     """One way to interpolate: along which axis, and whether epsilon is measured in medians."""
 
     axis: int
     in_medians: bool
 
 
-WAYS = tuple(_Way(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1))
+INTERPOLATIONS = tuple(
+    _Interpolation(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1)
+)
 
 
 def _evenly(axis: FloatArray, count: int) -> list[int]:
@@ -291,23 +295,23 @@ class _Anchors:
         if error is not None:
             self.errors[index] = error
 
-    def level_error(self, index: int) -> float:
+    def refinement_error(self, index: int) -> float:
         """The change between levels, the larger of those on either side where they were not compared."""
         below = [i for i in self.errors if i <= index]
         above = [i for i in self.errors if i >= index]
         # Both ends were compared, so neither side is empty.
         return max(self.errors[max(below)], self.errors[min(above)])
 
-    def interpolated(self, index: int, way: _Way) -> PanelDensity:
+    def interpolated(self, index: int, interpolation: _Interpolation) -> PanelDensity:
         """The density at a delta that was not solved, from those on either side."""
         known = sorted(self.densities)
         place = int(np.searchsorted(known, index))
         used = known[max(place - INTERPOLATED // 2, 0) : place + INTERPOLATED // 2]
-        axis = self._axes[way.axis]
+        axis = self._axes[interpolation.axis]
         weights = lagrange(axis[used], np.array(axis[index]))
         medians = np.array([self._medians[i] for i in used])
         scales = np.ones(len(used))
-        if way.in_medians:
+        if interpolation.in_medians:
             with np.errstate(divide="ignore", over="ignore"):
                 scales = medians / np.exp(weights @ np.log(medians))
         sides = [k for k, i in enumerate(used) if i in known[max(place - 1, 0) : place + 1]]

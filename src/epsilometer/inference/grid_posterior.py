@@ -65,7 +65,7 @@ class GridPosterior(Posterior):
         return self.accuracy.met
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         accuracy = self.accuracy
         shown = f"{accuracy.error:.1e}" if np.isfinite(accuracy.error) else "unknown"
         return (

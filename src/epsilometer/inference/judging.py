@@ -23,20 +23,22 @@ from epsilometer.proofs.proof import ERROR
 
 @singledispatch
 def result_of(
-    posterior: object, asked: Question, scores: Scores | None = None
+    posterior: object, question: Question, scores: Scores | None = None
 ) -> Result | ProfileResult:
     """The result of either kind of posterior; ``scores`` are of the models that were counted."""
     raise InputError(f"expected a posterior, got {posterior!r}.")
 
 
 @result_of.register
-def _(posterior: Posterior, asked: Question, scores: Scores | None = None) -> Result:
-    return Result(posterior=posterior, asked=asked, scores=scores)
+def _(posterior: Posterior, question: Question, scores: Scores | None = None) -> Result:
+    return Result(posterior=posterior, question=question, scores=scores)
 
 
 @result_of.register
-def _(posterior: ProfilePosterior, asked: Question, scores: Scores | None = None) -> ProfileResult:
-    return ProfileResult(posterior=posterior, asked=asked)
+def _(
+    posterior: ProfilePosterior, question: Question, scores: Scores | None = None
+) -> ProfileResult:
+    return ProfileResult(posterior=posterior, question=question)
 
 
 @overload
@@ -95,8 +97,10 @@ def judge_curve(
             raise InputError("expected a claim to hold the curve against, got none.")
         return claimed_curve.judge_curve(curve, claim, thresholds=thresholds, **how)  # type: ignore[arg-type]
     own: ProfileCurve = curve if claim is None else replace(curve, claim=claim)
-    asked = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
-    verdict = ProfileResult(posterior=own.posterior, over_delta=own, asked=asked).curve_verdict
+    question = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
+    verdict = ProfileResult(
+        posterior=own.posterior, over_delta=own, question=question
+    ).curve_verdict
     if verdict is None:
         raise InputError("expected a claim to hold the curve against, got none.")
     return verdict
@@ -135,13 +139,13 @@ def judge(
     >>> judge(em.estimate(counts, em.AuditModel(delta=0.01)), claim=1.0).label
     'FAIL (proven)'
     """
-    asked = Question(
+    question = Question(
         claim=_validate.non_negative("claim", claim),
         thresholds=thresholds or Thresholds(),
         accept_untrusted=accept_untrusted,
         error=error,
         independent=independent,
     )
-    verdict = result_of(posterior, asked).verdict
+    verdict = result_of(posterior, question).verdict
     assert verdict is not None  # something is claimed
     return verdict

@@ -19,7 +19,7 @@ from epsilometer.inference.profile.tabulated import Tabulated
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class PointMass:
     """A parameter that is held fixed: all its quantiles are its value."""
 
     value: float
@@ -91,7 +91,7 @@ class Draws:
         return np.where((flat >= self.low) & (flat <= self.high), result, 0.0).reshape(points.shape)
 
 
-Marginal = Point | Draws | PanelDensity | Tabulated
+Marginal = PointMass | Draws | PanelDensity | Tabulated
 
 
 def check_probability(probability: ArrayLike) -> FloatArray:

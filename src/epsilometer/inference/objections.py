@@ -17,7 +17,7 @@ from epsilometer.inference.checks.predictive import PredictiveCheck
 from epsilometer.inference.verdict import Outcome, Thresholds
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.scores import Scores
-from epsilometer.proofs.evidence import auditor_of, check_coins
+from epsilometer.proofs.claim_tests import auditor_of, check_coins
 from epsilometer.proofs.shared_models import SharedModels
 
 CONTRADICTED = 0.05
@@ -74,7 +74,7 @@ def _(data: AttackCounts, delta: float, error: float) -> tuple[Bound, ...]:
     return (Bound("the Clopper-Pearson bound of the best base", value),)
 
 
-def misfit(check: PredictiveCheck) -> Iterator[str]:
+def misfit_reasons(check: PredictiveCheck) -> Iterator[str]:
     """That the published model would hardly make such counts."""
     odd = [item for item in check.statistics if item.surprising]
     if odd:
@@ -85,7 +85,7 @@ def misfit(check: PredictiveCheck) -> Iterator[str]:
         yield f"the model would hardly make such counts ({named})"
 
 
-def flipped(
+def prior_reasons(
     others: Iterable[tuple[float, float]], leaning: Outcome, thresholds: Thresholds
 ) -> Iterator[str]:
     """That the prior decides; ``others`` has the prior's scale factor and P(epsilon > claim)."""
@@ -102,7 +102,7 @@ def flipped(
         yield "no other prior could be tried, so the prior may decide"
 
 
-def exceeded(bounds: Sequence[Bound], claim: float, leaning: Outcome) -> Iterator[str]:
+def bound_reasons(bounds: Sequence[Bound], claim: float, leaning: Outcome) -> Iterator[str]:
     """That a valid bound lies above a claim that the posterior would let pass."""
     if leaning is Outcome.PASS:
         for bound in bounds:

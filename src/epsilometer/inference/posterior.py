@@ -14,8 +14,8 @@ import numpy as np
 from epsilometer._arrays import FloatArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
-from epsilometer.inference.answers import Answers
-from epsilometer.inference.marginals import Marginal, Point
+from epsilometer.inference.marginal_queries import MarginalQueries
+from epsilometer.inference.marginals import Marginal, PointMass
 from epsilometer.inference.provenance import Provenance
 from epsilometer.inference.updating import Batch
 from epsilometer.model.counts import AttackCounts
@@ -45,7 +45,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior(Answers, ABC):
+class Posterior(MarginalQueries, ABC):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
     A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
@@ -82,7 +82,7 @@ class Posterior(Answers, ABC):
 
     @property
     @abstractmethod
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         """Which engine, and how far its answer can be trusted."""
 
     @property
@@ -117,7 +117,7 @@ class Posterior(Answers, ABC):
             return self._estimated(parameter)
         fixed = self.model.fixed_values(self.counts)
         if parameter in fixed:
-            return Point(value=fixed[parameter])
+            return PointMass(value=fixed[parameter])
         known = ", ".join(self.parameters)
         raise InputError(f"expected one of the parameters {known}, got {parameter!r}.")
 

@@ -26,13 +26,13 @@ from epsilometer.inference.checks.comparison import (
     compare_models,
 )
 from epsilometer.inference.checks.influence import Influence, leave_one_out
-from epsilometer.inference.checks.outlook import Outlook, look_ahead, takes_seconds
+from epsilometer.inference.checks.outlook import Outlook, is_quick, look_ahead
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
-from epsilometer.inference.checks.sensitivity import FACTORS, OtherPrior, prior_sensitivity
+from epsilometer.inference.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.inference.checks.warnings import (
     MOST_LISTED,
-    CountsAtTheirEnds,
-    counts_at_their_ends,
+    ExtremeCounts,
+    check_extreme_counts,
     repeated_bases,
 )
 from epsilometer.inference.claimed_curve import JudgedCurve
@@ -41,9 +41,9 @@ from epsilometer.inference.objections import (
     REFUTED_POSTERIOR,
     SHARED,
     Bound,
-    exceeded,
-    flipped,
-    misfit,
+    bound_reasons,
+    misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior
@@ -155,7 +155,7 @@ class Origin:
         return None if value is None else float(value)
 
 
-class Judged(ABC):
+class JudgedResult(ABC):
     """What every result has: what the data prove, what contradicts the answer, and the verdict."""
 
     if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Judged(ABC):
         @property
         def posterior(self) -> Posterior | ProfilePosterior: ...
         @property
-        def asked(self) -> Question: ...
+        def question(self) -> Question: ...
         @property
         def origin(self) -> Origin: ...
         @property
@@ -172,12 +172,12 @@ class Judged(ABC):
     @property
     def level(self) -> float:
         """Probability of the credible intervals."""
-        return self.asked.level
+        return self.question.level
 
     @property
     def claim_source(self) -> str | None:
         """Who claims what is judged."""
-        return self.asked.claim_source or self.origin.claim_source
+        return self.question.claim_source or self.origin.claim_source
 
     @property
     @abstractmethod
@@ -199,7 +199,7 @@ class Judged(ABC):
     @cached_property
     def proof(self) -> Proof | None:
         """What the attacks prove, whatever the model; None where nothing can be tried."""
-        return self.proof_at(self.posterior.model.delta, self.asked.claim)
+        return self.proof_at(self.posterior.model.delta, self.question.claim)
 
     def proof_at(self, delta: float, claim: float | None) -> Proof | None:
         """The same at any delta."""
@@ -212,8 +212,8 @@ class Judged(ABC):
                 data,
                 delta=delta,
                 claim=claim,
-                error=self.asked.error,
-                independent=self.asked.independent,
+                error=self.question.error,
+                independent=self.question.independent,
             )
         return None
 
@@ -223,7 +223,7 @@ class Judged(ABC):
         data = self.proven_from
         if data is None:
             return ()
-        return valid_bounds(data, self.posterior.model.delta, self.asked.error)
+        return valid_bounds(data, self.posterior.model.delta, self.question.error)
 
     @cached_property
     def contradiction(self) -> str | None:
@@ -242,13 +242,13 @@ class Judged(ABC):
         )
         return (
             f"Do not quote the interval: the posterior puts {share} on an epsilon below "
-            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {self.asked.error:g})."
+            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {self.question.error:g})."
         )
 
     @cached_property
     def verdict(self) -> Verdict | None:
         """What is said of the claim; None without one."""
-        claim = self.asked.claim
+        claim = self.question.claim
         if claim is None:
             return None
         return decide(
@@ -258,32 +258,32 @@ class Judged(ABC):
             refuted=self.proof.refutation if self.proof and self.proof.refuted else None,
             objections=lambda leaning: self._objections(claim, leaning),
             caveats=lambda: self._caveats(claim),
-            thresholds=self.asked.thresholds,
-            trusted=bool(self.posterior.trustworthy or self.asked.accept_untrusted),
+            thresholds=self.question.thresholds,
+            trusted=bool(self.posterior.trustworthy or self.question.accept_untrusted),
         )
 
     def _objections(self, claim: float, leaning: Outcome) -> Iterator[str]:
         """What speaks against a side that the posterior takes."""
-        found = [*self._misfit(leaning), *exceeded(self.bounds, claim, leaning)]
+        found = [*self._misfit(leaning), *bound_reasons(self.bounds, claim, leaning)]
         if self.contradiction is not None:
             found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:  # other priors take another estimate each
             others = self._above_with_other_priors(claim)
-            yield from flipped(others, leaning, self.asked.thresholds)
+            yield from prior_reasons(others, leaning, self.question.thresholds)
 
-    def _tell(self, line: str) -> None:
+    def _report_progress(self, line: str) -> None:
         if self.report is not None:
             self.report(line)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result(Judged):
+class Result(JudgedResult):
     """A posterior with everything a reader or a reviewer would ask about it.
 
     Parameters
     ----------
-    posterior, asked
+    posterior, question
         What was found, with counts, model and provenance; and what was asked of it.
     origin
         How the counts came about.
@@ -296,7 +296,7 @@ class Result(Judged):
     """
 
     posterior: Posterior
-    asked: Question = field(default_factory=Question)
+    question: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: JudgedCurve | None = None
     scores: Scores | None = None
@@ -330,11 +330,11 @@ class Result(Judged):
     # --- checks, each worked out once ---------------------------------------------------------
 
     @cached_property
-    def independent_counts(self) -> CountsAtTheirEnds | None:
+    def independent_counts(self) -> ExtremeCounts | None:
         """The answer for independent counts, where the one found is not to be taken alone."""
         # Counts that independence contradicts must not cost the result.
         with suppress(ContradictionError):
-            return counts_at_their_ends(self.posterior, level=self.level, report=self.report)
+            return check_extreme_counts(self.posterior, level=self.level, report=self.report)
         return None
 
     @cached_property
@@ -350,10 +350,10 @@ class Result(Judged):
         return look_ahead(self.posterior, verdict, report=self.report)
 
     @cached_property
-    def other_priors(self) -> tuple[OtherPrior, ...]:
+    def other_priors(self) -> tuple[AlternativePrior, ...]:
         """Epsilon under other priors, without those under which nothing can be estimated."""
-        found: list[OtherPrior] = []
-        self._tell("other priors")
+        found: list[AlternativePrior] = []
+        self._report_progress("other priors")
         for factor in FACTORS if self._estimated else ():
             # The exact engine takes no prior that reaches beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
@@ -365,7 +365,7 @@ class Result(Judged):
         """Epsilon without each base; None for a fixed one."""
         if not self._estimated:
             return None
-        self._tell("leaving out one base at a time")
+        self._report_progress("leaving out one base at a time")
         # A base whose absence leaves a contradiction must not cost the rest of the report.
         with suppress(ContradictionError):
             return leave_one_out(self.posterior, level=self.level, report=self.report)
@@ -374,32 +374,32 @@ class Result(Judged):
     @cached_property
     def predictive(self) -> PredictiveCheck:
         """Whether the model would make such counts at all."""
-        self._tell("predictive check")
+        self._report_progress("predictive check")
         rng = np.random.default_rng(CHECK_SEED)
         return check_predictions(self.posterior, rng=rng, level=self.level)
 
     @cached_property
     def models(self) -> ModelComparison | None:
         """The counts under other assumptions; None where it was not worked out."""
-        asked = self.asked.other_models
-        if asked is OtherModels.NONE or (asked is OtherModels.QUICK and not self._estimated):
+        extent = self.question.other_models
+        if extent is OtherModels.NONE or (extent is OtherModels.QUICK and not self._estimated):
             return None
-        self._tell("other assumptions")
-        if asked is OtherModels.FULL:
+        self._report_progress("other assumptions")
+        if extent is OtherModels.FULL:
             return compare_models(self.posterior, report=self.report)
         wanted = {
             label: model
             for label, model in alternatives(self.model, self.counts).items()
-            if takes_seconds(self.counts, model) and not self._members_scatter(model)
+            if is_quick(self.counts, model) and not self._members_scatter(model)
         }
-        if not wanted or not takes_seconds(self.counts, self.model):
+        if not wanted or not is_quick(self.counts, self.model):
             return None
         with suppress(ContradictionError, InputError):
             return compare_models(self.posterior, wanted, quick=True, report=self.report)
         return None
 
     @cached_property
-    def doubts(self) -> tuple[str, ...]:
+    def data_warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the result that its engine cannot see, a sentence or two each."""
         beside = self.independent_counts
         found = (beside and beside.sentence, repeated_bases(self.counts))
@@ -410,8 +410,8 @@ class Result(Judged):
         """What to know before quoting the result, the gravest first."""
         found = []
         if not self.posterior.trustworthy:
-            found.append(f"Do not quote this result: {self.posterior.engine_words}.")
-        found += self.doubts
+            found.append(f"Do not quote this result: {self.posterior.engine_description}.")
+        found += self.data_warnings
         found += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
         failed = self.origin.models.get("failed", 0)
         if failed:
@@ -446,7 +446,7 @@ class Result(Judged):
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
         if self.counts.measured is not None and self.counts.measured.pool:
             yield SHARED
-        yield from misfit(self.predictive)
+        yield from misfit_reasons(self.predictive)
 
     def _caveats(self, claim: float) -> Iterator[str]:
         low, high = self.posterior.credible_interval("strength", self.level)

@@ -48,7 +48,7 @@ class SamplePosterior(Posterior):
         return self.diagnostics.converged
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         figures = self.diagnostics.parameters.values()
         r_hat = max(item.r_hat for item in figures)
         return (

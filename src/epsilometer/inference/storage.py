@@ -86,7 +86,7 @@ class _Reader:
         self._h5py = h5py
         if self.text("format") != trees.FORMAT:
             raise InputError("expected a NetCDF file written by epsilometer.")
-        version = self.whole("format_version")
+        version = self.integer("format_version")
         if version != trees.FORMAT_VERSION:
             raise InputError(f"expected format version {trees.FORMAT_VERSION}, got {version}.")
         self.arrays: dict[str, Array] = {}
@@ -106,7 +106,7 @@ class _Reader:
         value = self._file.attrs.get(name)
         return value if isinstance(value, str) else ""
 
-    def whole(self, name: str, item: str = "/") -> int:
+    def integer(self, name: str, item: str = "/") -> int:
         value = np.asarray(self._file[item].attrs.get(name, -1)).ravel()
         return int(value[0]) if value.size == 1 and value.dtype.kind in "iu" else -1
 
@@ -157,7 +157,7 @@ class _Reader:
     def names(self, column: str) -> list[str]:
         """A column of labels, as it was before it was made fit for a file."""
         found = [str(name) for name in self.get(f"observed_data/{column}", ndim=1)]
-        if self.whole("names_are_json", f"observed_data/{column}") == 1:
+        if self.integer("names_are_json", f"observed_data/{column}") == 1:
             found = [str(json.loads(name)) for name in found]
         return found
 

@@ -132,7 +132,7 @@ class Claims(Protocol):
         """
 
 
-class Promise(Claims, Protocol):
+class TrainingClaim(Claims, Protocol):
     """What is promised of models that were trained."""
 
     @property
@@ -148,7 +148,7 @@ class ClaimsByTraining(Protocol):
     def accounts(self) -> bool:
         """Whether it does: a wrapper has the method whatever it wraps."""
 
-    def promised_by(self, dataset: Dataset, rng: np.random.Generator) -> Promise:
+    def claim_by_training(self, dataset: Dataset, rng: np.random.Generator) -> TrainingClaim:
         """Train as ``train`` does, and tell what is promised of the model.
 
         Promises of two models are equal if the same was accounted for.

@@ -120,7 +120,7 @@ class Blank:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnCanaries:
+class CustomCanaries:
     """Canaries of somebody's own making.
 
     Parameters
@@ -189,7 +189,7 @@ def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
         return kind
     if not callable(kind):
         raise InputError(f"expected a kind of canaries or a function, got kind={kind!r}.")
-    return OwnCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
+    return CustomCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
 
 
 def _labels_of(population: Population, kind: str) -> Array:

@@ -140,7 +140,7 @@ class Outliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPoints:
+class CustomPoints:
     """Challenge points of somebody's own choosing or making.
 
     Parameters
@@ -263,7 +263,7 @@ def challenge_kind_of(challenge: Challenge) -> ChallengeKind:
             "expected a kind of challenge points, indices of records or a function, got "
             f"challenge={challenge!r}."
         )
-    return OwnPoints(function=challenge, name=getattr(challenge, "__name__", "custom"))
+    return CustomPoints(function=challenge, name=getattr(challenge, "__name__", "custom"))
 
 
 def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -> Chosen:

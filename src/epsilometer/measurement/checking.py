@@ -8,9 +8,9 @@ from os import PathLike
 from epsilometer.measurement.engine import RETRIES, Run, opened_store
 from epsilometer.measurement.executors import open_pool, planned_slots
 from epsilometer.measurement.failures import Alike, training_error
+from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan, Sizes
 from epsilometer.measurement.store import Store
-from epsilometer.measurement.trial import WARNING, Trial
 
 
 def check_training(
@@ -20,7 +20,7 @@ def check_training(
     executor: str | Executor = "serial",
     workers: int | None = None,
     accept_changed_code: bool = False,
-) -> Trial:
+) -> TrainingCheck:
     """Train the first models of a plan only, to see that it works and how long all of it will take.
 
     One model with the challenge point and two without, whose losses must differ; of `MeasureOneRun` one
@@ -31,10 +31,10 @@ def check_training(
         opened.prepare(plan, accept_changed_code=accept_changed_code)
         said: list[str] = []
         run = Run(plan, opened, RETRIES, None, said.append)
-        run.trial.begin()
-        run.trial.alone = True
+        run.first_models.begin()
+        run.first_models.alone = True
         slots = planned_slots(executor, workers)
-        if run.trial.waiting:
+        if run.first_models.waiting:
             # Two are enough, and each has something to load.
             pool = open_pool(executor, plan, workers=min(2, slots))
             slots = max(slots, pool.slots)
@@ -45,12 +45,12 @@ def check_training(
                 message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
             )
             raise training_error(alike, plan.sizes, first, opened)
-        return Trial(
+        return TrainingCheck(
             plan=plan,
             losses=first_losses(opened, plan.sizes),
             models_done=run.reused + run.trained,
             models_trained=run.trained,
-            seconds_per_model=run.trial.pace.best if run.trial.pace.chunks else None,
+            seconds_per_model=run.first_models.pace.best if run.first_models.pace.chunks else None,
             workers=slots,
             failures=sorted(run.failed),
             warnings=[text.removeprefix(WARNING) for text in said if text.startswith(WARNING)],

@@ -28,19 +28,19 @@ from epsilometer import _validate
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
-    Pool,
     ResultLostError,
     WorkerDiedError,
+    WorkerPool,
     open_pool,
 )
 from epsilometer.measurement.failures import Alike, Streaks, message_of, side_of, training_error
+from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
 from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import Failure, MemoryStore, Store
-from epsilometer.measurement.tasks import Answer, Chunk, Problem
-from epsilometer.measurement.trial import Beginning
+from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
 
 RETRIES = 2
 """Enough for what fails by chance; what fails three times is likely to fail again."""
@@ -168,8 +168,8 @@ def measure(
         opened.prepare(plan, accept_changed_code=accept_changed_code)
         run = Run(plan, opened, retries, progress, say)
         if not run.reused:
-            run.trial.begin()
-        if run.groups or run.trial.waiting:
+            run.first_models.begin()
+        if run.groups or run.first_models.waiting:
             run.train_on(open_pool(executor, plan, workers=workers))
         return run.result()
 
@@ -203,7 +203,7 @@ class Run:
         self.groups: list[Chunk] = []
         """Models of each base and hypothesis that are still to be handed out."""
         self.batch_size = batch_size_of(plan.algorithm)
-        self.trial = Beginning(
+        self.first_models = FirstModels(
             plan=plan, groups=self.groups, batch_size=self.batch_size, say=say or (lambda _: None)
         )
         self.reused = 0
@@ -219,7 +219,7 @@ class Run:
             trained=before,
             known={failure.task: failure.message for failure in store.failures()},
         )
-        self.problems: dict[Task, Problem] = {}
+        self.problems: dict[Task, TaskFailure] = {}
         """What models said that are to be tried again."""
         self.stopping = False
         self.slots = 1
@@ -243,7 +243,7 @@ class Run:
 
     # --- the loop -----------------------------------------------------------------------------
 
-    def train_on(self, pool: Pool) -> None:
+    def train_on(self, pool: WorkerPool) -> None:
         """Train with a pool, and close it."""
         try:
             self.train(pool)
@@ -252,7 +252,7 @@ class Run:
             raise
         pool.close()
 
-    def train(self, pool: Pool) -> None:
+    def train(self, pool: WorkerPool) -> None:
         run = self.store.begin_run(pool.name)
         try:
             while self._hand_out(pool):
@@ -274,7 +274,7 @@ class Run:
             self.reused + self.trained, self.sizes.models, self.trained, len(self.failed)
         )
 
-    def _hand_out(self, pool: Pool) -> bool:
+    def _hand_out(self, pool: WorkerPool) -> bool:
         """Keep the workers busy; False when nothing is under way or left to do."""
         if self.alone in self.under_way:
             return True
@@ -291,9 +291,9 @@ class Run:
             if chunk is None:
                 break
             self._submit(pool, chunk)
-        return bool(self.under_way or self.suspects or self.again or self.trial.waiting)
+        return bool(self.under_way or self.suspects or self.again or self.first_models.waiting)
 
-    def _submit(self, pool: Pool, chunk: Chunk) -> Future[Answer] | None:
+    def _submit(self, pool: WorkerPool, chunk: Chunk) -> Future[Answer] | None:
         try:
             future = pool.submit(chunk)
         except BrokenExecutor:
@@ -307,11 +307,11 @@ class Run:
         return future
 
     def _next_chunk(self) -> Chunk | None:
-        if self.trial.waiting:
-            return self.trial.waiting.popleft()
+        if self.first_models.waiting:
+            return self.first_models.waiting.popleft()
         if self.again:
             return Chunk.of(self.again.popleft())
-        while self.groups and not self.trial.alone:
+        while self.groups and not self.first_models.alone:
             place = self.order.randrange(len(self.groups))
             base, hypothesis, left = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))
@@ -330,7 +330,7 @@ class Run:
 
     # --- what comes back ----------------------------------------------------------------------
 
-    def _take_in(self, ready: Iterable[Future[Answer]], pool: Pool) -> None:
+    def _take_in(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
         broken: list[Chunk] = []
         for future in ready:
             chunk = self.under_way.pop(future)
@@ -346,7 +346,7 @@ class Run:
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             else:
-                self._failed(chunk, Problem(message_of(error)))
+                self._failed(chunk, TaskFailure(message_of(error)))
         if broken:
             self._recover(broken, pool)
 
@@ -362,7 +362,7 @@ class Run:
                 f"{self.deaths} workers in a row died while they trained, whatever the model "
                 f"(last: {last}): does it train with the executor serial? Losses that came in are kept."
             )
-        self._give_up_or(tasks[0], Problem("the worker that trained it died"), self.suspects)
+        self._give_up_or(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
         """Nobody is to blame for an answer that was lost, unless it happens over and over."""
@@ -371,14 +371,16 @@ class Run:
             if self.lost[task] <= MOST_LOST:
                 self.again.append(task)
             else:
-                self._give_up_or(task, Problem("its result was lost again and again"), self.again)
+                self._give_up_or(
+                    task, TaskFailure("its result was lost again and again"), self.again
+                )
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
-        if isinstance(trained, Problem):
+        if isinstance(trained, TaskFailure):
             self._failed(chunk, trained)
             return
         self.deaths = 0
-        self.trial.pace.add(len(chunk.replicates), trained.seconds)
+        self.first_models.pace.add(len(chunk.replicates), trained.seconds)
         wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
         # Grows step by step: the first chunks may not tell.
         most = max(1, min(LARGEST_CHUNK, LARGEST_ANSWER // max(1, self.sizes.points)))
@@ -393,22 +395,22 @@ class Run:
         done = [task for task in chunk.tasks() if task not in bad]
         if done:
             self.streaks.trained(side_of(self.sizes, chunk.hypothesis), done)
-        self.trial.look_at(good)
-        self.trial.tell_time(self.reused + self.trained + len(self.failed), self.slots)
+        self.first_models.look_at(good)
+        self.first_models.tell_time(self.reused + self.trained + len(self.failed), self.slots)
         for task, message in bad.items():
-            self._count_failure(task, Problem(message))
+            self._count_failure(task, TaskFailure(message))
 
     def _task_of(self, row: Row, chunk: Chunk) -> Task:
         """The model whose loss it is: of canaries all of a chunk, which is one run."""
         return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
 
-    def _failed(self, chunk: Chunk, problem: Problem) -> None:
+    def _failed(self, chunk: Chunk, problem: TaskFailure) -> None:
         if len(chunk.replicates) > 1:
             self.again += chunk.tasks()
         else:
             self._count_failure(chunk.tasks()[0], problem)
 
-    def _count_failure(self, task: Task, problem: Problem) -> None:
+    def _count_failure(self, task: Task, problem: TaskFailure) -> None:
         """The user's code failed: so may all of it."""
         side = side_of(self.sizes, task.hypothesis)
         self.problems[task] = problem
@@ -416,12 +418,12 @@ class Run:
         if alike is not None and not self.stopping:
             self._stop(alike)
         if not self.streaks.ever_trained(side):
-            self.trial.one_more(side)  # another one, before this one again
+            self.first_models.one_more(side)  # another one, before this one again
         hopeless = self.streaks.hopeless(problem.message)
         self._give_up_or(task, problem, self.again, hopeless=hopeless)
 
     def _give_up_or(
-        self, task: Task, problem: Problem, retry: deque[Task], *, hopeless: bool = False
+        self, task: Task, problem: TaskFailure, retry: deque[Task], *, hopeless: bool = False
     ) -> None:
         """Try a model again, or give it up."""
         self.attempts[task] += 1
@@ -435,7 +437,7 @@ class Run:
         self.streaks.given_up(task)
         self._keep_failure(task, problem)
 
-    def _keep_failure(self, task: Task, problem: Problem) -> None:
+    def _keep_failure(self, task: Task, problem: TaskFailure) -> None:
         failure = Failure(task, self.attempts[task], *problem)
         self.failed.append(failure)
         self.store.add_failure(failure)
@@ -448,7 +450,7 @@ class Run:
                 self._keep_failure(task, self.problems[task])
         raise training_error(alike, self.sizes, self.problems[alike.tasks[-1]], self.store)
 
-    def _recover(self, broken: list[Chunk], pool: Pool) -> None:
+    def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
         """Workers died: start anew, then train what was under way one by one to find the culprit."""
         self._salvage()
         tasks = [task for chunk in (*broken, *self.under_way.values()) for task in chunk.tasks()]

@@ -52,7 +52,7 @@ class ResultLostError(Exception):
     """A chunk's answer was lost on its way; the chunk is not to blame."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """What the engine asks of an executor."""
 
     name: str
@@ -376,7 +376,7 @@ def check_name(executor: str) -> None:
         )
 
 
-def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> Pool:
+def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> WorkerPool:
     """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
 
     Names are ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine) and

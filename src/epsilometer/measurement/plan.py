@@ -118,7 +118,7 @@ class Plan:
     challenge
         Which records are challenge points, for bases that are drawn: ``random``, ``mislabelled``,
         ``outliers`` or `Outliers(...)`, a list of indices, or a function ``(population, count, rng)`` as
-        `OwnPoints` has it.
+        `CustomPoints` has it.
     seed
         Decides bases and streams; a whole number >= 0.
     """

@@ -17,7 +17,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
-from epsilometer.attacks.pool_attacks import POOL_ATTACKS, PoolAttack, fresh_scores, most_leaking
+from epsilometer.attacks.pool_attacks import POOL_ATTACKS, PoolAttack, held_out_scores, most_leaking
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.pool_result import attack_result
 from epsilometer.attacks.result import AttackResult
@@ -321,7 +321,7 @@ class MeasurePool:
         """Scores of the points that are judged, under the models that did not choose or teach."""
         chosen = attack or self.attack_method
         teachers = self.first_models(losses)
-        return fresh_scores(losses, chosen, teachers=teachers, points=self.judged_points(losses))
+        return held_out_scores(losses, chosen, teachers=teachers, points=self.judged_points(losses))
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
         """The points that are judged: the leakiest of the first stage, or the first of the pool."""

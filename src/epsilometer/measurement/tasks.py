@@ -77,7 +77,7 @@ class Trained(NamedTuple):
     seconds: float
 
 
-class Problem(NamedTuple):
+class TaskFailure(NamedTuple):
     """What a worker answers instead when the user's code raised something: the error in words.
 
     Errors themselves may not survive the way back from another process.
@@ -87,7 +87,7 @@ class Problem(NamedTuple):
     traceback: str = ""
 
 
-Answer = Trained | Problem
+Answer = Trained | TaskFailure
 
 
 def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
@@ -96,7 +96,7 @@ def train_chunk(plan: Plan, chunk: Chunk) -> Answer:
     error = future.exception()
     if error is None:
         return future.result()
-    return Problem(message_of(error), traceback_of(error))
+    return TaskFailure(message_of(error), traceback_of(error))
 
 
 def _train(plan: Plan, chunk: Chunk) -> Trained:

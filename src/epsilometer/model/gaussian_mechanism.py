@@ -1,4 +1,4 @@
-"""The Gaussian mechanism's privacy, exactly: a known answer to check estimates against."""
+"""Exact privacy of the Gaussian mechanism: a known answer to check estimates against."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
 
 
 def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance: float) -> float:
-    """Where a delta that falls with epsilon, but never to 0, comes down to the one given."""
+    """Find where a delta that falls with epsilon, but never to 0, reaches the given one."""
     delta = _validate.delta(delta)
     if delta == 0:
         return math.inf
@@ -64,7 +64,7 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance
 
 
 _FAR = 1e50
-"""Separations beyond this, infinity among them, are taken for no privacy at all."""
+"""Larger separations, including infinity, are treated as no privacy at all."""
 
 
 def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:

@@ -1,7 +1,7 @@
 """Scores of many points under models that share them, as a matrix.
 
-Read by point, a point is a challenge base and the models without and with it have its scores; points
-then share models.  Read by model, a model is one training run and the points are its canaries.
+By point: each point is a challenge base, scored by the models trained without and with it; the points
+share models.  By model: each model is one training run, and the points are its canaries.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class PoolScores:
     Parameters
     ----------
     value
-        (models, points); not NaN.  Models are in the order in which they were trained.
+        (models, points), without NaN.  Models are in the order in which they were trained.
     member
         (models, points): whether the model was trained on the point.
     names
-        A label for each point; its number, from 0, unless given.
+        A label for each point.  Default: its number, from 0.
     fair_coins
-        Whether each point was in each model by a fair coin of its own, and no score depends on a coin
-        of any model here (but for what the model itself tells).  Then a model is an audit in one run.
+        Whether each point was included in each model by its own fair coin, and no score depends on a
+        coin of any model here (except through the model itself).  Then each model is a one-run audit.
     dependent
         Whether the score under a model depends on other models here, or on their coins: such scores
         have curves, but prove nothing.
@@ -41,7 +41,7 @@ class PoolScores:
     >>> rng = np.random.default_rng(1)
     >>> member = rng.random((8, 3)) < 0.5
     >>> scores = PoolScores(value=rng.normal(size=(8, 3)) + member, member=member)
-    >>> len(scores.by_point()), len(scores.by_model())  # all coins of one model came up alike
+    >>> len(scores.by_point()), len(scores.by_model())  # in one model all coins came up the same
     (3, 7)
     """
 
@@ -72,7 +72,7 @@ class PoolScores:
             )
         labels = tuple(map(str, range(values.shape[1]) if names is None else names))
         if len(labels) != values.shape[1] or len(set(labels)) != len(labels):
-            raise InputError(f"expected {values.shape[1]} names of points, each once.")
+            raise InputError(f"expected {values.shape[1]} distinct names of points.")
         object.__setattr__(self, "value", values)
         object.__setattr__(self, "member", inside)
         object.__setattr__(self, "names", labels)
@@ -84,16 +84,16 @@ class PoolScores:
 
     @property
     def models(self) -> int:
-        """How many models are judged."""
+        """The number of scored models."""
         return len(self.value)
 
     @property
     def points(self) -> int:
-        """How many points are judged."""
+        """The number of scored points."""
         return int(self.value.shape[1])
 
     def take(self, points: ArrayLike) -> PoolScores:
-        """Some of the points."""
+        """Select points."""
         kept = np.asarray(points, dtype=np.int64)
         return PoolScores(
             value=self.value[:, kept],
@@ -104,7 +104,7 @@ class PoolScores:
         )
 
     def by_point(self) -> Scores:
-        """A base for each point that has models on both sides; the bases share models."""
+        """One base for each point that has models without and with it; the bases share models."""
         both = self.member.any(axis=0) & ~self.member.all(axis=0)
         if not both.any():
             raise InputError("expected a point with models without and with it, got none.")
@@ -124,10 +124,10 @@ class PoolScores:
         )
 
     def by_model(self) -> Scores:
-        """A run for each model that has points on both sides; the points are its canaries."""
+        """One run for each model with included and excluded points; the points are its canaries."""
         both = self.member.any(axis=1) & ~self.member.all(axis=1)
         if not both.any():
-            raise InputError("expected a model with points in and out, got none.")
+            raise InputError("expected a model with included and excluded points, got none.")
         kept = np.flatnonzero(both)
         return Scores(
             without=[self.value[n, ~self.member[n]] for n in kept],
@@ -138,7 +138,7 @@ class PoolScores:
         )
 
     def pooled(self) -> tuple[FloatArray, FloatArray]:
-        """Scores of all pairs of a model and a point, without the point and with it."""
+        """Scores of all pairs of a model and a point, without and with the point."""
         return self.value[~self.member], self.value[self.member]
 
 
@@ -154,7 +154,7 @@ def pool_of(scores: Scores) -> PoolScores | None:
         if len(whole) != len(first) or not np.array_equal(np.sort(whole), first):
             return None
         rows = np.searchsorted(first, whole)
-        value[rows, number] = np.concatenate(base.as_they_came)
+        value[rows, number] = np.concatenate(base.in_training_order)
         member[rows[len(pair[0]) :], number] = True
     return PoolScores(
         value=value,

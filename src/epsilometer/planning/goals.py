@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Width:
+class IntervalWidth:
     """A credible interval of epsilon that is at most so wide; its level is the plan's."""
 
     at_most: float
@@ -43,7 +43,7 @@ class Width:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled:
+class DecidedClaim:
     """PASS or FAIL on a claimed epsilon, whichever it is."""
 
     claim: float
@@ -63,24 +63,26 @@ class Settled:
         return self.thresholds.outcome(answer.above)
 
 
-Goal = Width | Settled
+Goal = IntervalWidth | DecidedClaim
 
 
-def width_of(goals: Sequence[Goal]) -> Width | None:
+def width_of(goals: Sequence[Goal]) -> IntervalWidth | None:
     """The width asked for, if one was."""
-    return next((goal for goal in goals if isinstance(goal, Width)), None)
+    return next((goal for goal in goals if isinstance(goal, IntervalWidth)), None)
 
 
-def claim_of(goals: Sequence[Goal]) -> Settled | None:
+def claim_of(goals: Sequence[Goal]) -> DecidedClaim | None:
     """The claim to be settled, if there is one."""
-    return next((goal for goal in goals if isinstance(goal, Settled)), None)
+    return next((goal for goal in goals if isinstance(goal, DecidedClaim)), None)
 
 
 def check_goals(goals: Sequence[Goal]) -> None:
     """Refuse no goal, one of another kind, and two of one kind."""
     kinds = [type(goal) for goal in goals]
-    if not goals or not set(kinds) <= {Width, Settled} or len(set(kinds)) < len(kinds):
-        raise InputError("expected a goal Width(...), a goal Settled(...), or one of each.")
+    if not goals or not set(kinds) <= {IntervalWidth, DecidedClaim} or len(set(kinds)) < len(kinds):
+        raise InputError(
+            "expected a goal IntervalWidth(...), a goal DecidedClaim(...), or one of each."
+        )
 
 
 def worst_margin(goals: Sequence[Goal], answer: Answer) -> float:

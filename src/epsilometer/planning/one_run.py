@@ -18,9 +18,9 @@ from epsilometer.model.strengths import FixedStrength
 from epsilometer.planning.canary_simulation import AssumedCurve, Canaries, CanaryAnswer
 from epsilometer.planning.goals import (
     Answer,
+    DecidedClaim,
     Goal,
-    Settled,
-    Width,
+    IntervalWidth,
     check_goals,
     claim_of,
     width_of,
@@ -189,12 +189,12 @@ class OneRunPlan:
     told_width: float | None = None
 
     @property
-    def width_goal(self) -> Width | None:
+    def width_goal(self) -> IntervalWidth | None:
         """The width asked for, if one was."""
         return width_of(self.goals)
 
     @property
-    def claim_goal(self) -> Settled | None:
+    def claim_goal(self) -> DecidedClaim | None:
         """The claim to be settled, if there is one."""
         return claim_of(self.goals)
 
@@ -237,7 +237,7 @@ def plan_one_run(
     scenario
         The curve that is taken to be true.
     goals
-        ``Width(at_most=...)``, ``Settled(claim=...)``, or both.
+        ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, or both.
     design
         How many runs share the canaries, and the most there may be.
     probability
@@ -260,7 +260,7 @@ def plan_one_run(
     >>> model = ProfileModel(delta=1e-5, strength=FixedStrength())
     >>> few = OneRunCanaries(most=1000)
     >>> plan = plan_one_run(
-    ...     model, AssumedCurve(epsilon=8.0), Settled(claim=1.0), design=few, simulations=4
+    ...     model, AssumedCurve(epsilon=8.0), DecidedClaim(claim=1.0), design=few, simulations=4
     ... )
     >>> plan.recommended.fail_share >= 0.8, plan.recommended.canaries < 1000
     (True, True)
@@ -369,7 +369,7 @@ class CanarySearch:
         goals, wanted = self.plan.goals, math.inf
         width = float(np.median([found.answer.width for found in self.answers[first]]))
         for goal in goals:
-            if isinstance(goal, Width):
+            if isinstance(goal, IntervalWidth):
                 wanted = min(wanted, goal.at_most)
             else:
                 apart = abs(self.plan.scenario.epsilon - goal.claim)

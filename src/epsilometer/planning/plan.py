@@ -19,15 +19,20 @@ from epsilometer.planning.goals import (
     Answer,
     Cost,
     CrossFedModels,
+    DecidedClaim,
     Goal,
-    Settled,
-    Width,
+    IntervalWidth,
     check_goals,
     claim_of,
     width_of,
     worst_margin,
 )
-from epsilometer.planning.scenarios import Assumed, FromPilot, Scenario, largest_challenges
+from epsilometer.planning.scenarios import (
+    AssumedScenario,
+    PilotScenario,
+    Scenario,
+    largest_challenges,
+)
 from epsilometer.planning.search import DESCENTS, Curve, Floor, Search, StrongerAttack
 from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
 
@@ -113,12 +118,12 @@ class AuditPlan:
     stronger: StrongerAttack | None = None
 
     @property
-    def width_goal(self) -> Width | None:
+    def width_goal(self) -> IntervalWidth | None:
         """The width asked for, if one was."""
         return width_of(self.goals)
 
     @property
-    def claim_goal(self) -> Settled | None:
+    def claim_goal(self) -> DecidedClaim | None:
         """The claim to be settled, if there is one."""
         return claim_of(self.goals)
 
@@ -154,11 +159,11 @@ def plan_audit(
     model
         What the audit will assume: delta, priors, likelihood.  A pilot's own model for a pilot.
     scenario
-        ``Assumed(epsilon=..., strength=...)`` or ``FromPilot(posterior=...)``.  A pilot that is
-        extended fixes the number of challenges: its own, so that raising the number of bases is
+        ``AssumedScenario(epsilon=..., strength=...)`` or ``PilotScenario(posterior=...)``.  A pilot
+        that is extended fixes the number of challenges: its own, so that raising the number of bases is
         all there is to do.
     goals
-        ``Width(at_most=...)``, ``Settled(claim=...)``, or both.
+        ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, or both.
     probability
         How often a simulated audit must reach all of them, in (0, 1).
     level
@@ -184,7 +189,9 @@ def plan_audit(
     Examples
     --------
     >>> plan = plan_audit(
-    ...     AuditModel(delta=0.01), Assumed(epsilon=1.0, strength=0.5), Width(at_most=3.0),
+    ...     AuditModel(delta=0.01),
+    ...     AssumedScenario(epsilon=1.0, strength=0.5),
+    ...     IntervalWidth(at_most=3.0),
     ...     most_bases=10, most_challenges=100, simulations=20, surroundings=False,
     ... )
     >>> plan.recommended.probability >= 0.8
@@ -263,10 +270,12 @@ def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dic
 
 def _check(model: AuditModel, scenario: Scenario, goals: Sequence[Goal]) -> None:
     check_free(model)
-    if not isinstance(scenario, Assumed | FromPilot):
-        raise InputError(f"expected Assumed(...) or FromPilot(...), got scenario={scenario!r}.")
+    if not isinstance(scenario, AssumedScenario | PilotScenario):
+        raise InputError(
+            f"expected AssumedScenario(...) or PilotScenario(...), got scenario={scenario!r}."
+        )
     check_goals(goals)
-    if isinstance(scenario, FromPilot) and scenario.posterior.model != model:
+    if isinstance(scenario, PilotScenario) and scenario.posterior.model != model:
         raise InputError("expected the model of the pilot, got another one.")
 
 

@@ -29,7 +29,7 @@ class Truth(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assumed:
+class AssumedScenario:
     """Known values, as if the truth had been told.
 
     Parameters
@@ -45,7 +45,7 @@ class Assumed:
 
     Examples
     --------
-    >>> Assumed(epsilon=2.0, strength=0.5).truths(2, rng=np.random.default_rng(1))[0].epsilon
+    >>> AssumedScenario(epsilon=2.0, strength=0.5).truths(2, rng=np.random.default_rng(1))[0].epsilon
     2.0
     """
 
@@ -77,7 +77,7 @@ class Assumed:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FromPilot:
+class PilotScenario:
     """Truths drawn from the posterior of a pilot, so that the plan carries the pilot's uncertainty.
 
     Parameters
@@ -127,7 +127,7 @@ class FromPilot:
         }
 
 
-Scenario = Assumed | FromPilot
+Scenario = AssumedScenario | PilotScenario
 
 
 def largest_challenges(counts: AttackCounts) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict, astuple, fields
 from typing import Any, Protocol
 
 from epsilometer._files import csv_text
-from epsilometer.planning.goals import Settled, Width
+from epsilometer.planning.goals import DecidedClaim, IntervalWidth
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
 
 
@@ -15,11 +15,11 @@ class HasGoals(Protocol):
     """A plan of any design."""
 
     @property
-    def width_goal(self) -> Width | None:
+    def width_goal(self) -> IntervalWidth | None:
         """The width asked for, if one was."""
 
     @property
-    def claim_goal(self) -> Settled | None:
+    def claim_goal(self) -> DecidedClaim | None:
         """The claim to be settled, if there is one."""
 
     @property

@@ -15,8 +15,8 @@ from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
-from epsilometer.proofs import evidence as kinds
-from epsilometer.proofs.evidence import Evidence
+from epsilometer.proofs import claim_tests as kinds
+from epsilometer.proofs.claim_tests import ClaimTest
 from epsilometer.proofs.refuting import LARGEST, ROUNDING, refuted_up_to
 from epsilometer.proofs.shared_models import SharedModels
 
@@ -103,26 +103,26 @@ class Proof:
 
 
 @singledispatch
-def evidence_of(data: object, *, independent: bool = True) -> Evidence:
+def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
     """The evidence in scores or counts."""
     raise InputError(f"expected scores or error counts to prove something from, got {data!r}.")
 
 
-@evidence_of.register
-def _(data: Scores, *, independent: bool = True) -> Evidence:
+@claim_test_of.register
+def _(data: Scores, *, independent: bool = True) -> ClaimTest:
     if data.models is not None:
         return SharedModels.of_scores(data)
     return kinds.of_scores(data, independent=independent)
 
 
-@evidence_of.register
-def _(data: PoolScores, *, independent: bool = True) -> Evidence:
+@claim_test_of.register
+def _(data: PoolScores, *, independent: bool = True) -> ClaimTest:
     del independent  # points share models
     return SharedModels.of_pool(data)
 
 
-@evidence_of.register
-def _(data: AttackCounts, *, independent: bool = True) -> Evidence:
+@claim_test_of.register
+def _(data: AttackCounts, *, independent: bool = True) -> ClaimTest:
     if data.measured is not None and data.measured.cross_fed:
         raise InputError(kinds.DEPENDENT)
     return kinds.FixedCounts(counts=data, independent=independent)
@@ -167,7 +167,7 @@ def prove(
     error = _validate.open_unit_interval("error", error)
     if claim is not None:
         claim = _validate.non_negative("claim", claim)
-    found = evidence_of(data, independent=independent)
+    found = claim_test_of(data, independent=independent)
     e_value, refuted = None, False
     if claim is not None:
         logarithm = min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
@@ -199,7 +199,7 @@ def rounded_down(value: float, digits: int = 2) -> str:
     return f"{math.floor(value * scale) / scale:.{digits}f}"
 
 
-def largest_refuted(evidence: Evidence, delta: float, error: float) -> float:
+def largest_refuted(evidence: ClaimTest, delta: float, error: float) -> float:
     """The epsilon up to which everything is refuted; see `refuting.py`."""
     return refuted_up_to(lambda epsilon: evidence.log_e_value(epsilon, delta, error), error)
 

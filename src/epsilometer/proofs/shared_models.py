@@ -32,7 +32,7 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 from epsilometer.proofs import bets
-from epsilometer.proofs.evidence import DEPENDENT
+from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.refuting import refuted_up_to
 
 CHUNK = 4096
@@ -96,7 +96,7 @@ class SharedModels:
             raise InputError("expected points that share models, each score with its model.")
         sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
         for base, numbers in zip(scores.bases, scores.models, strict=True):
-            for side, values, own in zip(sides, base.as_they_came, numbers, strict=True):
+            for side, values, own in zip(sides, base.in_training_order, numbers, strict=True):
                 side.append(values[np.argsort(own)])
         sizes = np.stack([scores.trials_h0, scores.trials_h1], axis=1)
         return cls(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer._arrays import FloatArray, IntArray
-from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, fresh_scores
+from epsilometer.attacks.pool_attacks import PoolAttack, cross_fitted_scores, held_out_scores
 from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.errors import InputError
@@ -205,7 +205,7 @@ class Judge:
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """The epsilon of the worst base, as the whole-curve model sees it."""
         # One coarse level: rows are set side by side, no verdict hangs on their last digits.
-        posterior = ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
+        posterior = ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
 
@@ -320,7 +320,7 @@ def _row(
     roc: Roc,
     judge: Judge,
 ) -> AttackRow:
-    scores = fresh_scores(losses, attack, teachers=teachers, points=points[1])
+    scores = held_out_scores(losses, attack, teachers=teachers, points=points[1])
     return AttackRow(
         attack=attack.name,
         points=points[0],

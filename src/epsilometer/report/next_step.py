@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Judged, Result
+from epsilometer.inference.result import JudgedResult, Result
 from epsilometer.inference.verdict import Grounds, Outcome
 from epsilometer.report.text import pair_text
 from epsilometer.report.units import MODELS, units_of
@@ -21,7 +21,7 @@ MORE = 4
 """Suggested multiple of the models: intervals of rates shrink with the square root of their number."""
 
 
-def next_step(result: Judged) -> str:
+def next_step(result: JudgedResult) -> str:
     """What to do next, in one sentence."""
     verdict = result.verdict
     if verdict is not None and verdict.grounds is Grounds.PROVEN:
@@ -39,7 +39,7 @@ def next_step(result: Judged) -> str:
     return _to_settle(result)
 
 
-def _estimate_again(result: Judged) -> str:
+def _estimate_again(result: JudgedResult) -> str:
     """What makes the engine reach its accuracy."""
     posterior = result.posterior
     if isinstance(result, Result) and result.posterior.chains is not None:
@@ -54,7 +54,7 @@ def _estimate_again(result: Judged) -> str:
     )
 
 
-def _without_claim(result: Judged) -> str:
+def _without_claim(result: JudgedResult) -> str:
     if isinstance(result, ProfileResult) and _extrapolated(result):
         return f"{STATE_A_CLAIM}, and {_at_larger_delta(result)}."
     if isinstance(result, ProfileResult) and _is_wide(result):
@@ -97,12 +97,12 @@ def _narrow(result: ProfileResult) -> str:
     )
 
 
-def _to_prove(result: Judged) -> str:
+def _to_prove(result: JudgedResult) -> str:
     units = units_of(result.scores) if isinstance(result, ProfileResult) else MODELS
     return f"More {units.scored} of the {units.worst} may turn this judgement into a proof."
 
 
-def _after_pass(result: Judged) -> str:
+def _after_pass(result: JudgedResult) -> str:
     if isinstance(result, ProfileResult) and _extrapolated(result):
         return f"Before you rely on this, {_at_larger_delta(result)}."
     if _weak(result):
@@ -116,15 +116,15 @@ def _after_pass(result: Judged) -> str:
     )
 
 
-def _weak(result: Judged) -> bool:
+def _weak(result: JudgedResult) -> bool:
     """Whether the attacks show less than half of the claim."""
-    claim = result.asked.claim
+    claim = result.question.claim
     if not isinstance(result, ProfileResult) or claim is None:
         return False
     return result.posterior.credible_interval("shown", result.level)[1] < claim / 2
 
 
-def _to_settle(result: Judged) -> str:
+def _to_settle(result: JudgedResult) -> str:
     """What would settle an open verdict."""
     if isinstance(result, ProfileResult):
         if result.scores.models is not None:

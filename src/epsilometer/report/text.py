@@ -1,4 +1,4 @@
-"""Text for a terminal of 80 columns, and values for JSON: what every view shares."""
+"""Text that fits the terminal, and values for JSON: shared by every view."""
 
 from __future__ import annotations
 
@@ -7,31 +7,82 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-WIDTH = 80
-"""Columns of a terminal that nobody has widened."""
+from epsilometer import _terminal
+
+NARROWEST_LABEL = 12
+"""Columns that the labels of a table keep on a narrow terminal."""
 
 
 def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a paragraph; ``first`` and ``rest`` begin them."""
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+    """Lines of a paragraph that fit the terminal; ``first`` and ``rest`` are the indents."""
+    width = _terminal.columns()
+    # A long word, such as a path, is kept whole.
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False
+    )
 
 
 def paragraphs(texts: Iterable[str]) -> str:
-    """Each text as a paragraph, one below the other."""
+    """Each text as a paragraph of its own lines."""
     return "".join(f"{line}\n" for text in texts for line in wrapped(text))
 
 
 def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "  ") -> list[str]:
-    """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right."""
+    """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right.
+
+    Where the terminal is too narrow, gaps shrink to one space, then the words of the heading are stacked
+    and labels wrapped; columns that still do not fit follow below, next to the labels once more.
+    """
+    room = _terminal.columns()
+    widths = _widths(rows, least)
+    if _total(widths, gap) <= room:
+        return [line for row in rows for line in _row_lines(row, widths, gap)]
+    gap = " "
+    if _total(_widths(rows, 0), gap) > room:
+        rows = [*_stacked(rows[0], rows[1:]), *rows[1:]]
+    label = min(_widths(rows, 0)[0], NARROWEST_LABEL)
+    widths = _widths(rows, least)
+    widths[0] = max(label, widths[0] - max(_total(widths, gap) - room, 0))
+    fixed = 1 if widths[0] else 2  # without labels the first numbers tell the rows apart
+    kept = fixed
+    while kept < len(widths) and _total(widths[: kept + 1], gap) <= room:
+        kept += 1
+    kept = max(kept, fixed + 1)
+    lines = [line for row in rows for line in _row_lines(row[:kept], widths[:kept], gap)]
+    if kept >= len(widths):
+        return lines
+    return [*lines, "", *table_lines([row[:fixed] + row[kept:] for row in rows], gap=gap)]
+
+
+def _widths(rows: Sequence[tuple[str, ...]], least: int) -> list[int]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    widths[0] = max(widths[0], least)
-    return [
-        gap.join(
-            [row[0].ljust(widths[0])]
-            + [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
-        ).rstrip()
-        for row in rows
+    return [max(widths[0], least), *widths[1:]]
+
+
+def _total(widths: Sequence[int], gap: str) -> int:
+    return sum(widths) + len(gap) * (len(widths) - 1)
+
+
+def _stacked(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A heading in as many lines as needed for its columns to be as narrow as their numbers."""
+    cells = [
+        textwrap.wrap(text, max([*(len(row[k]) for row in rows), *map(len, text.split()), 1]))
+        for k, text in enumerate(head)
     ]
+    cells[0] = [head[0]]
+    height = max(map(len, cells))
+    columns = [[""] * (height - len(lines)) + lines for lines in cells]
+    return list(zip(*columns, strict=True))
+
+
+def _row_lines(row: tuple[str, ...], widths: Sequence[int], gap: str) -> list[str]:
+    label = [row[0]]
+    if len(row[0]) > widths[0]:
+        # Wrapped lines are indented, below the indent that a label has already.
+        own = " " * (len(row[0]) - len(row[0].lstrip()))
+        label = textwrap.wrap(row[0], widths[0], subsequent_indent=f"{own}  ") or [""]
+    numbers = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+    return [*label[:-1], gap.join([label[-1].ljust(widths[0]), *numbers]).rstrip()]
 
 
 def inert(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsilometer.inference.result import Judged
+from epsilometer.inference.result import JudgedResult
 from epsilometer.inference.verdict import Grounds, Verdict
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text import probability_text
@@ -15,10 +15,10 @@ NOT_TRIED = (
 )
 
 
-def verdict_data(result: Judged) -> dict[str, Any]:
+def verdict_data(result: JudgedResult) -> dict[str, Any]:
     """What is proven, what contradicts the answer, and what is said of the claim, if there is one."""
     proof, verdict = result.proof, result.verdict
-    asked = result.asked
+    asked = result.question
     found: dict[str, Any] = {
         "asked": {
             "error": asked.error,
@@ -54,7 +54,7 @@ def judged_data(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def headline(result: Judged, found: str) -> str:
+def headline(result: JudgedResult, found: str) -> str:
     """What was found; with a claim the verdict comes first, and a contradiction before anything.
 
     ``found`` is the estimate in words, such as "1.2 to 3.4 with probability 0.9 (median 2.1)".
@@ -78,7 +78,7 @@ def headline(result: Judged, found: str) -> str:
     )
 
 
-def proven_words(result: Judged) -> str:
+def proven_words(result: JudgedResult) -> str:
     """What is proven, after "epsilon is"."""
     proof = result.proof
     if proof is None or not proof.at_least > 0:
@@ -86,7 +86,7 @@ def proven_words(result: Judged) -> str:
     return f"proven to be at least {rounded_down(proof.at_least)}"
 
 
-def proven_fact(result: Judged) -> str:
+def proven_fact(result: JudgedResult) -> str:
     """What is proven, with its error and what must hold for it."""
     proof = result.proof
     if proof is None:
@@ -105,7 +105,7 @@ def e_value_text(value: float) -> str:
     return f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
 
 
-def proven_row(result: Judged) -> tuple[str, str, str, str]:
+def proven_row(result: JudgedResult) -> tuple[str, str, str, str]:
     """A row of a table of answers: label, median, interval, mean."""
     proof = result.proof
     said = "" if proof is None else f"at least {rounded_down(proof.at_least, 3)}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.checks.sensitivity import AlternativePrior
 from epsilometer.inference.posterior import Posterior
-from epsilometer.inference.profile.checks import OtherProfilePrior
+from epsilometer.inference.profile.checks import AlternativeProfilePrior
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Judged, Origin, Result
+from epsilometer.inference.result import JudgedResult, Origin, Result
 from epsilometer.inference.trees import values_of
 from epsilometer.inference.verdict import Grounds, Outcome, Thresholds, Verdict
 from epsilometer.model import region
@@ -84,7 +84,7 @@ def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[
     found: list[str] = []
     if verdict.grounds is Grounds.PROVEN or result.contradiction is not None:
         return found
-    others: Sequence[OtherPrior | OtherProfilePrior] = result.other_priors
+    others: Sequence[AlternativePrior | AlternativeProfilePrior] = result.other_priors
     if verdict.prior_alone:
         found.append(
             f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
@@ -164,13 +164,13 @@ def claims_either_way(result: Result) -> str:
     )
 
 
-def settled_claims(result: Judged) -> str:
+def settled_claims(result: JudgedResult) -> str:
     """Which claims are refuted, and from which epsilon on the posterior would let them pass."""
     proof, found = result.proof, []
     if proof is not None and proof.at_least > 0:
         found.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
     if result.contradiction is None:
-        found.append(_by_the_posterior(result.posterior, result.asked.thresholds))
+        found.append(_by_the_posterior(result.posterior, result.question.thresholds))
     return " ".join(found)
 
 
@@ -258,7 +258,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
 def engine_facts(posterior: Posterior | ProfilePosterior) -> list[tuple[str, str]]:
     """How it was computed."""
     provenance = posterior.provenance
-    found = [("engine", f"{posterior.engine_words}; {provenance.seconds:.2f} s")]
+    found = [("engine", f"{posterior.engine_description}; {provenance.seconds:.2f} s")]
     if provenance.seed is not None:
         found.append(("seed of the engine", str(provenance.seed)))
     found.append(("settings", _settings(dict(provenance.settings))))

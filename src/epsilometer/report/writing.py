@@ -58,7 +58,7 @@ def write_report(
         Called with a line of text now and then, for a progress display.
     """
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
-    context: dict[str, Any] = {"asked": asked, "origin": origin or Origin(), "report": report}
+    context: dict[str, Any] = {"question": asked, "origin": origin or Origin(), "report": report}
     over = claim if claimed_curve is None else claimed_curve
     result: AnyResult
     own: Any = posterior

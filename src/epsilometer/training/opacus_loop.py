@@ -88,7 +88,7 @@ class Opacus(PyTorch):
     The model that is kept is the plain module, without Opacus's wrapper and hooks.
 
     An audit without a stated claim is held against the epsilon of the engine's accountant, which
-    ``promised_by`` reads off a model that it trains.  It is a promise for one record more or less.
+    ``claim_by_training`` reads off a model that it trains.  It is a promise for one record more or less.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Opacus(PyTorch):
     ...     return engine
     >>> algorithm = Opacus(module=partial(torch.nn.Linear, 2, 2), fit=fit)
     >>> data = Dataset(features=np.eye(2)[[0, 1] * 10], labels=np.array([0, 1] * 10))
-    >>> promise = algorithm.promised_by(data, np.random.default_rng(1))
+    >>> promise = algorithm.claim_by_training(data, np.random.default_rng(1))
     >>> promise.steps
     ((2.0, 0.25, 4),)
     >>> round(promise.claimed_epsilon(1e-2), 2)
@@ -162,7 +162,7 @@ class Opacus(PyTorch):
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         return self._trained(dataset, rng)[0]
 
-    def promised_by(self, dataset: Dataset, rng: np.random.Generator) -> Accounted:
+    def claim_by_training(self, dataset: Dataset, rng: np.random.Generator) -> Accounted:
         """Train a model, and tell what the engine's accountant promises of it."""
         return self._trained(dataset, rng)[1]
 

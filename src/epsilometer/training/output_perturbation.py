@@ -58,9 +58,11 @@ class _Wrapper:
         inside = self.algorithm
         return isinstance(inside, algorithms.ClaimsByTraining) and inside.accounts
 
-    def promised_by(self, dataset: Dataset, rng: np.random.Generator) -> algorithms.Promise:
+    def claim_by_training(
+        self, dataset: Dataset, rng: np.random.Generator
+    ) -> algorithms.TrainingClaim:
         """What a model of the algorithm inside promises."""
-        return self.algorithm.promised_by(dataset, rng)  # type: ignore[attr-defined, no-any-return]
+        return self.algorithm.claim_by_training(dataset, rng)  # type: ignore[attr-defined, no-any-return]
 
     def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
         parameters = np.asarray(self.parameters(model))

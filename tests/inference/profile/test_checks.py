@@ -38,7 +38,7 @@ def test_p_values_are_fair_on_audits_that_the_model_made() -> None:
     rng, values, surprises = np.random.default_rng(32), [], 0
     for _ in range(25):
         scores = draw_scores(draw_truth(model, 3, rng), 40, 40, rng)
-        posterior = em.ProfileSettings().first_look(scores, model)
+        posterior = em.ProfileSettings().estimate_quickly(scores, model)
         found = check_rocs(posterior, rng=rng, replications=200)
         values += found.p_value[:, 0].tolist()
         surprises += not found.fits

@@ -13,7 +13,7 @@ import epsilometer as em
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.tables import Accuracy, evaluate
 from epsilometer.model.mixtures import Curves
-from epsilometer.model.strengths import MOST_ALIKE
+from epsilometer.model.strengths import LARGEST_CONCENTRATION
 from tests.inference.profile.oracles import reference_scores, scores_in_order
 
 FloatArray = NDArray[np.float64]
@@ -111,7 +111,7 @@ class Weighted:
         if model.strength.fixed_value is None:
             self.alike = rng.random(size) < model.strength.alike
         self.mean = np.where(self.alike, 1.0, rng.beta(1.0, 2.0, size))
-        size_of = MOST_ALIKE ** rng.random(size)
+        size_of = LARGEST_CONCENTRATION ** rng.random(size)
         a, b = self.mean * size_of, (1 - self.mean) * size_of
         strength = rng.beta(
             np.maximum(a, 1e-9)[:, None], np.maximum(b, 1e-9)[:, None], (size, bases)

@@ -152,7 +152,7 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
 def verdict_on(curve: ProfileCurve, asked: Question | None = None) -> Verdict | None:
     """What a result says of a claimed curve."""
     asked = asked or Question()
-    return ProfileResult(posterior=curve.posterior, asked=asked, over_delta=curve).curve_verdict
+    return ProfileResult(posterior=curve.posterior, question=asked, over_delta=curve).curve_verdict
 
 
 def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:

@@ -53,7 +53,7 @@ def ranks(
         if exchanged:
             pairs = [base.by_hypothesis for base in scores.bases]
             scores = em.Scores(without=[b for _, b in pairs], with_point=[a for a, _ in pairs])
-        posterior = settings.first_look(scores, analysed or model)
+        posterior = settings.estimate_quickly(scores, analysed or model)
         found["epsilon"].append(rank_of(posterior.marginal("epsilon"), truth.epsilon, rng))
         if shown:
             found["shown"].append(rank_of(posterior.shown, truth.shown, rng))

@@ -18,7 +18,7 @@ from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
-from epsilometer.inference.checks.warnings import bases_at_ends
+from epsilometer.inference.checks.warnings import bases_with_extreme_counts
 from epsilometer.inference.exact.engine import estimate_on, estimate_quickly, make_surface
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -55,7 +55,7 @@ the first step they call evidence "not worth more than a bare mention"."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Assumption:
+class AlternativeModel:
     """The counts under one model.
 
     Attributes
@@ -94,28 +94,28 @@ class Assumption:
         return self.log_bayes_factor is not None
 
     @property
-    def words(self) -> str:
+    def interpretation(self) -> str:
         """The Bayes factor in words: how strong the evidence is, and for which side."""
         if self.own:
             return "the model used"
         if self.log_bayes_factor is None:
             return "not comparable" if self.posterior is not None else "not available"
-        return evidence_in_words(self.log_bayes_factor)
+        return interpret_bayes_factor(self.log_bayes_factor)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelComparison:
     """Assumptions beside each other; the own model comes first."""
 
-    assumptions: tuple[Assumption, ...]
+    assumptions: tuple[AlternativeModel, ...]
 
     @property
-    def own(self) -> Assumption:
+    def own(self) -> AlternativeModel:
         """The model that the others are compared with."""
         return self.assumptions[0]
 
     @property
-    def best(self) -> Assumption:
+    def best(self) -> AlternativeModel:
         """The comparable model with the largest evidence."""
         known = [each for each in self.assumptions if each.comparable]
         return max(known, key=lambda each: each.log_bayes_factor or 0.0)
@@ -127,7 +127,7 @@ class ModelComparison:
         if (best.log_bayes_factor or 0.0) > SCALE[0][0]:
             found = [
                 f"The counts speak most for: {best.label} (log Bayes factor "
-                f"{best.log_bayes_factor:.1f} against the model used; {best.words})."
+                f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
             ]
         medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
         if len(medians) > 1:
@@ -147,12 +147,12 @@ class ModelComparison:
         return found
 
 
-def evidence_in_words(log_bayes_factor: float) -> str:
+def interpret_bayes_factor(log_bayes_factor: float) -> str:
     """How strong a Bayes factor is, and for which side, on the scale of Kass and Raftery (1995).
 
     Examples
     --------
-    >>> evidence_in_words(3.5), evidence_in_words(-0.2)
+    >>> interpret_bayes_factor(3.5), interpret_bayes_factor(-0.2)
     ('strong, for it', 'hardly any, against it')
     """
     size = next(word for limit, word in SCALE if abs(log_bayes_factor) <= limit)
@@ -201,7 +201,7 @@ def compare_models(
     ... )
     >>> models = {"free": AuditModel(delta=0.01)}
     >>> models["held"] = AuditModel(delta=0.01, strength=Fixed(value=0.9))
-    >>> [each.words for each in compare_models(counts, models).assumptions]
+    >>> [each.interpretation for each in compare_models(counts, models).assumptions]
     ['the model used', 'very strong, against it']
     """
     say = report or (lambda _: None)
@@ -217,7 +217,7 @@ def compare_models(
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
     engine = _Engine(counts=counts, quick=quick, report=report)
-    found: list[Assumption] = []
+    found: list[AlternativeModel] = []
     for label, model in named.items():
         say(label)
         if not isinstance(model, AuditModel):
@@ -227,7 +227,7 @@ def compare_models(
         except (InputError, ContradictionError) as error:
             if not found:
                 raise
-            found.append(Assumption(label=label, model=model, reason=str(error)))
+            found.append(AlternativeModel(label=label, model=model, reason=str(error)))
         else:
             own_row = found[0] if found else None
             found.append(_assumption(label, posterior, own_row, quick=quick))
@@ -292,8 +292,8 @@ def label_of(model: AuditModel, counts: AttackCounts) -> str:
 
 
 def _assumption(
-    label: str, posterior: Posterior, own: Assumption | None, *, quick: bool
-) -> Assumption:
+    label: str, posterior: Posterior, own: AlternativeModel | None, *, quick: bool
+) -> AlternativeModel:
     why_not = "" if own is None else _not_comparable(own, posterior)
     unfinished = quick and bool(posterior.model.likelihood.parameters)
     missed = not posterior.trustworthy and not unfinished
@@ -303,7 +303,7 @@ def _assumption(
         assert posterior.log_evidence is not None
         factor = posterior.log_evidence - own.log_evidence
     check = check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
-    return Assumption(
+    return AlternativeModel(
         label=label,
         model=posterior.model,
         own=own is None,
@@ -314,7 +314,7 @@ def _assumption(
     )
 
 
-def _not_comparable(own: Assumption, posterior: Posterior) -> str:
+def _not_comparable(own: AlternativeModel, posterior: Posterior) -> str:
     """Why the evidence of a model is about something else than that of the own one; or nothing."""
     counts, models = posterior.counts, (own.model, posterior.model)
     pooled = [counts.dependent and each.dependence.sums_only for each in models]
@@ -325,7 +325,7 @@ def _not_comparable(own: Assumption, posterior: Posterior) -> str:
         return ""
     normal = own.posterior if bounded[1] else posterior
     assert normal is not None
-    if 2 * bases_at_ends(counts) > len(counts):
+    if 2 * bases_with_extreme_counts(counts) > len(counts):
         return (
             "most bases have a count of 0 or of all trials, where the published density of "
             "correlated counts has no bound"
@@ -346,7 +346,7 @@ def _narrow_bases(posterior: Posterior) -> int:
     return int(narrow.sum())
 
 
-def _with_probabilities(assumptions: list[Assumption]) -> tuple[Assumption, ...]:
+def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
     """The probabilities of the comparable models, equally likely before."""
     factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
     total = float(np.logaddexp.reduce(factors))
@@ -376,7 +376,7 @@ def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, obje
             "log_evidence": each.log_evidence,
             "log_bayes_factor": each.log_bayes_factor,
             "probability": each.probability,
-            "in_words": each.words,
+            "in_words": each.interpretation,
             "smallest_p_value": each.smallest_p_value,
             "comparable": each.comparable,
             "reason": each.reason,

@@ -16,7 +16,12 @@ from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.engine import estimate_on, exact_form, make_surface, surface_of
+from epsilometer.inference.exact.engine import (
+    as_grid_posterior,
+    estimate_on,
+    make_surface,
+    surface_of,
+)
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
@@ -141,7 +146,7 @@ def leave_one_out(
         with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
     else:
-        exact = exact_form(posterior, report=report)
+        exact = as_grid_posterior(posterior, report=report)
         with_all = exact.quantile("epsilon", probabilities)
         quantiles, reliable = _without_each(exact, probabilities, report or (lambda _: None))
     low, median, high = quantiles.T

@@ -61,7 +61,7 @@ def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = N
     """
     counts, model = posterior.counts, posterior.model
     # Groups take the engine too long to try.
-    if model.scatters(counts) or not takes_seconds(counts, model):
+    if model.scatters(counts) or not is_quick(counts, model):
         return Outlook(challenges=None, bases=None)
     return Outlook(
         challenges=_more(posterior, verdict, with_more_challenges, report),
@@ -69,7 +69,7 @@ def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = N
     )
 
 
-def takes_seconds(counts: AttackCounts, model: AuditModel) -> bool:
+def is_quick(counts: AttackCounts, model: AuditModel) -> bool:
     """Whether the exact engine is quick enough to be run on the side."""
     return len(counts.distinct()[0]) <= MOST_DISTINCT[model.likelihood.bounded]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer.errors import InputError
-from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
+from epsilometer.inference.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.joint import AuditModel
@@ -17,7 +17,7 @@ FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OtherPrior:
+class AlternativePrior:
     """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
 
     factor: float
@@ -33,7 +33,7 @@ class OtherPrior:
 
 def prior_sensitivity(
     posterior: Posterior, *, factors: Sequence[float] = FACTORS, report: Say | None = None
-) -> tuple[OtherPrior, ...]:
+) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 
     The exact engine integrates the same surface with the other prior, whichever made the posterior.
@@ -46,7 +46,7 @@ def prior_sensitivity(
     model, counts = posterior.model, posterior.counts
     if model.epsilon.fixed_value is not None:
         raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
-    exact = exact_form(posterior, report=report)
+    exact = as_grid_posterior(posterior, report=report)
     surface = surface_of(exact).first()
     found = []
     for factor in factors:
@@ -54,5 +54,5 @@ def prior_sensitivity(
             report(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
         density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
-        found.append(OtherPrior(factor=factor, model=other, epsilon=density))
+        found.append(AlternativePrior(factor=factor, model=other, epsilon=density))
     return tuple(found)

@@ -35,7 +35,7 @@ def repeated_bases(counts: AttackCounts) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountsAtTheirEnds:
+class ExtremeCounts:
     """An answer by the published density that rests on counts of 0 or N; that for independent counts."""
 
     bases: int
@@ -55,16 +55,16 @@ class CountsAtTheirEnds:
         )
 
 
-def bases_at_ends(counts: AttackCounts) -> int:
+def bases_with_extreme_counts(counts: AttackCounts) -> int:
     """Bases with a count of 0 or of all challenges, under either hypothesis."""
     # Under either hypothesis: exchanging them leaves the posterior as it is.
     at_ends = [(errors == 0) | (errors == trials) for errors, trials in counts.by_hypothesis]
     return int(np.any(at_ends, axis=0).sum())
 
 
-def counts_at_their_ends(
+def check_extreme_counts(
     posterior: Posterior, *, level: float, report: Say | None = None
-) -> CountsAtTheirEnds | None:
+) -> ExtremeCounts | None:
     """Estimate with independent counts where an unbounded likelihood rests on counts of 0 or N.
 
     The published density of correlated counts has no bound where a rate meets 0 or 1.  A few such counts
@@ -74,13 +74,13 @@ def counts_at_their_ends(
     counts, model = posterior.counts, posterior.model
     if model.likelihood.bounded or "epsilon" not in posterior.parameters:
         return None
-    at_ends = bases_at_ends(counts)
+    at_ends = bases_with_extreme_counts(counts)
     if 2 * at_ends <= len(counts):
         return None
     if report is not None:
         report("independent counts, as most are at an end")
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))
-    return CountsAtTheirEnds(
+    return ExtremeCounts(
         bases=at_ends,
         of=len(counts),
         level=level,

@@ -115,7 +115,7 @@ def estimate_exact(
 def estimate_quickly(
     counts: AttackCounts, model: AuditModel, surface: Surface | None = None
 ) -> GridPosterior:
-    """The posterior at the first level of resolution alone, so without an error estimate.
+    """The posterior at the first refinement of resolution alone, so without an error estimate.
 
     Quantiles are good to 1e-3 for binomial counts; log evidences of correlated ones to a few tenths.
     """
@@ -126,7 +126,7 @@ def estimate_quickly(
 
 
 def make_surface(counts: AttackCounts, model: AuditModel, deltas: Sequence[float] = ()) -> Surface:
-    """The likelihood of counts as a surface at the first level, for the model's delta or for several.
+    """The likelihood of counts as a surface at the first refinement, for the model's delta or for several.
 
     Raises
     ------
@@ -145,10 +145,10 @@ def make_surface(counts: AttackCounts, model: AuditModel, deltas: Sequence[float
         pooled = counts.pooled()
         offset = float(log_choices(counts).sum() - log_choices(pooled).sum())
         return replace(AttackSurface.of(pooled, model.likelihood, deltas), log_offset=offset)
-    return GroupSurface.of(counts, model, deltas=deltas, level=0)
+    return GroupSurface.of(counts, model, deltas=deltas, refinement=0)
 
 
-def exact_form(
+def as_grid_posterior(
     posterior: Posterior, *, report: Callable[[str], None] | None = None
 ) -> GridPosterior:
     """The posterior by quadrature: itself, or for one from chains what the exact engine finds."""
@@ -161,13 +161,15 @@ def surface_of(posterior: GridPosterior) -> Surface:
     """The surface that a posterior was integrated from; made anew for one restored from a file."""
     if posterior.surface is not None:
         return posterior.surface
-    counts, model, level = posterior.counts, posterior.model, posterior.accuracy.levels - 1
+    counts, model, refinement = posterior.counts, posterior.model, posterior.accuracy.levels - 1
     surface = make_surface(counts, model)
     if surface.method == "groups":
         grid = cast("SpreadGrid", posterior.nuisance)
-        surface = GroupSurface.of(counts, model, deltas=(model.delta,), level=level, grid=grid)
-    elif level:
-        surface = surface.finer(level, None)
+        surface = GroupSurface.of(
+            counts, model, deltas=(model.delta,), refinement=refinement, grid=grid
+        )
+    elif refinement:
+        surface = surface.finer(refinement, None)
     return surface.reaching(float(posterior.cells.epsilon.max()) * 1.01)
 
 
@@ -180,7 +182,7 @@ def estimate_on(
     start: Panels | None = None,
     report: Callable[[str], None] | None = None,
 ) -> GridPosterior:
-    """The posterior from a surface at its first level: what other priors, deltas and fixed values share.
+    """The posterior from a surface at its first refinement: what other priors, deltas and fixed values share.
 
     ``start`` are the panels of a posterior that may be similar.
     """
@@ -192,7 +194,7 @@ def estimate_on(
     errors: list[float] = []
     for number in range(settings.most_levels):
         if report:
-            report(f"resolution level {number + 1}")
+            report(f"refinement step {number + 1}")
         resolution = Resolution.number(number, planar=surface.planar)
         solution, surface = integrate(surface, model, resolution, start)
         posterior = from_solution(counts, model, solution, method=_method(surface, model))

@@ -80,7 +80,7 @@ def log_flux(
         # At the ends of an edge slopes are infinite and weights zero: that is meant.
         with np.errstate(all="ignore"):
             edges = _Edge(
-                kernel.take(entry[part]).four_ways(),
+                kernel.take(entry[part]).four_edges(),
                 *(np.tile(array[part], 4) for array in (t, d, t_speed, d_speed)),
             )
             result[part] = edges.log_integrals(accuracy)

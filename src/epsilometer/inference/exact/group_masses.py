@@ -36,7 +36,7 @@ MOST_GAIN = 1.5
 """How far cutting the scatter may move a member's log likelihood from one average to another: inside the
 region Z changes by a factor of about 4, from a corner to the middle."""
 
-BESIDE_EDGE = 2
+POINTS_BEYOND_EDGE = 2
 """Points beyond an edge that the polynomial in the edge's own cell is made of."""
 
 LEAST_KEPT = 1e-3
@@ -117,8 +117,8 @@ class Density:
         between the upper edges.  Both ends of a strip are read off one polynomial, so that thin strips
         do not cancel.
         """
-        level = np.append(strength, 1.0)[:, None]
-        edges = region.beta_limits(self.grid.alpha[:, None], level * epsilon, level * delta)
+        scale = np.append(strength, 1.0)[:, None]
+        edges = region.beta_limits(self.grid.alpha[:, None], scale * epsilon, scale * delta)
         lower, upper = (self._below(beta) for beta in edges)
         lower -= lower[:, -1:].copy()
         upper -= upper[:, -1:].copy()
@@ -205,8 +205,8 @@ class ScatteredGroup:
             (np.arcsin(np.sqrt(np.clip(beta, 0.0, 1.0))) - grid.phi[:, :1]) / grid.phi_step[:, None]
             for beta in region.beta_limits(grid.alpha, epsilon, delta)
         )
-        below = position < np.floor(low)[:, :, None] - BESIDE_EDGE
-        above = position > np.ceil(high)[:, :, None] + BESIDE_EDGE
+        below = position < np.floor(low)[:, :, None] - POINTS_BEYOND_EDGE
+        above = position > np.ceil(high)[:, :, None] + POINTS_BEYOND_EDGE
         return np.asarray(below | above)
 
 

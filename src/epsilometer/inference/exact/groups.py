@@ -1,7 +1,7 @@
 """The surface of groups of dependent attacks: likelihood of epsilon and strength at nodes of the spread.
 
 Groups of one are independent attacks (`surface.py`); the others come from `group_masses.py`.  The spread
-is a nuisance parameter on a grid of its own (`spread_grid.py`), refined from level to level where the
+is a nuisance parameter on a grid of its own (`spread_grid.py`), refined from refinement to refinement where the
 posterior turns out to be.
 """
 
@@ -34,9 +34,9 @@ STRONGEST = 1 - 1e-6
 """A fixed strength of 1 is the limit of thin rings; this one is thin enough."""
 
 
-def _nodes(level: int) -> int:
+def _nodes(refinement: int) -> int:
     """Nodes on a panel of the spread."""
-    return Resolution.number(level, planar=True).nuisance[0] - 2
+    return Resolution.number(refinement, planar=True).nuisance[0] - 2
 
 
 def _several(counts: AttackCounts) -> list[IndexArray]:
@@ -70,7 +70,7 @@ class GroupSurface:
     planar = True
     smallest_epsilon = 0.0
     depth = float("inf")  # sums over cells know no depth
-    common_error = 0.0  # levels share nothing
+    common_error = 0.0  # refinements share nothing
 
     @classmethod
     def of(
@@ -79,17 +79,17 @@ class GroupSurface:
         model: AuditModel,
         *,
         deltas: Sequence[float],
-        level: int,
+        refinement: int,
         grid: SpreadGrid | None = None,
     ) -> GroupSurface:
         """Tables of every group at the nodes of the spread, those of its prior unless given."""
         prior = model.dependence.spread
         assert prior is not None
-        planar = Resolution.number(level, planar=True).planar
+        planar = Resolution.number(refinement, planar=True).planar
         # Cost goes with the cube of the points a side, accuracy with their square.
         points = (planar.points + Resolution.number(0, planar=True).planar.points) // 2
         if grid is None:
-            grid = first_spread_grid(prior, _nodes(level))
+            grid = first_spread_grid(prior, _nodes(refinement))
         accuracy = GroupAccuracy(
             # An average is known better than a member's rates, so fewer points do for it.
             cells=3 * points // 2,
@@ -108,7 +108,7 @@ class GroupSurface:
         alone = None
         if len(single):
             alone = AttackSurface.of(
-                counts.take(single), model.likelihood, deltas, level=max(level, 1)
+                counts.take(single), model.likelihood, deltas, refinement=max(refinement, 1)
             )
         # Only where panels begin is guessed from the pooled counts.
         pooled = AttackSurface.of(counts.pooled(), model.likelihood, deltas)
@@ -122,13 +122,15 @@ class GroupSurface:
             guess=pooled.guess,
         )
 
-    def finer(self, level: int, solution: Solution) -> GroupSurface:
-        """The same groups at a higher level, with the spread refined where it was found."""
+    def finer(self, refinement: int, solution: Solution) -> GroupSurface:
+        """The same groups at a higher refinement, with the spread refined where it was found."""
         prior = self.model.dependence.spread
         assert prior is not None
         found = solution.nuisance_probability()
-        grid = refined(self.nuisance, prior, found, _nodes(level))
-        return self.of(self.counts, self.model, deltas=self.deltas, level=level, grid=grid)
+        grid = refined(self.nuisance, prior, found, _nodes(refinement))
+        return self.of(
+            self.counts, self.model, deltas=self.deltas, refinement=refinement, grid=grid
+        )
 
     def reaching(self, end: float) -> GroupSurface:
         """Only attacks without a group have tables that end."""
@@ -168,11 +170,11 @@ class GroupSurface:
         """The same groups without that of a row; made anew, as groups share no tables."""
         group = next(rows for rows in self.counts.members if row in rows)
         left = np.setdiff1d(np.arange(len(self.counts)), group)
-        return self.of(self.counts.take(left), self.model, deltas=self.deltas, level=0)
+        return self.of(self.counts.take(left), self.model, deltas=self.deltas, refinement=0)
 
     def first(self) -> GroupSurface:
-        """The same groups at the first level."""
-        return self.of(self.counts, self.model, deltas=self.deltas, level=0)
+        """The same groups at the first refinement."""
+        return self.of(self.counts, self.model, deltas=self.deltas, refinement=0)
 
     def _by_group(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
         """Log likelihood (group, point, spread) of each group with more than one member."""

@@ -150,14 +150,14 @@ def evaluate(
         quadrature = strength_panels(breaks, model.strength, count)
     else:
         quadrature = held_strength(len(epsilon), held)
-    asked = np.isfinite(quadrature.log_weights)
-    logs = np.full((*asked.shape, len(surface.nuisance)), -np.inf)
+    missing = np.isfinite(quadrature.log_weights)
+    logs = np.full((*missing.shape, len(surface.nuisance)), -np.inf)
     if known is not None:
         mine, theirs = quadrature.shared_panels(epsilon, known)
         logs[mine] = known.log_likelihood[theirs]
-        asked[mine] = False
-    row = np.nonzero(asked)[0]
-    logs[asked] = surface.log_likelihood(epsilon[row], quadrature.nodes[asked], model.delta)
+        missing[mine] = False
+    row = np.nonzero(missing)[0]
+    logs[missing] = surface.log_likelihood(epsilon[row], quadrature.nodes[missing], model.delta)
     rows = Rows(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
     log_prior = model.epsilon.log_density(epsilon)
     log_rows = rows.log_integral() + log_prior[:, None] + surface.nuisance.log_weight
@@ -182,16 +182,16 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
     fixed = model.epsilon.fixed_value
     end = first_end(model.epsilon) if fixed is None else fixed
     guess = surface.guess
-    level = np.minimum(guess.level(model.delta), end)
+    critical = np.minimum(guess.critical_epsilon(model.delta), end)
     # Below delta the region is a strip of even width, and changes no more.
     from_zero = surface.planar and surface.method != "groups" and surface.smallest_epsilon == 0
     thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
-        (int(np.argmax(level)), surface.smallest_epsilon if fixed is None else 0.0),
-        (int(np.argmin(level)), 0.0),
+        (int(np.argmax(critical)), surface.smallest_epsilon if fixed is None else 0.0),
+        (int(np.argmin(critical)), 0.0),
     ):
-        centre, reach = float(level[attack]), max(float(guess.width[attack]), 1e-6 * end)
+        centre, reach = float(critical[attack]), max(float(guess.width[attack]), 1e-6 * end)
         reach = min(reach, 0.02 * end)
         steps = reach * 3.0 ** np.arange(int(np.log(end / reach) / np.log(3.0)) + 1)
         points = np.concatenate(

@@ -78,9 +78,9 @@ class Kernel(PlaneKernel):
     trials that it is worth.
     """
 
-    seen_h0: FloatArray
+    observed_h0: FloatArray
     trials_h0: FloatArray
-    seen_h1: FloatArray
+    observed_h1: FloatArray
     trials_h1: FloatArray
     log_constant: FloatArray
 
@@ -90,7 +90,7 @@ class Kernel(PlaneKernel):
 
     def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
         """What was seen and its trials: alpha's, then beta's."""
-        return (self.seen_h0, self.trials_h0), (self.seen_h1, self.trials_h1)
+        return (self.observed_h0, self.trials_h0), (self.observed_h1, self.trials_h1)
 
     @abstractmethod
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
@@ -111,9 +111,9 @@ class Kernel(PlaneKernel):
     def exchanged(self) -> Self:
         """The same likelihood as a function of (beta, alpha)."""
         (x, n0), (y, n1) = self.sides()
-        return replace(self, seen_h0=y, trials_h0=n1, seen_h1=x, trials_h1=n0)
+        return replace(self, observed_h0=y, trials_h0=n1, observed_h1=x, trials_h1=n0)
 
-    def four_ways(self) -> Self:
+    def four_edges(self) -> Self:
         """Four times as many entries, one set for each edge: as it is, exchanged, reflected, both."""
         mirror = self.reflected()
         return self.followed_by(self.exchanged(), mirror, mirror.exchanged())
@@ -166,7 +166,7 @@ class BinomialKernel(Kernel):
 
     def reflected(self) -> Self:
         (x, n0), (y, n1) = self.sides()
-        return replace(self, seen_h0=n0 - x, seen_h1=n1 - y)
+        return replace(self, observed_h0=n0 - x, observed_h1=n1 - y)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         total = self.log_constant + 0.0
@@ -269,7 +269,7 @@ class NormalKernel(Kernel):
         return self.correlation
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return self.seen_h0, self.trials_h0, self.seen_h1, self.trials_h1
+        return self.observed_h0, self.trials_h0, self.observed_h1, self.trials_h1
 
     def log_largest(self) -> FloatArray:
         """There is no bound."""
@@ -280,8 +280,8 @@ class NormalKernel(Kernel):
     ) -> FloatArray:
         # The density's own inverse square roots cancel against the Jacobian, but for a factor of 4.
         first = entries[0]
-        z = np.sqrt(self.trials_h0[first]) * _score(self.seen_h0[first], theta)
-        w = np.sqrt(self.trials_h1[first]) * _score(self.seen_h1[first], phi)
+        z = np.sqrt(self.trials_h0[first]) * _score(self.observed_h0[first], theta)
+        w = np.sqrt(self.trials_h1[first]) * _score(self.observed_h1[first], phi)
         r = self.correlation[entries]
         squares, product = (z * z)[:, None] + w * w, z[:, None] * w
         logs = (-0.5 / (1 - r * r))[:, None, None] * squares
@@ -290,15 +290,15 @@ class NormalKernel(Kernel):
         return np.asarray(logs)
 
     def reflected(self) -> Self:
-        return replace(self, seen_h0=1 - self.seen_h0, seen_h1=1 - self.seen_h1)
+        return replace(self, observed_h0=1 - self.observed_h0, observed_h1=1 - self.observed_h1)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         rest_h0, rest_h1 = 1 - alpha, 1 - beta
         r = self.correlation
         scale = 0.5 / (1 - r * r)
         # Scores divided by the root of 2 (1 - r^2), so that the exponent needs no further factor.
-        z = np.sqrt(self.trials_h0 * scale) * (self.seen_h0 - alpha)
-        w = np.sqrt(self.trials_h1 * scale) * (self.seen_h1 - beta)
+        z = np.sqrt(self.trials_h0 * scale) * (self.observed_h0 - alpha)
+        w = np.sqrt(self.trials_h1 * scale) * (self.observed_h1 - beta)
         z /= np.sqrt(np.maximum(alpha * rest_h0, 1e-300))
         w /= np.sqrt(np.maximum(beta * rest_h1, 1e-300))
         total = (2 * r) * z * w - z * z - w * w
@@ -375,7 +375,7 @@ class Guess(Columns):
             strip_width=np.sqrt(strip),
         )
 
-    def level(self, d: FloatArray | float) -> FloatArray:
+    def critical_epsilon(self, d: FloatArray | float) -> FloatArray:
         """The least t whose region R(t, d) holds the smoothed rates, at least 0."""
         room = np.maximum(1 - d - self.large, 1e-3)
         return np.maximum(np.log(room / self.small), 0.0)
@@ -389,6 +389,6 @@ class Guess(Columns):
 
         It lowers a critical level, and where that reaches 0 it lets the strip R(0, d) pass the rates.
         """
-        lowered = (self.level(0.0) - self.level(delta)) / self.width
+        lowered = (self.critical_epsilon(0.0) - self.critical_epsilon(delta)) / self.width
         passes = delta > 1 - self.large - self.small - 6 * self.strip_width
         return np.asarray(lowered + np.where(passes, delta / self.strip_width, 0.0))

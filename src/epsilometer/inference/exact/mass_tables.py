@@ -349,7 +349,7 @@ class FluxMasses(Masses):
         index, d_start = np.repeat(np.arange(entries), count), np.tile(nodes, entries)
         paths = Paths(entry=index, d_start=d_start, t_rate=1.0, length=end + BEYOND_END)
         own = guess.take(index)
-        seeds = own.level(d_start)[:, None] + own.width[:, None] * SEED_STEPS
+        seeds = own.critical_epsilon(d_start)[:, None] + own.width[:, None] * SEED_STEPS
         self._table = FluxTable(kernel, paths, seeds, accuracy)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:

@@ -201,8 +201,8 @@ class CorrelationGrid(NuisanceGrid):
         ):
             masses = mixture.sum(axis=axis)
             before = np.concatenate([[0.0], np.cumsum(masses)])
-            level = (before[index] + offset * masses[index]) / before[-1]
-            drawn.append(panels.invert(posterior.marginals[name], level))
+            target = (before[index] + offset * masses[index]) / before[-1]
+            drawn.append(panels.invert(posterior.marginals[name], target))
         bound = likelihood.cross_correlation_bound(posterior.counts, drawn[0])
         return {"within_correlation": drawn[0], "cross_correlation": drawn[1] * bound}
 

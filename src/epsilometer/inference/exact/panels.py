@@ -60,7 +60,7 @@ def legendre_sum(coefficients: FloatArray, x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class QuadratureRule:
     """Nodes in (0, 1) of a reference panel, Gauss weights, and weights for interpolation."""
 
     nodes: FloatArray
@@ -69,7 +69,7 @@ class Rule:
 
 
 @lru_cache(maxsize=64)
-def rule(count: int, left: float, right: float) -> Rule:
+def rule(count: int, left: float, right: float) -> QuadratureRule:
     """Gauss rule on [0, 1] for the weight x^left (1 - x)^right."""
     if left == 0 and right == 0:
         points, weights = gauss_legendre(count)
@@ -81,7 +81,7 @@ def rule(count: int, left: float, right: float) -> Rule:
         nodes, weights = 0.5 * (1 + points), weights / 2 ** (1 + left + right)
     gaps = nodes[:, None] - nodes[None, :]
     np.fill_diagonal(gaps, 1.0)
-    return Rule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
+    return QuadratureRule(nodes=nodes, weights=weights, barycentric=1 / np.prod(4 * gaps, axis=1))
 
 
 def remainder(density: PanelDensity) -> float:
@@ -190,12 +190,12 @@ class PanelDensity:
         return float(np.sqrt(self._integral((self.nodes - self.mean()) ** 2)))
 
 
-POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
+POINTS_PER_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
 
 
 def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
     """Points so dense that the distribution function is all but linear between, and its values."""
-    steps = np.linspace(0.0, 1.0, POINTS_A_PANEL, endpoint=False)
+    steps = np.linspace(0.0, 1.0, POINTS_PER_PANEL, endpoint=False)
     points = (density.breaks[:-1, None] + np.diff(density.breaks)[:, None] * steps).ravel()
     points = np.append(points, density.breaks[-1])
     return points, np.maximum.accumulate(density.cdf(points))

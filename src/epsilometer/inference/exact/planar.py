@@ -142,12 +142,16 @@ def _interpolation(line: _Lines, t: FloatArray, count: int) -> csr_array:
 def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
     """Panels of t, fine where the critical level of some nuisance node may lie, wider beyond."""
     width = float(np.quantile(guess.width, 0.3))
-    levels = np.quantile([guess.level(d) for d in (0.0, delta)], [0.0, 0.5, 1.0]).tolist()
+    criticals = np.quantile(
+        [guess.critical_epsilon(d) for d in (0.0, delta)], [0.0, 0.5, 1.0]
+    ).tolist()
     breaks = [0.0]
     while breaks[-1] < end:
         here = breaks[-1]
         # Near a critical level its own width; away from it half of the distance and more.
-        step = min(max(1.6 * width, GROWTH * abs(here + 0.8 * width - level)) for level in levels)
+        step = min(
+            max(1.6 * width, GROWTH * abs(here + 0.8 * width - critical)) for critical in criticals
+        )
         if delta > 0:
             # Where t is about delta the region turns from a band of even width into one that is
             # thinner at its ends.

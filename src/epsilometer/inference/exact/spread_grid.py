@@ -74,8 +74,8 @@ class SpreadGrid(NuisanceGrid):
         node = (cumulative[cell] < rng.random(len(cell))[:, None]).sum(axis=1)
         share = cells.mass @ (weights / weights.sum(axis=1, keepdims=True))
         before = np.concatenate([[0.0], np.cumsum(share)])
-        level = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
-        return {"spread": invert(posterior.marginals["spread"], level)}
+        target = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
+        return {"spread": invert(posterior.marginals["spread"], target)}
 
     def stored(self) -> Arrays:
         """What a file keeps of it."""

@@ -35,7 +35,7 @@ CHUNK_ENTRIES = 200_000  # numbers in an array of masses: within a core's cache,
 TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
 DEEPEST = 1200.0  # nats below the whole mass from where counts and model contradict each other
 BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
-SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical level
+SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical epsilon
 THIN = 0.95  # thinner rings are integrated by fluxes also beside plane quadrature: no differences
 THIN_NODES = 6  # Gauss nodes across a thin ring, on which the flux hardly changes
 
@@ -53,7 +53,7 @@ class Surface(Protocol):
 
     @property
     def guess(self) -> Guess:
-        """Where the critical levels of the attacks may lie."""
+        """Where the critical epsilons of the attacks may lie."""
 
     @property
     def method(self) -> str:
@@ -64,7 +64,7 @@ class Surface(Protocol):
         """Whether masses come from plane quadrature, which is less accurate than fluxes."""
 
     def first(self) -> Self:
-        """The same likelihood at the first level."""
+        """The same likelihood at the first refinement."""
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
@@ -74,8 +74,8 @@ class Surface(Protocol):
     def without(self, row: int) -> Self:
         """The same likelihood without one base."""
 
-    def finer(self, level: int, solution: Any) -> Self:
-        """The same likelihood at a higher level, made fine where a solution found the posterior."""
+    def finer(self, refinement: int, solution: Any) -> Self:
+        """The same likelihood at a higher refinement, made fine where a solution found the posterior."""
 
     def reaching(self, end: float) -> Self:
         """The same surface for epsilon up to ``end``."""
@@ -95,7 +95,7 @@ class Surface(Protocol):
 
     @property
     def common_error(self) -> float:
-        """What this level may have in common with the one before, so that no comparison shows it."""
+        """What this refinement may have in common with the one before, so that no comparison shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class AttackSurface:
 
     ``deltas`` are the largest of the tables' d; a question goes to the smallest that will do.  Tables
     are made when they are first asked for and shared by everything derived from this surface.
-    ``log_offset`` is a constant of all counts together; ``levels`` has the same attacks at the levels
+    ``log_offset`` is a constant of all counts together; ``refinements`` has the same attacks at the refinements
     that were asked for.
     """
 
@@ -115,11 +115,11 @@ class AttackSurface:
     multiplicity: FloatArray
     resolution: Resolution
     deltas: tuple[float, ...]
-    level: int
+    refinement: int
     end: float = 0.0
     log_offset: float = 0.0
     tables: dict[float, list[tuple[IndexArray, Masses]]] = field(default_factory=dict)
-    levels: dict[int, AttackSurface] = field(default_factory=dict)
+    refinements: dict[int, AttackSurface] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -128,12 +128,12 @@ class AttackSurface:
         likelihood: Likelihood,
         deltas: Sequence[float],
         *,
-        level: int = 0,
+        refinement: int = 0,
     ) -> AttackSurface:
-        """The surface of counts at a level of resolution, ready for the given deltas."""
+        """The surface of counts at a refinement of resolution, ready for the given deltas."""
         treatment = treatment_of(likelihood)
         distinct, multiplicity = counts.distinct()
-        resolution = Resolution.number(level, planar=treatment.planar).for_bases(len(counts))
+        resolution = Resolution.number(refinement, planar=treatment.planar).for_bases(len(counts))
         nuisance = treatment.grid(likelihood, counts, resolution.nuisance)
         kernel = treatment.kernel(likelihood, distinct, nuisance)
         wanted = [float(delta) for delta in deltas]
@@ -146,7 +146,7 @@ class AttackSurface:
             multiplicity=multiplicity.astype(float),
             resolution=resolution,
             deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
-            level=level,
+            refinement=refinement,
         )
 
     @property
@@ -162,28 +162,28 @@ class AttackSurface:
         return self.likelihood.smallest_epsilon(self.counts)
 
     def first(self) -> AttackSurface:
-        self.levels[self.level] = self
-        if not self.planar and self.level <= 1:
-            return replace(self, level=0)
-        return self.levels.get(0) or self._at(0)
+        self.refinements[self.refinement] = self
+        if not self.planar and self.refinement <= 1:
+            return replace(self, refinement=0)
+        return self.refinements.get(0) or self._at(0)
 
-    def finer(self, level: int, solution: object) -> AttackSurface:
-        """The same attacks at a higher level; the first two look at one table of fluxes."""
-        self.levels[self.level] = self
-        if level == 1 and not self.planar:
-            return replace(self, level=1)
-        known = self.levels.get(level)
+    def finer(self, refinement: int, solution: object) -> AttackSurface:
+        """The same attacks at a higher refinement; the first two look at one table of fluxes."""
+        self.refinements[self.refinement] = self
+        if refinement == 1 and not self.planar:
+            return replace(self, refinement=1)
+        known = self.refinements.get(refinement)
         if known is not None and known.end >= self.end and known.depth >= self.depth:
             return known
-        return self._at(level)
+        return self._at(refinement)
 
-    def _at(self, level: int) -> AttackSurface:
+    def _at(self, refinement: int) -> AttackSurface:
         found = replace(
-            self.of(self.counts, self.likelihood, self.deltas, level=level),
+            self.of(self.counts, self.likelihood, self.deltas, refinement=refinement),
             multiplicity=self.multiplicity,
             end=self.end,
             log_offset=self.log_offset,
-            levels=self.levels,
+            refinements=self.refinements,
         )
         return found if self.planar else found.deepened(self.depth)
 
@@ -199,7 +199,7 @@ class AttackSurface:
 
     @property
     def common_error(self) -> float:
-        # The first two levels share the fluxes; their tolerance bounds errors of log likelihoods.
+        # The first two refinements share the fluxes; their tolerance bounds errors of log likelihoods.
         return 0.0 if self.planar else self.resolution.table.tolerance
 
     def deepened(self, depth: float) -> AttackSurface:
@@ -214,9 +214,12 @@ class AttackSurface:
     def without(self, row: int) -> AttackSurface:
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
-        levels = self.levels.items()
-        others = {level: replace(it, multiplicity=fewer, levels={}) for level, it in levels}
-        return replace(self, multiplicity=fewer, levels=others)
+        refinements = self.refinements.items()
+        others = {
+            refinement: replace(it, multiplicity=fewer, refinements={})
+            for refinement, it in refinements
+        }
+        return replace(self, multiplicity=fewer, refinements=others)
 
     @property
     def guess(self) -> Guess:
@@ -249,7 +252,7 @@ class AttackSurface:
         # Each kind of base by itself.
         rows = self.counts.which_distinct()
         area = _log_area(epsilon, strength, delta)[:, None]
-        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+        for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
             for number, attack in enumerate(attacks):
                 yield np.flatnonzero(rows == attack), logs[:, number] - area
 
@@ -259,7 +262,7 @@ class AttackSurface:
             # Fluxes are as good in a tail as anywhere; only tables have a depth.
             return worst
         whole = _log_whole(self.kernel).reshape(len(self.nuisance), -1).T
-        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+        for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
             worst = max(worst, float((whole[attacks] - logs).max()))
         return worst
 
@@ -344,7 +347,7 @@ class AttackSurface:
             parts = np.split(order, range(0, attacks, max(1, TABLE_ATTACKS // nodes))[1:])
             self.tables[largest] = [(part, self._table(part, largest)) for part in parts]
         made = self.tables[largest]
-        return [(own, table.coarse()) for own, table in made] if self.level == 0 else made
+        return [(own, table.coarse()) for own, table in made] if self.refinement == 0 else made
 
     def _table(self, attacks: IndexArray, largest: float) -> Masses:
         nodes = len(self.nuisance)
@@ -360,7 +363,7 @@ class AttackSurface:
         return FluxMasses(kernel, nodes, d, self.end, self.resolution.table)
 
 
-def _as_it_is(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:
+def _unchanged(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:
     return attacks, logs
 
 

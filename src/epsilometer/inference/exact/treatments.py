@@ -82,7 +82,7 @@ def _binomial_kernel(
 ) -> BinomialKernel:
     x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
     return BinomialKernel(
-        seen_h0=x, trials_h0=n0, seen_h1=y, trials_h1=n1, log_constant=log_choices(counts)
+        observed_h0=x, trials_h0=n0, observed_h1=y, trials_h1=n1, log_constant=log_choices(counts)
     )
 
 
@@ -113,9 +113,9 @@ def _normal_kernel(
         - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
     )
     columns = {
-        "seen_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "observed_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
         "trials_h0": n0 / spread_h0,
-        "seen_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "observed_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
         "trials_h1": n1 / spread_h1,
         "correlation": correlation,
         "log_constant": constant,
@@ -133,12 +133,12 @@ def _cell_kernel(
         for name in COLUMNS
     )
     columns = {
-        "seen_h0": x,
+        "observed_h0": x,
         "trials_h0": n0,
-        "seen_h1": y,
+        "observed_h1": y,
         "trials_h1": n1,
-        "wider_h0": spread_h0,
-        "wider_h1": spread_h1,
+        "inflation_h0": spread_h0,
+        "inflation_h1": spread_h1,
         "correlation": correlation,
         "log_constant": np.zeros_like(correlation),
     }
@@ -152,9 +152,9 @@ def _correlated_binomial_kernel(
     shape = (len(grid.tau), len(counts))
     x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
     columns = {
-        "seen_h0": x,
+        "observed_h0": x,
         "trials_h0": n0,
-        "seen_h1": y,
+        "observed_h1": y,
         "trials_h1": n1,
         "log_constant": log_choices(counts),
         "within": grid.tau[:, None],

@@ -53,7 +53,7 @@ class AttackChain(Chain):
     ) -> None:
         super().__init__(settings, rng, width=4, num_steps=2)
         informed = settings.auxiliaries.informed
-        self.problem = densities.problem_of(
+        self.problem = densities.compile_model(
             counts, model, columns=kernels.COLUMNS, informed=informed
         )
         parameters, rates = draw_start(counts, model, rng=rng)

@@ -19,7 +19,7 @@ from epsilometer.inference.mcmc.densities import (
     RHO,
     STRENGTH,
     TAU,
-    Problem,
+    CompiledModel,
     Rng,
     Row,
     all_in_ring,
@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 @compiled
-def log_areas(problem: Problem, old: FloatArray, new: FloatArray) -> float:
+def log_areas(problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
     """Log ratio of areas to the power of minus the number of bases, where tests put in no fault."""
     areas = log_ring_area(old[EPSILON], problem.delta, old[STRENGTH])
     areas -= log_ring_area(new[EPSILON], problem.delta, new[STRENGTH])
@@ -69,7 +69,7 @@ def log_areas(problem: Problem, old: FloatArray, new: FloatArray) -> float:
 
 
 @compiled
-def _step_edges(rng: Rng, problem: Problem, old: FloatArray, new: FloatArray) -> float:
+def _step_edges(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
     """Propose one of: the outer edge alone, the inner edge alone, the whole ring.
 
     The outer edge moves with s epsilon held, the inner with epsilon held, the ring with s held.
@@ -101,7 +101,7 @@ def _step_edges(rng: Rng, problem: Problem, old: FloatArray, new: FloatArray) ->
 
 
 @spliced
-def _move_edges(rng: Rng, problem: Problem, state: State) -> None:
+def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
     """Epsilon and s given the latents."""
     parameters, latents = state
     new = np.empty(len(parameters))
@@ -114,7 +114,7 @@ def _move_edges(rng: Rng, problem: Problem, state: State) -> None:
 
 
 @compiled
-def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
+def _edge_scale(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
     """The u in (s, 1] for which (high, low) lies on the lower edge of R(u epsilon, u delta)."""
     if delta == 0:
         return math.log((1 - high) / low) / epsilon
@@ -142,7 +142,7 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
 
 
 @compiled
-def _places(problem: Problem, state: State, place: FloatArray) -> float:
+def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray) -> float:
     """Where latents are within the ring: columns v, f, and how they were folded.
 
     Returns the log density of the latents in these coordinates; NaN if one has none.
@@ -154,7 +154,7 @@ def _places(problem: Problem, state: State, place: FloatArray) -> float:
         low, high, reflected, swapped = fold(alpha, beta)
         if not low > 0:
             return math.nan
-        u = min(max(_level(low, high, epsilon, delta, s), s), 1.0)
+        u = min(max(_edge_scale(low, high, epsilon, delta, s), s), 1.0)
         y = low * math.exp(u * epsilon)
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
@@ -165,10 +165,10 @@ def _places(problem: Problem, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _put_back(
-    problem: Problem, parameters: FloatArray, place: FloatArray, moved: FloatArray
+def _from_ring_coordinates(
+    problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
-    """The inverse of :func:`_places` for other parameters; returns as that does, or -inf."""
+    """The inverse of :func:`_to_ring_coordinates` for other parameters; returns as that does, or -inf."""
     epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(place)):
         u = s + place[j, 0] * (1 - s)
@@ -188,7 +188,7 @@ def _put_back(
 
 
 @compiled
-def correlations_to_line(problem: Problem, tau: float, rho: float) -> tuple[float, float]:
+def correlations_to_line(problem: CompiledModel, tau: float, rho: float) -> tuple[float, float]:
     """Logits of tau within its bounds and of (1 + rho / bound) / 2."""
     low, high = problem.tau_bounds
     r = rho / cross_bound(tau, problem.pairs)
@@ -196,7 +196,7 @@ def correlations_to_line(problem: Problem, tau: float, rho: float) -> tuple[floa
 
 
 @compiled
-def correlations_from_line(problem: Problem, t: float, v: float) -> tuple[float, float]:
+def correlations_from_line(problem: CompiledModel, t: float, v: float) -> tuple[float, float]:
     """The inverse of :func:`correlations_to_line`."""
     low, high = problem.tau_bounds
     tau = low + (high - low) / (1 + math.exp(-min(max(t, -FARTHEST), FARTHEST)))
@@ -204,7 +204,7 @@ def correlations_from_line(problem: Problem, t: float, v: float) -> tuple[float,
 
 
 @compiled
-def _step_correlations(rng: Rng, problem: Problem, old: FloatArray, new: FloatArray) -> None:
+def _step_correlations(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> None:
     """Propose tau and rho by a step on the whole line."""
     t, v = correlations_to_line(problem, old[TAU], old[RHO])
     length = 2 * math.exp(LOG_SHORTEST * rng.random())
@@ -215,7 +215,7 @@ def _step_correlations(rng: Rng, problem: Problem, old: FloatArray, new: FloatAr
 
 
 @compiled
-def _log_given(problem: Problem, parameters: FloatArray, latents: FloatArray) -> float:
+def _log_given(problem: CompiledModel, parameters: FloatArray, latents: FloatArray) -> float:
     """Log density of tau and rho on the whole line given the latents, up to a constant."""
     total = log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
     for j in range(len(latents)):
@@ -225,7 +225,7 @@ def _log_given(problem: Problem, parameters: FloatArray, latents: FloatArray) ->
 
 
 @spliced
-def _move_correlations(rng: Rng, problem: Problem, state: State) -> None:
+def _move_correlations(rng: Rng, problem: CompiledModel, state: State) -> None:
     """Tau and rho given the latents."""
     parameters, latents = state
     new, log_old = np.empty(len(parameters)), _log_given(problem, parameters, latents)
@@ -276,7 +276,7 @@ def _log_over_density(row: Row, alpha: float, beta: float, tau: float, rho: floa
 
 
 @compiled
-def _whiten(problem: Problem, state: State, place: FloatArray) -> float:
+def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
     """The deviations of each base whitened; returns log prior minus the sum of their log slopes."""
     parameters, latents = state
     tau, rho, total = parameters[TAU], parameters[RHO], 0.0
@@ -294,8 +294,8 @@ def _whiten(problem: Problem, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _colour(
-    problem: Problem, parameters: FloatArray, place: FloatArray, moved: FloatArray
+def _unwhiten(
+    problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
     """The inverse of :func:`_whiten` for other correlations; returns as that does, or -inf."""
     tau, rho, total = parameters[TAU], parameters[RHO], 0.0
@@ -322,7 +322,7 @@ def _colour(
 
 
 @spliced
-def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool:
+def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -> bool:
     """Move parameters with the latents; returns whether anything moved.
 
     Epsilon and s: a latent is held at its relative level v = (u - s) / (1 - s) between the edges of the
@@ -338,7 +338,11 @@ def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool
     parameters, latents = state
     place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
     new, any_moved = np.empty(len(parameters)), False
-    log_old = _whiten(problem, state, place) if correlations else _places(problem, state, place)
+    log_old = (
+        _whiten(problem, state, place)
+        if correlations
+        else _to_ring_coordinates(problem, state, place)
+    )
     if math.isnan(log_old):
         return False
     for _ in range(NUM_MOVES):
@@ -351,9 +355,9 @@ def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool
         if not log_ratio > -math.inf:
             continue
         if correlations:
-            log_new = _colour(problem, new, place, moved)
+            log_new = _unwhiten(problem, new, place, moved)
         else:
-            log_new = _put_back(problem, new, place, moved)
+            log_new = _from_ring_coordinates(problem, new, place, moved)
         # Rounding may put a point on the very edge outside; such a move is not made.
         if threshold < log_ratio + log_new - log_old and all_in_ring(
             ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
@@ -366,7 +370,7 @@ def _slide(rng: Rng, problem: Problem, state: State, correlations: bool) -> bool
 
 
 @compiled
-def make_cheap_moves(rng: Rng, problem: Problem, state: State) -> bool:
+def make_cheap_moves(rng: Rng, problem: CompiledModel, state: State) -> bool:
     """All moves; returns whether latents moved, so that their factors are out of date."""
     moved = False
     if problem.free[EPSILON] or problem.free[STRENGTH]:

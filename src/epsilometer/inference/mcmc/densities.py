@@ -51,7 +51,7 @@ NO_JACOBIAN, NO_AREA = 1, 2
 """Faults that tests put in to see that they would be noticed; 0 is none."""
 
 
-class Problem(NamedTuple):
+class CompiledModel(NamedTuple):
     """Counts and model as compiled code takes them."""
 
     rows: Row
@@ -78,9 +78,9 @@ class Problem(NamedTuple):
     fault: int = 0
 
 
-def problem_of(
+def compile_model(
     counts: AttackCounts, model: AuditModel, *, columns: dict[str, type], informed: bool = False
-) -> Problem:
+) -> CompiledModel:
     """Tabulate what :meth:`McmcSettings.supports` has passed, with room for a sampler's columns."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
     rows = np.zeros(
@@ -95,7 +95,7 @@ def problem_of(
         likelihood = cast(CorrelatedCounts, model.likelihood)
         tau_bounds = likelihood.within_correlation_bounds(counts)
         tau_scale = likelihood.within_correlation_scale
-    return Problem(
+    return CompiledModel(
         rows=rows,
         pairs=np.unique(np.stack([rows["n0"], rows["n1"]], axis=1), axis=0),
         free=np.array([name in named for name in PARAMETERS]),
@@ -221,7 +221,7 @@ def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
 
 
 @compiled
-def edges_possible(problem: Problem, epsilon: float, s: float) -> bool:
+def edges_possible(problem: CompiledModel, epsilon: float, s: float) -> bool:
     """Whether epsilon and s, where they move, are such as chains may visit."""
     if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_EPSILON:
         return False
@@ -229,7 +229,7 @@ def edges_possible(problem: Problem, epsilon: float, s: float) -> bool:
 
 
 @compiled
-def log_edge_prior(problem: Problem, epsilon: float, s: float) -> float:
+def log_edge_prior(problem: CompiledModel, epsilon: float, s: float) -> float:
     """Log prior density of epsilon and s, where they move."""
     if not edges_possible(problem, epsilon, s):
         return -math.inf
@@ -254,7 +254,7 @@ def cross_bound(tau: float, pairs: FloatArray) -> float:
 
 
 @compiled
-def log_correlation_prior(problem: Problem, tau: float, rho: float, on_line: bool) -> float:
+def log_correlation_prior(problem: CompiledModel, tau: float, rho: float, on_line: bool) -> float:
     """Log prior density of tau and rho, or of where they are on the whole line; -inf if impossible."""
     low, high = problem.tau_bounds
     bound = cross_bound(tau, problem.pairs)
@@ -324,7 +324,9 @@ def log_count(
 
 
 @inlined
-def log_row(problem: Problem, parameters: FloatArray, row: Row, alpha: float, beta: float) -> float:
+def log_row(
+    problem: CompiledModel, parameters: FloatArray, row: Row, alpha: float, beta: float
+) -> float:
     """:func:`log_count` under the correlations among the parameters."""
     tau, rho = parameters[TAU], parameters[RHO]
     return log_count(row, alpha, beta, tau, rho, problem.correlated, problem.cells)

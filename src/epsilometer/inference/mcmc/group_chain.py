@@ -46,7 +46,7 @@ class GroupChain(Chain):
         )
         assert model.dependence.scatter is not None, "supports() refuses what has no scatter"
         self.counts, self.model, self.scatter = counts, model, model.dependence.scatter
-        self.problem = densities.problem_of(counts, model, columns=kernels.COLUMNS)
+        self.problem = densities.compile_model(counts, model, columns=kernels.COLUMNS)
         rows = self.problem.rows
         for number, members in enumerate(counts.members):
             rows["group"][members] = number
@@ -121,11 +121,11 @@ class GroupChain(Chain):
 
 def _pull(rates: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """Rates moved towards alpha + beta = 1, which every region holds, until R(epsilon, delta) does."""
-    whole_way = 0.5 * (1 - rates.sum(axis=1, keepdims=True))
-    left, moved = np.ones_like(whole_way), rates
+    to_diagonal = 0.5 * (1 - rates.sum(axis=1, keepdims=True))
+    left, moved = np.ones_like(to_diagonal), rates
     # 0.8 ** 200 is nothing beside 1.
     for _ in range(200):
         outside = region.critical_epsilon(moved[:, 0], moved[:, 1], delta) > epsilon
         left[outside] *= 0.8
-        moved = rates + (1 - left) * whole_way
+        moved = rates + (1 - left) * to_diagonal
     return moved

@@ -23,7 +23,7 @@ from epsilometer.inference.mcmc.densities import (
     SPREAD,
     STRENGTH,
     TAU,
-    Problem,
+    CompiledModel,
     Ring,
     Rng,
     Row,
@@ -83,7 +83,9 @@ class Walk(NamedTuple):
 
 
 @compiled
-def kept_of(problem: Problem, averages: FloatArray, epsilon: float, spread: float) -> FloatArray:
+def kept_of(
+    problem: CompiledModel, averages: FloatArray, epsilon: float, spread: float
+) -> FloatArray:
     """Log Z of each group; 0 for groups of one, which do not scatter."""
     found = np.zeros(len(averages))
     for g in range(len(averages)):
@@ -94,14 +96,14 @@ def kept_of(problem: Problem, averages: FloatArray, epsilon: float, spread: floa
 
 
 @spliced
-def _log_member(problem: Problem, state: State, row: Row, alpha: float, beta: float) -> float:
+def _log_member(problem: CompiledModel, state: State, row: Row, alpha: float, beta: float) -> float:
     """Log density of a member's rates around its average, before they are cut."""
     a, b = state.averages[row.group, 0], state.averages[row.group, 1]
     return log_scatter(problem.scatter, alpha - a, beta - b, state.parameters[SPREAD])
 
 
 @inlined
-def _log_spread_prior(problem: Problem, spread: float) -> float:
+def _log_spread_prior(problem: CompiledModel, spread: float) -> float:
     return log_prior_at(problem.spread_prior, spread) if spread < LARGEST_SPREAD else -math.inf
 
 
@@ -115,7 +117,13 @@ def _accepts(rng: Rng, walk: Walk, kind: int, change: float) -> bool:
 
 @spliced
 def _accepts_kept(
-    rng: Rng, problem: Problem, state: State, walk: Walk, kind: int, change: float, kept: FloatArray
+    rng: Rng,
+    problem: CompiledModel,
+    state: State,
+    walk: Walk,
+    kind: int,
+    change: float,
+    kept: FloatArray,
 ) -> bool:
     """Weigh a move that changes Z of all groups as well."""
     for g in range(len(kept)):
@@ -127,7 +135,7 @@ def _accepts_kept(
 
 
 @compiled
-def _to_level(
+def _move_with_region(
     alpha: float, beta: float, old: float, new: float, delta: float
 ) -> tuple[float, float, float]:
     """Move a point with the region: where its side of R(old, delta) goes in R(new, delta).
@@ -151,7 +159,7 @@ def _to_level(
 
 
 @spliced
-def _move_members(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
+def _move_members(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
     """Each member, given its average; a group of one with its average, on the ring."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
@@ -181,7 +189,7 @@ def _move_members(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
 
 
 @spliced
-def _move_averages(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
+def _move_averages(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
     """Each average, given its members."""
     parameters, averages, members, kept = state
     epsilon, spread, sizes = parameters[EPSILON], parameters[SPREAD], problem.sizes
@@ -209,7 +217,7 @@ def _move_averages(rng: Rng, problem: Problem, state: State, walk: Walk) -> None
 
 
 @spliced
-def _move_spread(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
+def _move_spread(rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int) -> None:
     """The spread: alone, or with all deviations, whose density cancels against the Jacobian."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
@@ -243,7 +251,7 @@ def _move_spread(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int
 
 
 @spliced
-def _move_strength(rng: Rng, problem: Problem, state: State, walk: Walk) -> None:
+def _move_strength(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
     """The strength: a walk, or now and then a jump within what the averages allow."""
     parameters, averages, _, _ = state
     epsilon, delta = parameters[EPSILON], problem.delta
@@ -261,7 +269,7 @@ def _move_strength(rng: Rng, problem: Problem, state: State, walk: Walk) -> None
 
 
 @spliced
-def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) -> float:
+def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: State) -> float:
     """Put averages and members where the region of the new epsilon takes them.
 
     Returns the log ratio of their densities and the Jacobian, -inf where some fall out.
@@ -269,7 +277,9 @@ def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) 
     old, delta, change = state.parameters[EPSILON], problem.delta, 0.0
     region = region_of(new, delta)
     for g in range(len(state.averages)):
-        x, y, jacobian = _to_level(state.averages[g, 0], state.averages[g, 1], old, new, delta)
+        x, y, jacobian = _move_with_region(
+            state.averages[g, 0], state.averages[g, 1], old, new, delta
+        )
         if not in_ring(ring, x, y):
             return -math.inf
         slid.averages[g, 0], slid.averages[g, 1] = x, y
@@ -278,7 +288,7 @@ def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) 
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
         x, y = slid.averages[row.group, 0], slid.averages[row.group, 1]
         if problem.sizes[row.group] > 1:
-            x, y, jacobian = _to_level(alpha, beta, old, new, delta)
+            x, y, jacobian = _move_with_region(alpha, beta, old, new, delta)
             if not in_ring(region, x, y):
                 return -math.inf
             change += jacobian + _log_member(problem, slid, row, x, y)
@@ -290,7 +300,7 @@ def _slide(problem: Problem, state: State, ring: Ring, new: float, slid: State) 
 
 
 @spliced
-def _move_epsilon(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
+def _move_epsilon(rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int) -> None:
     """Epsilon: alone, or with all latents sliding along.
 
     The core stays where it is if the strength may move: what held it back still does.
@@ -326,7 +336,9 @@ def _move_epsilon(rng: Rng, problem: Problem, state: State, walk: Walk, kind: in
 
 
 @spliced
-def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind: int) -> None:
+def _move_correlation(
+    rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int
+) -> None:
     """Tau or rho, given the members."""
     old, new = state.parameters, state.parameters.copy()
     new[kind] += walk.steps[kind] * rng.standard_normal()
@@ -345,7 +357,7 @@ def _move_correlation(rng: Rng, problem: Problem, state: State, walk: Walk, kind
 
 @compiled
 def run(
-    rng: Rng, problem: Problem, state: State, walk: Walk, num_sweeps: int, draws: FloatArray
+    rng: Rng, problem: CompiledModel, state: State, walk: Walk, num_sweeps: int, draws: FloatArray
 ) -> None:
     """Fill ``draws`` with the parameters after every so many sweeps over latents and parameters."""
     for sweep in range(num_sweeps * len(draws)):

@@ -35,7 +35,7 @@ from epsilometer.inference.mcmc.densities import (
     RHO,
     STRENGTH,
     TAU,
-    Problem,
+    CompiledModel,
     Rng,
     Row,
     between,
@@ -128,7 +128,7 @@ def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bo
 
 
 @compiled
-def refresh_factors(problem: Problem, latents: FloatArray) -> None:
+def refresh_factors(problem: CompiledModel, latents: FloatArray) -> None:
     """Bring the third column of the latents up to date with them and the auxiliary density."""
     for j in range(len(latents)):
         alpha, beta = latents[j, 0], latents[j, 1]
@@ -167,7 +167,7 @@ def _cell(base: Row, alpha: float, beta: float, parameters: FloatArray) -> float
 @compiled
 def _compare(  # noqa: PLR0912, PLR0915
     rng: Rng,
-    problem: Problem,
+    problem: CompiledModel,
     j: int,
     num_auxiliary: int,
     state: State,
@@ -243,7 +243,7 @@ def _compare(  # noqa: PLR0912, PLR0915
 
 
 @compiled
-def to_line(problem: Problem, draws: FloatArray) -> FloatArray:
+def to_line(problem: CompiledModel, draws: FloatArray) -> FloatArray:
     """(log epsilon, logit s) and the line of the correlations, for each row of parameters."""
     lines = np.zeros(draws.shape)
     for i in range(len(draws)):
@@ -258,7 +258,7 @@ def to_line(problem: Problem, draws: FloatArray) -> FloatArray:
 
 @spliced
 def _propose_fixed(
-    rng: Rng, problem: Problem, scales: FloatArray, old: FloatArray, new: FloatArray
+    rng: Rng, problem: CompiledModel, scales: FloatArray, old: FloatArray, new: FloatArray
 ) -> None:
     """The paper's proposal: independent steps on log epsilon, s, tau and rho, all at once."""
     for i in range(len(old)):
@@ -271,7 +271,7 @@ def _propose_fixed(
 @spliced
 def _propose_tuned(
     rng: Rng,
-    problem: Problem,
+    problem: CompiledModel,
     factor: FloatArray,
     edges_only: bool,
     old: FloatArray,
@@ -296,7 +296,7 @@ def _propose_tuned(
 
 
 @compiled
-def _log_prior(problem: Problem, parameters: FloatArray, on_line: bool) -> float:
+def _log_prior(problem: CompiledModel, parameters: FloatArray, on_line: bool) -> float:
     """Log prior of the parameters, or of where they are on the whole line, up to a constant."""
     epsilon, s = parameters[EPSILON], parameters[STRENGTH]
     total = log_edge_prior(problem, epsilon, s)
@@ -313,7 +313,7 @@ def _log_prior(problem: Problem, parameters: FloatArray, on_line: bool) -> float
 
 @spliced
 def _log_proposed(
-    problem: Problem, tuned: bool, jump: bool, old: FloatArray, new: FloatArray
+    problem: CompiledModel, tuned: bool, jump: bool, old: FloatArray, new: FloatArray
 ) -> float:
     """Log ratio of priors, areas and Jacobians, new over old; a jump is drawn from the prior."""
     log_prior = _log_prior(problem, new, tuned)
@@ -333,7 +333,7 @@ def _log_proposed(
 @compiled
 def run(
     rng: Rng,
-    problem: Problem,
+    problem: CompiledModel,
     state: State,
     proposal: Proposal,
     num_auxiliary: int,

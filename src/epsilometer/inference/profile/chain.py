@@ -283,7 +283,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     return low, high
 
 
-class Curved(NamedTuple):
+class GriddedCurves(NamedTuple):
     """Curves on a grid: their densities, the part ``members`` of the pool that has the point, in (0, 1).
 
     ``reach`` is how many standard deviations of a rank's share are followed, on either side.
@@ -295,7 +295,7 @@ class Curved(NamedTuple):
     reach: float
 
 
-def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> FloatArray:
+def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves) -> FloatArray:
     """Log Lambda of several bases with equal block sizes, under several curves: (bases, curves).
 
     ``zeros`` and ``ones`` say how many scores without and with the point each block of ties has, highest

@@ -201,7 +201,7 @@ def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OtherProfilePrior:
+class AlternativeProfilePrior:
     """Epsilon if the prior's scale were another."""
 
     factor: float
@@ -215,12 +215,12 @@ class OtherProfilePrior:
 
 def other_priors(
     posterior: ProfilePosterior, factors: tuple[float, ...] = (0.5, 2.0)
-) -> tuple[OtherProfilePrior, ...]:
+) -> tuple[AlternativeProfilePrior, ...]:
     """Epsilon with the prior's scale halved and doubled; the likelihoods are there already."""
     found = []
     for factor in factors:
         other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
         found.append(
-            OtherProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
+            AlternativeProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
         )
     return tuple(found)

@@ -51,25 +51,25 @@ class ProfileSettings:
         object.__setattr__(self, "tolerance", _validate.positive("tolerance", self.tolerance))
         _validate.whole_number("most_levels", self.most_levels, least=2)
 
-    def resolution(self, level: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
-        """How finely a level sums, over a region of laws of strengths; levels count from 1."""
-        means, concentrations = 12 + 4 * level, 4 + level
-        if level > 2:
+    def resolution(self, refinement: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
+        """How finely a refinement sums, over a region of laws of strengths; levels count from 1."""
+        means, concentrations = 12 + 4 * refinement, 4 + refinement
+        if refinement > 2:
             # The more bases, the narrower the ridge of laws that fit them, where it did not do yet.
             means, concentrations = (
                 means + int(2 * np.sqrt(bases)),
                 concentrations + int(np.sqrt(bases) / 2),
             )
-        return Resolution(0.4 / 1.3 ** (level - 1), means, concentrations, region)
+        return Resolution(0.4 / 1.3 ** (refinement - 1), means, concentrations, region)
 
-    def accuracy(self, level: int, bases: int) -> Accuracy:
-        """How finely a level works out likelihoods."""
+    def accuracy(self, refinement: int, bases: int) -> Accuracy:
+        """How finely a refinement works out likelihoods."""
         # A chain that is coarser than the first one is not quicker: splines would follow its errors.
-        step = 1.0 / 1.5 ** max(level - 1, 0)
+        step = 1.0 / 1.5 ** max(refinement - 1, 0)
         # A curve that does not fit moves shares far: levels must not share a window.
-        reach = 10.0 + 4.0 * max(level - 1, 0)
+        reach = 10.0 + 4.0 * max(refinement - 1, 0)
         # Errors of many bases add up, and not all with the same sign.
-        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (level - 1)))
+        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
     def supports(self, scores: Scores | AttackCounts, model: ProfileModel) -> str | None:
         """Why scores cannot be estimated from; None if they can."""
@@ -89,36 +89,38 @@ class ProfileSettings:
         start = time.perf_counter()
         found, farthest = self._first(ranked, model, report)
         tables = found.tables
-        for level in range(2, self.most_levels + 1):
+        for refinement in range(2, self.most_levels + 1):
             if report is not None:
-                report(f"level {level}")
-            tables = self._next(ranked, model, tables, level, farthest)
-            # Only laws of strengths that the level before left.
+                report(f"refinement step {refinement}")
+            tables = self._next(ranked, model, tables, refinement, farthest)
+            # Only laws of strengths that the refinement before left.
             region = region_of(found.solution, found.resolution)
-            solution = solve(model, tables, self.resolution(level, len(ranked), region))
-            after = self._posterior(ranked, model, tables, solution, level, np.inf, region)
+            solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
+            after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
             error = _difference(found, after)
-            found = self._posterior(ranked, model, tables, solution, level, error, region)
+            found = self._posterior(ranked, model, tables, solution, refinement, error, region)
             if error <= self.tolerance:
                 break
         seconds = time.perf_counter() - start
         return _timed(found, seconds)
 
-    def first_look(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
-        """One coarse level only, whose error is not known: for studies of thousands of audits."""
-        return self._first(scores, model, None, level=0)[0]
+    def estimate_quickly(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
+        """One coarse refinement only, whose error is not known: for studies of thousands of audits."""
+        return self._first(scores, model, None, refinement=0)[0]
 
     def _first(
-        self, scores: Scores, model: ProfileModel, report: Say | None, level: int = 1
+        self, scores: Scores, model: ProfileModel, report: Say | None, refinement: int = 1
     ) -> tuple[ProfilePosterior, float]:
-        """The first level, on an axis that is long enough, and the largest epsilon on it."""
+        """The first refinement, on an axis that is long enough, and the largest epsilon on it."""
         farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
         while True:
-            accuracy = self.accuracy(level, len(scores))
+            accuracy = self.accuracy(refinement, len(scores))
             tables = make_tables(scores, model, farthest, accuracy, report)
-            solution = solve(model, tables, self.resolution(level, len(scores)))
+            solution = solve(model, tables, self.resolution(refinement, len(scores)))
             if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
-                return self._posterior(scores, model, tables, solution, level, np.inf), farthest
+                return self._posterior(
+                    scores, model, tables, solution, refinement, np.inf
+                ), farthest
             farthest = min(LONGER * farthest, LARGEST_EPSILON)
 
     def _next(
@@ -126,11 +128,13 @@ class ProfileSettings:
         scores: Scores,
         model: ProfileModel,
         tables: tuple[Table, ...],
-        level: int,
+        refinement: int,
         farthest: float,
     ) -> tuple[Table, ...]:
-        accuracy = self.accuracy(level, len(scores))
-        if level == 2:  # the same leaks: what is between them was checked when they were chosen
+        accuracy = self.accuracy(refinement, len(scores))
+        if (
+            refinement == 2
+        ):  # the same leaks: what is between them was checked when they were chosen
             return finer(scores, tables, accuracy)
         return make_tables(scores, model, farthest, accuracy)
 
@@ -140,7 +144,7 @@ class ProfileSettings:
         model: ProfileModel,
         tables: tuple[Table, ...],
         solution: Solution,
-        level: int,
+        refinement: int,
         error: float,
         region: Region = EVERYWHERE,
     ) -> ProfilePosterior:
@@ -152,7 +156,7 @@ class ProfileSettings:
             solution=solution,
             tables=tables,
             accuracy=ProfileAccuracy(
-                error=error, tolerance=self.tolerance, levels=level, region=region
+                error=error, tolerance=self.tolerance, levels=refinement, region=region
             ),
         )
 

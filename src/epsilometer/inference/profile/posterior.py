@@ -15,8 +15,8 @@ from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, Say
 from epsilometer.errors import InputError
 from epsilometer.inference import trees
-from epsilometer.inference.answers import Answers
-from epsilometer.inference.marginals import Marginal, Point, check_probability
+from epsilometer.inference.marginal_queries import MarginalQueries
+from epsilometer.inference.marginals import Marginal, PointMass, check_probability
 from epsilometer.inference.profile import base_leaks, drawing, tree
 from epsilometer.inference.profile.base_leaks import Part
 from epsilometer.inference.profile.mean_strength import drawn_means, mean_strength
@@ -91,7 +91,7 @@ class FamilyShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ProfilePosterior(Answers):
+class ProfilePosterior(MarginalQueries):
     """The posterior of trade-off curves, leaks and strengths, from the order of all scores.
 
     Parameters it answers for: ``epsilon`` (of the algorithm, with what attacks may have missed),
@@ -150,7 +150,7 @@ class ProfilePosterior(Answers):
         return found
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         """Which engine, and how far its answer can be trusted."""
         met = "met" if self.accuracy.met else "NOT MET"
         return (
@@ -300,10 +300,10 @@ class ProfilePosterior(Answers):
         return float(self.solution.law_weights[0])
 
     @cached_property
-    def _strength(self) -> Tabulated | Point:
+    def _strength(self) -> Tabulated | PointMass:
         fixed = self.model.strength.fixed_value
         if fixed is not None:
-            return Point(value=fixed)
+            return PointMass(value=fixed)
         return mean_strength(self.solution, self.accuracy.region)
 
     # --- epsilon --------------------------------------------------------------------------------

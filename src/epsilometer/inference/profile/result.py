@@ -20,19 +20,19 @@ from epsilometer.inference.objections import (
     MOST_NAMED,
     REFUTED_POSTERIOR,
     SHARED,
-    exceeded,
-    flipped,
+    bound_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.profile.checks import (
-    OtherProfilePrior,
+    AlternativeProfilePrior,
     RocCheck,
     check_rocs,
     other_priors,
 )
 from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.result import Judged, Origin, Question, Result
+from epsilometer.inference.result import JudgedResult, Origin, Question, Result
 from epsilometer.inference.verdict import Outcome, Verdict, decide
 from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import Scores
@@ -46,12 +46,12 @@ REVERSED = -4.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileResult(Judged):
+class ProfileResult(JudgedResult):
     """A posterior of the whole curve with everything a reader or a reviewer would ask about it.
 
     Parameters
     ----------
-    posterior, asked
+    posterior, question
         What was found, with scores, model and provenance; and what was asked of it.
     origin
         How the scores came about.
@@ -64,7 +64,7 @@ class ProfileResult(Judged):
     """
 
     posterior: ProfilePosterior
-    asked: Question = field(default_factory=Question)
+    question: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: ProfileCurve | None = None
     published: Result | None = None
@@ -150,8 +150,8 @@ class ProfileResult(Judged):
             refuted=refuted,
             objections=lambda leaning: self._objections_over(claimed, leaning),
             caveats=lambda: self._caveats(claim),
-            thresholds=self.asked.thresholds,
-            trusted=bool(self.posterior.trustworthy or self.asked.accept_untrusted),
+            thresholds=self.question.thresholds,
+            trusted=bool(self.posterior.trustworthy or self.question.accept_untrusted),
         )
 
     def _objections_over(
@@ -160,13 +160,15 @@ class ProfileResult(Judged):
         """What speaks against a side, at any of the deltas."""
         found = [*self._misfit(leaning)]
         for delta, claim in claimed:
-            bounds = valid_bounds(self.scores, delta, self.asked.error)
-            found += exceeded(bounds, claim, leaning)
+            bounds = valid_bounds(self.scores, delta, self.question.error)
+            found += bound_reasons(bounds, claim, leaning)
         if self.contradiction is not None:
             found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:
-            yield from flipped(self._anywhere_with_other_priors(), leaning, self.asked.thresholds)
+            yield from prior_reasons(
+                self._anywhere_with_other_priors(), leaning, self.question.thresholds
+            )
 
     def _anywhere_with_other_priors(self) -> Iterator[tuple[float, float]]:
         """The prior's scale factor, and the probability that the claimed curve is exceeded."""
@@ -180,26 +182,26 @@ class ProfileResult(Judged):
     @cached_property
     def predictive(self) -> RocCheck:
         """Whether the model would make such ROC curves at all."""
-        self._tell("predictive check")
+        self._report_progress("predictive check")
         rng = np.random.default_rng(CHECK_SEED)
         return check_rocs(self.posterior, rng=rng, level=self.level, replications=400)
 
     @cached_property
-    def other_priors(self) -> tuple[OtherProfilePrior, ...]:
+    def other_priors(self) -> tuple[AlternativeProfilePrior, ...]:
         """Epsilon with the prior's scale halved and doubled."""
-        self._tell("other priors")
+        self._report_progress("other priors")
         with suppress(ContradictionError):
             return other_priors(self.posterior)
         return ()
 
     @cached_property
-    def misfits(self) -> dict[str, str]:
+    def poorly_fitting_families(self) -> dict[str, str]:
         """Families that do not fit, by name, and why; a family with little probability included."""
         found = {}
         # Some have no epsilon at this delta and play no part.
         used = {each.curves.family.name for each in self.model.components}
         for family in (each for each in self.model.families if each.name in used):
-            self._tell(f"predictive check, {family.name}")
+            self._report_progress(f"predictive check, {family.name}")
             try:
                 check = check_rocs(
                     self.posterior,
@@ -215,7 +217,7 @@ class ProfileResult(Judged):
         return found
 
     @property
-    def parting(self) -> str | None:
+    def disagreement(self) -> str | None:
         """Where the published model's answer parts from this one; None where they agree."""
         if self.published is None:
             return None
@@ -241,7 +243,7 @@ class ProfileResult(Judged):
         """What to know before quoting the result, the gravest first."""
         found = []
         if not self.posterior.trustworthy:
-            found.append(f"Do not quote this result: {self.posterior.engine_words}.")
+            found.append(f"Do not quote this result: {self.posterior.engine_description}.")
         found += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
         failed = self.origin.models.get("failed", 0)
         if failed:
@@ -249,10 +251,10 @@ class ProfileResult(Judged):
                 f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing; if "
                 "failing depends on who is in the data, the estimate is biased."
             )
-        return (*found, *self.doubts)
+        return (*found, *self.data_warnings)
 
     @cached_property
-    def doubts(self) -> tuple[str, ...]:
+    def data_warnings(self) -> tuple[str, ...]:
         """What the scores themselves say against the answer."""
         found = []
         if self._left_out:

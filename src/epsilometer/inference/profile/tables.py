@@ -19,7 +19,7 @@ from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from epsilometer._arrays import BoolArray, FloatArray, IntArray, Say
 from epsilometer.inference.profile import pieces
 from epsilometer.inference.profile.blocks import Blocks
-from epsilometer.inference.profile.chain import Curved, log_likelihood_ratios
+from epsilometer.inference.profile.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.inference.profile.share_grid import share_grid
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves, Densities
@@ -193,18 +193,18 @@ def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accu
     """
     curves = Curves(family=rough.family, rate=rough.rate)
     scaled = factors[:, None] * rough.logs
-    possible = _wider(_near(scaled, _depth(int(factors.max()))))
+    possible = _with_neighbours(_near(scaled, _depth(int(factors.max()))))
     possible[0] = False  # without a leak the ratio is 1
-    asked = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
+    first_leaks = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
     known = ~possible
-    known[asked] = True
-    scaled[:, asked] = evaluate(scores, curves, rough.leaks[asked], accuracy)
+    known[first_leaks] = True
+    scaled[:, first_leaks] = evaluate(scores, curves, rough.leaks[first_leaks], accuracy)
     first = replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
-    near = _wider(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
+    near = _with_neighbours(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
     scaled[:, near] = evaluate(scores, curves, rough.leaks[near], accuracy)
     # What a sample says of leaks that nobody asked for must not look like the best there is.
-    top = scaled[:, [0, *asked, *np.flatnonzero(near)]].max(axis=1, keepdims=True)
-    guessed = known & ~np.isin(np.arange(len(known)), asked)
+    top = scaled[:, [0, *first_leaks, *np.flatnonzero(near)]].max(axis=1, keepdims=True)
+    guessed = known & ~np.isin(np.arange(len(known)), first_leaks)
     guessed[0] = False
     scaled[:, guessed] = np.minimum(scaled[:, guessed], top - 2 * FAR_BELOW)
     known |= near
@@ -214,7 +214,7 @@ def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accu
 def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FAR_BELOW) -> Table:
     """Halve intervals, down to some depth, until the spline predicted what was in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
-    open_ones = _live(table.logs, depth) & _unforeseen(table, accuracy, depth)
+    open_ones = _live(table.logs, depth) & _poorly_predicted(table, accuracy, depth)
     for _ in range(MOST_ROUNDS):
         if not open_ones.any():
             break
@@ -225,8 +225,8 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
         leaks = np.append(table.leaks, new)
         order = np.argsort(leaks, kind="stable")
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
-        foretold = np.append(table.logs, predicted, axis=1)[:, order]
-        bad = _missed(logs, foretold, accuracy, depth)
+        expected = np.append(table.logs, predicted, axis=1)[:, order]
+        bad = _mispredicted(logs, expected, accuracy, depth)
         table = replace(table, leaks=leaks[order], logs=logs)
         # Both halves of an interval whose middle was missed.
         open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth)
@@ -244,32 +244,34 @@ def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
     return np.asarray(own | (together > together.max() - depth))
 
 
-def _missed(logs: FloatArray, foretold: FloatArray, accuracy: Accuracy, depth: float) -> BoolArray:
-    """Leaks at which a likelihood that matters to its base is not as the leaks around it foretold.
+def _mispredicted(
+    logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float
+) -> BoolArray:
+    """Leaks at which a likelihood that matters to its base is not as the leaks around it expected.
 
     It matters beside a leak that does, too, however low: the best may lie between the two.
     """
-    matters = _wider(_near_by_base(np.maximum(logs, foretold), depth))
-    return np.asarray((matters & (np.abs(logs - foretold) > WORSE * accuracy.spline)).any(axis=0))
+    matters = _with_neighbours(_near_by_base(np.maximum(logs, expected), depth))
+    return np.asarray((matters & (np.abs(logs - expected) > WORSE * accuracy.spline)).any(axis=0))
 
 
-def _unforeseen(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
+def _poorly_predicted(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
     """Intervals beside leaks whose likelihood the leaks around them did not foretell."""
     kept = np.arange(len(table.leaks)) % 2 == 0
     kept[-1] = True
     fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
-    bad = _missed(table.logs, fewer.at(table.leaks), accuracy, depth)
+    bad = _mispredicted(table.logs, fewer.at(table.leaks), accuracy, depth)
     return np.asarray(bad[:-1] | bad[1:])
 
 
 def _live(logs: FloatArray, depth: float = FAR_BELOW) -> BoolArray:
     """Intervals that may matter."""
     # The best may lie beside the best that was seen.
-    wide = _wider(_near(logs, depth))
+    wide = _with_neighbours(_near(logs, depth))
     return np.asarray(wide[:-1] & wide[1:])
 
 
-def _wider(near: BoolArray) -> BoolArray:
+def _with_neighbours(near: BoolArray) -> BoolArray:
     """These leaks, along the last axis, and their neighbours."""
     wide = near.copy()
     wide[..., 1:] |= near[..., :-1]
@@ -299,7 +301,7 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     else:
         for rows in _alike(ordered):
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
-            curved = _curved(largest, curves, leaks, accuracy)
+            curved = _gridded(largest, curves, leaks, accuracy)
             for same in _same_blocks(ordered, rows):
                 part = max(1, MOST_COLUMNS // len(leaks))
                 for start in range(0, len(same), part):
@@ -329,7 +331,7 @@ def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
     return found, np.array(owner)
 
 
-def _curved(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> Curved:
+def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> GriddedCurves:
     total, blocks = int(base.zeros.sum() + base.ones.sum()), len(base.zeros)
     # Errors of single steps add up, so more steps want smaller ones; of many they nearly cancel.
     chain_step = accuracy.chain_step * min(max(1.0, total / 10_000), 2.0)
@@ -339,7 +341,7 @@ def _curved(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy)
     members = int(base.ones.sum()) / total
     grid = share_grid(step, curves.rate * members, nodes)
     found = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
-    return Curved(grid, found, members, accuracy.reach)
+    return GriddedCurves(grid, found, members, accuracy.reach)
 
 
 def _alike(bases: Iterable[Blocks]) -> list[list[int]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from epsilometer._arrays import FloatArray
 from epsilometer.inference.profile.result import ProfileResult
-from epsilometer.inference.result import Judged
+from epsilometer.inference.result import JudgedResult
 from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
@@ -48,9 +48,9 @@ class _Row(NamedTuple):
     high: float
 
 
-def answer_chart(result: Judged) -> Chart:
+def answer_chart(result: JudgedResult) -> Chart:
     """Proven bound, intervals and claim on one axis, below the posterior density of epsilon."""
-    level, claim, proof = result.level, result.asked.claim, result.proof
+    level, claim, proof = result.level, result.question.claim, result.proof
     proven = 0.0 if proof is None else proof.at_least
     rows = _rows(result)
     end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
@@ -82,7 +82,7 @@ def answer_chart(result: Judged) -> Chart:
     )
 
 
-def _rows(result: Judged) -> list[_Row]:
+def _rows(result: JudgedResult) -> list[_Row]:
     """The intervals, the one for epsilon itself last."""
     found = []
     names = [("epsilon", "estimated", "blue")]
@@ -118,7 +118,7 @@ def _intervals(rows: list[_Row], level: float) -> list[Mark]:
     return found
 
 
-def _density(result: Judged, row: _Row, base: int, end: float) -> list[Mark]:
+def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mark]:
     """The posterior density above the rows, its interval darker; a spike is cut."""
     posterior, floor = result.posterior, base - 0.35
     spread = posterior.quantile("epsilon", np.linspace(0.005, 0.995, POINTS))
@@ -144,8 +144,8 @@ def _density(result: Judged, row: _Row, base: int, end: float) -> list[Mark]:
     ]  # fmt: skip
 
 
-def _caption(result: Judged, *, claim_is_drawn: bool) -> str:
-    level, error = percent(result.level), percent(result.asked.error)
+def _caption(result: JudgedResult, *, claim_is_drawn: bool) -> str:
+    level, error = percent(result.level), percent(result.question.error)
     text = (
         f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
         "without assuming the model. "
@@ -163,7 +163,7 @@ def _caption(result: Judged, *, claim_is_drawn: bool) -> str:
         )
     if result.contradiction is not None:
         text += " The same data refute this estimate: do not quote it."
-    claim = result.asked.claim
+    claim = result.question.claim
     if claim is not None:
         text += " Orange: the claim." if claim_is_drawn else (
             f" The claim of {claim:g} is to the right of the plot."

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from epsilometer.inference.checks.comparison import ModelComparison
 from epsilometer.inference.checks.influence import Influence
 from epsilometer.inference.checks.predictive import SURPRISING, PredictiveCheck, SortedQuantity
-from epsilometer.inference.checks.sensitivity import OtherPrior
+from epsilometer.inference.checks.sensitivity import AlternativePrior
 from epsilometer.inference.marginals import Marginal
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
@@ -63,7 +63,7 @@ class PriorVersion(NamedTuple):
     epsilon: Marginal
 
 
-def prior_chart(posterior: Posterior, others: Sequence[OtherPrior], *, level: float) -> Chart:
+def prior_chart(posterior: Posterior, others: Sequence[AlternativePrior], *, level: float) -> Chart:
     """Posteriors and priors of epsilon for several scales of the prior, and the intervals."""
     own = PriorVersion(1.0, posterior.model.epsilon, 1.0, posterior.marginal("epsilon"))
     rest = [PriorVersion(other.factor, other.model.epsilon, 1.0, other.epsilon) for other in others]
@@ -181,7 +181,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
         if each.posterior is None:
             continue
         factor, row = each.log_bayes_factor, len(names)
-        evidence = each.words if factor is None or each.own else f"log BF {factor:+.1f}"
+        evidence = each.interpretation if factor is None or each.own else f"log BF {factor:+.1f}"
         colour = "orange" if each.own else "grey" if factor is None else "blue"
         median = each.posterior.median("epsilon")
         interval = each.posterior.credible_interval("epsilon", level)

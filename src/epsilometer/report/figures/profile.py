@@ -53,7 +53,7 @@ def profile_charts(result: ProfileResult) -> list[Chart]:
         exceedance(result),
         roc_chart(result),
         leaks_chart(result),
-        families_chart(result, result.misfits),
+        families_chart(result, result.poorly_fitting_families),
         profile_delta_chart(result),
     ]
     if result.other_priors:
@@ -79,7 +79,7 @@ def folder_charts(result: ProfileResult) -> list[Chart]:
 def exceedance(result: ProfileResult) -> Chart:
     """P(epsilon > e); what lies at 0 is told, as a curve that begins below 1 does not explain itself."""
     chart = exceedance_chart(
-        result.posterior, verdict=result.verdict, thresholds=result.asked.thresholds
+        result.posterior, verdict=result.verdict, thresholds=result.question.thresholds
     )
     nothing = result.posterior.solution.no_leak
     if nothing < WORTH_A_WORD:
@@ -298,8 +298,8 @@ def _claims(
 ) -> tuple[list[Mark], str, float]:
     """What is claimed, as marks, words and where the axis of epsilon then ends."""
     shown = np.where(np.isfinite(curve.claims), curve.claims, np.nan)
-    if curve.claim is None and result.asked.claim is not None and result.model.delta > 0:
-        x, shown = np.array([result.model.delta]), np.array([result.asked.claim])
+    if curve.claim is None and result.question.claim is not None and result.model.delta > 0:
+        x, shown = np.array([result.model.delta]), np.array([result.question.claim])
     claimed, far = np.isfinite(shown), shown > FARTHEST_CLAIM * top
     if not claimed.any():
         return [], "", top

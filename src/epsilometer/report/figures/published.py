@@ -35,7 +35,7 @@ def charts(result: Result) -> list[Chart]:
     posterior, origin, level = result.posterior, result.origin, result.level
     found = [answer_chart(result)] if "epsilon" in posterior.parameters else []
     found += posterior_charts(
-        posterior, level=level, verdict=result.verdict, thresholds=result.asked.thresholds
+        posterior, level=level, verdict=result.verdict, thresholds=result.question.thresholds
     )
     if result.over_delta is not None:
         found.append(delta_curve_chart(result.over_delta))

@@ -44,7 +44,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         next_step=next_step(result),
         after=_after(result),
         verdict=verdict,
-        thresholds=result.asked.thresholds,
+        thresholds=result.question.thresholds,
         warnings=[_files.printable(text) for text in result.warnings],
         answers=profile_summary.rows_of_answers(result),
         meaning=meaning(result),
@@ -88,9 +88,9 @@ def _after(result: ProfileResult) -> list[str]:
         return ["Estimate again, with more levels, before judging."]
     advice = wording.advice(verdict) or units_of(result.scores).more_data
     said = [advice, *wording.with_other_priors(result, verdict)]
-    if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
+    if verdict.outcome is not Outcome.FAIL or result.question.claim is None:
         return said
-    above = probability_text(result.posterior.probability_above("shown", result.asked.claim))
+    above = probability_text(result.posterior.probability_above("shown", result.question.claim))
     worst = units_of(result.scores).worst
     return [*said, f"The {worst} alone exceeds the claim with probability {above}."]
 
@@ -196,7 +196,7 @@ def _misfits(result: ProfileResult) -> list[str]:
     """Why families do not fit, a sentence each."""
     return [
         f"{_capital(name)} alone would hardly make these scores: {_files.printable(why)}."
-        for name, why in result.misfits.items()
+        for name, why in result.poorly_fitting_families.items()
     ]
 
 
@@ -226,7 +226,7 @@ def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
     sentences = [
         f"The model of the paper reads one operating point of each attack: error counts{at}, of the "
         "same models.",
-        result.parting or "The two answers do not contradict each other.",
+        result.disagreement or "The two answers do not contradict each other.",
     ]
     verdict = published.verdict
     if verdict is not None:
@@ -266,7 +266,7 @@ def report_data(result: ProfileResult) -> dict[str, Any]:
     """Everything the page shows, ready for JSON."""
     check, level = result.predictive, result.level
     checks: dict[str, Any] = {
-        "misfits": dict(result.misfits),
+        "misfits": dict(result.poorly_fitting_families),
         "other_priors": [
             {
                 "factor": other.factor,

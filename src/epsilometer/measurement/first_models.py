@@ -26,7 +26,7 @@ WARNING = "warning: "
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
+class TrainingCheck:
     """What training the first models of a plan has shown.
 
     Attributes
@@ -101,7 +101,7 @@ class Pace:
 
 
 @dataclass(kw_only=True)
-class Beginning:
+class FirstModels:
     """The models of a run that go before all others, and what is said of them.
 
     Parameters

@@ -22,7 +22,7 @@ from epsilometer.model.measured import MeasuredBy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rule:
+class OperatingPoint:
     """One way to decide: an attack's p-values, called members up to a target rate."""
 
     result: AttackResult
@@ -37,7 +37,7 @@ class Rule:
         return f"{self.result.statistic}, {self.result.attack}, {self.target_alpha:g}"
 
 
-def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
+def split_counts(rules: Sequence[OperatingPoint]) -> AttackCounts:
     """Error counts of all rules, challenge j of a base judged by rule j modulo the number of rules.
 
     Parameters
@@ -62,8 +62,8 @@ def deal_counts(rules: Sequence[Rule]) -> AttackCounts:
     ...     scores_h0=np.zeros((1, 4)),
     ...     scores_h1=np.zeros((1, 4)),
     ... )
-    >>> counts = deal_counts(
-    ...     [Rule(result=result, target_alpha=0.1), Rule(result=result, target_alpha=0.2)]
+    >>> counts = split_counts(
+    ...     [OperatingPoint(result=result, target_alpha=rate) for rate in (0.1, 0.2)]
     ... )
     >>> counts.groups, counts.trials_h0.tolist(), counts.false_positives.tolist()
     (('0', '0'), [2, 2], [1, 1])

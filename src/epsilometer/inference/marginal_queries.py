@@ -11,7 +11,7 @@ from epsilometer._arrays import FloatArray
 from epsilometer.inference.marginals import Marginal, check_probability
 
 
-class Answers(ABC):
+class MarginalQueries(ABC):
     """What follows from the distributions of parameters."""
 
     @abstractmethod

@@ -35,12 +35,12 @@ def result() -> AttackResult:
     return result_of(rng.random((4, 31)), rng.beta(0.5, 2.0, (4, 31)))
 
 
-def rules(result: AttackResult, *rates: float) -> list[em.Rule]:
-    return [em.Rule(result=result, target_alpha=rate) for rate in rates]
+def rules(result: AttackResult, *rates: float) -> list[em.OperatingPoint]:
+    return [em.OperatingPoint(result=result, target_alpha=rate) for rate in rates]
 
 
 def test_every_challenge_is_judged_once(result: AttackResult) -> None:
-    counts = em.deal_counts(rules(result, 0.05, 0.1, 0.2))
+    counts = em.split_counts(rules(result, 0.05, 0.1, 0.2))
     assert len(counts) == 12
     assert counts.dependent
     assert [len(rows) for rows in counts.members] == [3, 3, 3, 3]
@@ -50,7 +50,7 @@ def test_every_challenge_is_judged_once(result: AttackResult) -> None:
 
 
 def test_a_rule_counts_what_it_was_dealt(result: AttackResult) -> None:
-    counts = em.deal_counts(rules(result, 0.05, 0.2))
+    counts = em.split_counts(rules(result, 0.05, 0.2))
     for base in range(4):
         for number, rate in enumerate((0.05, 0.2)):
             row = 2 * base + number
@@ -63,7 +63,7 @@ def test_a_rule_counts_what_it_was_dealt(result: AttackResult) -> None:
 
 def test_challenges_without_a_p_value_were_never_made() -> None:
     p = np.array([[0.01, np.nan, 0.5, 0.02, np.nan, 0.9]])
-    counts = em.deal_counts(rules(result_of(p, p), 0.1, 0.2))
+    counts = em.split_counts(rules(result_of(p, p), 0.1, 0.2))
     assert counts.trials_h0.tolist() == [2, 2]
     assert counts.false_positives.tolist() == [1, 1]  # of .01, .5 and of .02, .9
 
@@ -73,18 +73,18 @@ def test_a_value_that_one_statistic_lacks_does_not_move_the_others() -> None:
     holed = p.copy()
     holed[0, 2] = np.nan
     both = [
-        em.Rule(result=result_of(p, p), target_alpha=0.5),
-        em.Rule(result=result_of(holed, holed, statistic="logit"), target_alpha=0.5),
+        em.OperatingPoint(result=result_of(p, p), target_alpha=0.5),
+        em.OperatingPoint(result=result_of(holed, holed, statistic="logit"), target_alpha=0.5),
     ]
-    counts = em.deal_counts(both)
+    counts = em.split_counts(both)
     # The third challenge was not the second rule's, so that rule loses none.
     assert counts.trials_h0.tolist() == [6, 6]
-    assert em.deal_counts(both[::-1]).trials_h0.tolist() == [5, 6]
+    assert em.split_counts(both[::-1]).trials_h0.tolist() == [5, 6]
 
 
 def test_a_rule_without_challenges_has_no_row() -> None:
     p = np.array([[0.01, 0.5]])
-    assert len(em.deal_counts(rules(result_of(p, p), 0.1, 0.2, 0.3))) == 2
+    assert len(em.split_counts(rules(result_of(p, p), 0.1, 0.2, 0.3))) == 2
 
 
 def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
@@ -96,7 +96,7 @@ def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
         one = result_of(p, p)
         counts = [one.counts(rate).false_positives[0] / rate for rate in (0.3, 0.31)]
         shared.append(counts)
-        apart = em.deal_counts(rules(one, 0.3, 0.31))
+        apart = em.split_counts(rules(one, 0.3, 0.31))
         dealt.append(apart.false_positives)
     together, apart_then = (np.asarray(np.corrcoef(np.array(x).T)) for x in (shared, dealt))
     assert together[0, 1] > 0.9
@@ -111,6 +111,6 @@ def test_wrong_rules_are_refused(result: AttackResult) -> None:
         (rules(result, 0.1) + rules(other, 0.2), "the same challenge bases"),
     ):
         with pytest.raises(InputError, match=said):
-            em.deal_counts(wrong)
+            em.split_counts(wrong)
     with pytest.raises(InputError, match="target_alpha"):
-        em.Rule(result=result, target_alpha=1.0)
+        em.OperatingPoint(result=result, target_alpha=1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from epsilometer.errors import InputError
 from epsilometer.inference.checks import warnings as doubts
-from epsilometer.inference.checks.warnings import CountsAtTheirEnds, counts_at_their_ends
+from epsilometer.inference.checks.warnings import ExtremeCounts, check_extreme_counts
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
@@ -44,9 +44,9 @@ def draws(counts: AttackCounts, model: AuditModel) -> SamplePosterior:
 
 def doubt(
     counts: AttackCounts, likelihood: Likelihood | None = None, **others: object
-) -> CountsAtTheirEnds | None:
+) -> ExtremeCounts | None:
     model = AuditModel(delta=0.01, likelihood=likelihood or CorrelatedNormal(), **others)  # type: ignore[arg-type]
-    return counts_at_their_ends(draws(counts, model), level=0.9)
+    return check_extreme_counts(draws(counts, model), level=0.9)
 
 
 # --- where most bases are at an end -----------------------------------------------------------
@@ -61,11 +61,11 @@ def test_the_binomial_answer_is_set_beside(counts: AttackCounts, level: float) -
         strength=Beta(a=2.0, b=1.0),
         likelihood=CorrelatedNormal(),
     )
-    found = counts_at_their_ends(draws(counts, model), level=level)
+    found = check_extreme_counts(draws(counts, model), level=level)
     binomial = AuditModel(delta=0.01, epsilon=HalfNormal(scale=2.0), strength=Beta(a=2.0, b=1.0))
     # The very same computation.
     expected = estimate_exact(counts, binomial).credible_interval("epsilon", level)
-    assert found == CountsAtTheirEnds(bases=3, of=3, level=level, binomial_interval=expected)
+    assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
 
 
 def test_none_and_all_are_one_case() -> None:
@@ -80,7 +80,7 @@ def test_none_and_all_are_one_case() -> None:
 def test_the_correlated_answer_is_indeed_far_off() -> None:
     """What the doubt is for: at X = 0 on every base, correlated epsilons lie above all binomial."""
     posterior = estimate_exact(NONE, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
-    found = counts_at_their_ends(posterior, level=0.9)
+    found = check_extreme_counts(posterior, level=0.9)
     assert found is not None
     assert found.binomial_interval[1] < posterior.credible_interval("epsilon", 0.9)[0]
     # Control: away from the ends both are about the same.
@@ -173,9 +173,7 @@ def test_trials_may_differ_between_bases() -> None:
 
 
 def test_the_sentence_has_the_numbers() -> None:
-    sentence = CountsAtTheirEnds(
-        bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)
-    ).sentence
+    sentence = ExtremeCounts(bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)).sentence
     assert sentence.startswith("7 of 9 bases ")
     assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
     assert "\n" not in sentence
@@ -185,4 +183,4 @@ def test_the_sentence_has_the_numbers() -> None:
 def test_level_out_of_range(level: float) -> None:
     posterior = draws(NONE, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
     with pytest.raises(InputError, match="level"):
-        counts_at_their_ends(posterior, level=level)
+        check_extreme_counts(posterior, level=level)

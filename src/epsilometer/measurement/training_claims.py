@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilometer.measurement.algorithm import ClaimsByTraining, Promise
+from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
 UNEQUAL = (
@@ -18,11 +18,11 @@ UNEQUAL = (
 class Worst:
     """What holds for several models: the largest epsilon of their promises."""
 
-    promises: tuple[Promise, ...]
+    promises: tuple[TrainingClaim, ...]
 
     def claimed_epsilon(self, delta: float) -> float:
         # Equal promises are asked once: an accountant takes its time.
-        different: list[Promise] = []
+        different: list[TrainingClaim] = []
         for each in self.promises:
             different += [] if each in different else [each]
         return max(each.claimed_epsilon(delta) for each in different)
@@ -52,7 +52,7 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
     return tuple(found)
 
 
-def promise_of(plan: Plan) -> Promise | None:
+def claim_from_training(plan: Plan) -> TrainingClaim | None:
     """Train the first models of a plan, and tell what they promise; None if they promise nothing.
 
     The models are those that the plan trains anyway: on the data sets of its first base, without and
@@ -72,7 +72,7 @@ def promise_of(plan: Plan) -> Promise | None:
     assert isinstance(algorithm, ClaimsByTraining)
     return Worst(
         promises=tuple(
-            algorithm.promised_by(
+            algorithm.claim_by_training(
                 base.train_on(plan.all_records, task.hypothesis, task.replicate),
                 training_stream(plan.seed, task),
             )

@@ -40,7 +40,7 @@ UNLIKELY = 1e-5
 """Probability of a sum of squares below which they are not either."""
 
 
-class Evidence(Protocol):
+class ClaimTest(Protocol):
     """Something that e-values come from."""
 
     @property
@@ -75,7 +75,7 @@ class ScoreStream:
     @classmethod
     def of(cls, bases: Sequence[BaseScores], *, independent: bool = True) -> ScoreStream:
         """From bases; those whose order is unknown, or is that of the scores, are shuffled."""
-        pairs = [base.as_they_came for base in bases]
+        pairs = [base.in_training_order for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(pairs)
         if not ordered:
             pairs = [_shuffled(base) for base in bases]
@@ -282,7 +282,7 @@ class OneRun:
 class Joined:
     """Several kinds of evidence: multiplied if their models are independent, else averaged."""
 
-    parts: tuple[Evidence, ...]
+    parts: tuple[ClaimTest, ...]
     independent: bool = True
 
     @property
@@ -303,13 +303,13 @@ class Joined:
         return max(part.most_provable(delta, error) for part in self.parts)
 
 
-def of_scores(scores: Scores, *, independent: bool = True) -> Evidence:
+def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
     """The evidence of scores; bases that are counts at one threshold are judged as counts."""
     if scores.dependent:
         raise InputError(DEPENDENT)
     if scores.one_run:
         return OneRun(scores=scores, independent=independent)
-    parts: list[Evidence] = []
+    parts: list[ClaimTest] = []
     ranked = [base for base in scores.bases if not base.grouped]
     if ranked:
         parts.append(ScoreStream.of(ranked, independent=independent))

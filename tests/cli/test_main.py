@@ -1,0 +1,98 @@
+"""The command line as a whole: the guide, help, completion, ``python -m epsilometer``."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from epsilometer.cli.main import app, run
+
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The real program, as a user runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "epsilometer", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_alone_it_prints_a_short_guide(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert len(out.splitlines()) <= 24
+    for command in ("audit", "estimate", "prove"):
+        assert f"  epsilometer {command} " in out
+    assert "epsilometer -h" in out
+
+
+def test_commands_of_the_guide_are_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those on a file run as they are printed."""
+    run([])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "scores.csv" in line]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scores.csv").write_text(
+        "score,member\n" + "".join(f"{k},{int(k >= 100)}\n" for k in range(200))
+    )
+    codes = {}
+    for line in lines:
+        _, *arguments = line.split()
+        codes[arguments[0]] = run(arguments)
+    assert codes == {"estimate": 0, "prove": 3}
+
+
+def test_python_m_runs_the_same_program() -> None:
+    done = shell("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"epsilometer \S+\n", done.stdout)
+    assert shell("nonsense").returncode == 2
+
+
+@pytest.mark.parametrize("command", [[], *([each] for each in COMMANDS), ["losses", "export"]])
+def test_h_is_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "-h"]) == 0
+    short = capsys.readouterr().out
+    assert run([*command, "--help"]) == 0
+    assert capsys.readouterr().out == short
+    assert short.startswith("Usage: epsilometer")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("epsilometer es", ["estimate"]),
+        ("epsilometer estimate --engine ", ["exact", "mcmc"]),
+        ("epsilometer estimate --fail-on p", ["proven"]),
+        ("epsilometer plan --design ", ["models", "one-run"]),
+        ("epsilometer audit --executor d", ["dask"]),
+        ("epsilometer losses ", ["export", "import"]),
+    ],
+)
+def test_the_shell_completes_commands_and_choices(words: str, expected: list[str]) -> None:
+    done = shell(
+        _EPSILOMETER_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split(" ")) - 1),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == expected
+
+
+def test_the_completion_script_is_shown() -> None:
+    done = shell("--show-completion", "bash")
+    assert done.returncode == 0
+    assert "_EPSILOMETER_COMPLETE=complete_bash" in done.stdout
