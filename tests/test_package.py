@@ -28,6 +28,17 @@ MAY_IMPORT = {
     "datasets": {"model", "attacks", "measurement"},
     "training": {"model", "attacks", "measurement"},
     "audit": {"model", "proofs", "inference", "attacks", "measurement", "datasets", "training"},
+    "display": {
+        "audit",
+        "model",
+        "proofs",
+        "inference",
+        "calibration",
+        "planning",
+        "report",
+        "attacks",
+        "measurement",
+    },
     "cli": {
         "audit",
         "model",

@@ -227,7 +227,7 @@ def test_spreadsheets_run_no_statistic() -> None:
             exact, 2.0, "INCONCLUSIVE", "times as many challenge bases", marks=pytest.mark.slow
         ),
         pytest.param(
-            exact, 9.0, "INCONCLUSIVE", "with its scale times 2 it would be", marks=pytest.mark.slow
+            exact, 9.0, "INCONCLUSIVE", "with its scale multiplied by 2 the", marks=pytest.mark.slow
         ),
         (stuck, 1.5, "INCONCLUSIVE", "did not reach its accuracy"),
         (stuck, 0.7, "FAIL (proven)", "Look for a mistake in the algorithm"),
@@ -384,7 +384,7 @@ def test_a_verdict_that_is_the_priors_says_so() -> None:
     assert nearer.verdict is not None
     assert nearer.verdict.outcome is em.Outcome.INCONCLUSIVE
     assert nearer.verdict.leaning is em.Outcome.PASS
-    assert "the prior decides: with its scale times 2" in published.render(nearer)
+    assert "the prior decides: with its scale multiplied by 2" in published.render(nearer)
     weak = counts([100, 500, 800, 300, 650], [850, 460, 170, 660, 310], 1000)
     informed = gather(exact(weak), claim=4.0)
     assert informed.verdict is not None

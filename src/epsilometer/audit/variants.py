@@ -126,7 +126,7 @@ def origin_of(
 ) -> Origin:
     """Where the counts of a variant came from."""
     plan = settings.plan
-    attack: dict[str, Any] = plan.design.attacked_by(settings.statistic.name)
+    attack: dict[str, Any] = plan.design.attack_description(settings.statistic.name)
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
     shared = measurement.shares_models

@@ -116,8 +116,8 @@ class ExecutionOptions:
                 workers=self.workers or execution.workers,
                 retries=execution.retries if self.retries is None else self.retries,
                 accept_changed_code=self.accept_changed_code,
-                progress=show,
-                say=results.warn,
+                on_progress=show,
+                on_message=results.warn,
             )
 
     def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
@@ -203,7 +203,7 @@ def audit(
                 file,
                 folder=None if config else Path.cwd(),
                 estimate=table,
-                say=results.warn,
+                on_message=results.warn,
                 train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:

@@ -67,7 +67,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
     """Everything worth quoting, ready for JSON; never NaN or infinity."""
     posterior, level = result.posterior, result.level
     found = answers_data(posterior, ("epsilon", "strength", "shown"), level)
-    found["strength"]["all_best"] = posterior.alike
+    found["strength"]["all_best"] = posterior.full_strength_probability
     found |= {
         "model": "profile",
         "num_challenge_bases": len(result.scores),
@@ -186,7 +186,7 @@ def strength_sentence(result: ProfileResult) -> str:
     units = units_of(result.scores)
     found = (
         f"{low:.2f} to {high:.2f} on average over {units.base}s; every attack the best possible with "
-        f"probability {_at_least(result.posterior.alike)}"
+        f"probability {_at_least(result.posterior.full_strength_probability)}"
     )
     if len(result.scores) == 1:
         found += f", which is the prior's word: {units.one_cannot_tell}"

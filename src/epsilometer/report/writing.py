@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.inference.claimed_curve import Claim, JudgedCurve
 from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
@@ -22,6 +23,7 @@ from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
 from epsilometer.report.views import AnyResult, views_of
 
 
+@renamed_parameters(report="on_message")
 def write_report(
     posterior: Posterior | ProfilePosterior,
     path: str | PathLike[str],
@@ -32,7 +34,7 @@ def write_report(
     origin: Origin | None = None,
     curve: DeltaCurve | ProfileCurve | None = None,
     claimed_curve: Claim | None = None,
-    report: Callable[[str], None] | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Verdict | None:
     """Write a report on a posterior as one HTML file, and return its verdict.
 
@@ -54,11 +56,15 @@ def write_report(
     claimed_curve
         What is claimed at each delta of the curve, as in :func:`epsilometer.judge_curve`; the claim
         at every delta unless given.
-    report
+    on_message
         Called with a line of text now and then, for a progress display.
     """
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
-    context: dict[str, Any] = {"question": asked, "origin": origin or Origin(), "report": report}
+    context: dict[str, Any] = {
+        "question": asked,
+        "origin": origin or Origin(),
+        "report": on_message,
+    }
     over = claim if claimed_curve is None else claimed_curve
     result: AnyResult
     own: Any = posterior

@@ -23,7 +23,7 @@ from epsilometer.report.figures.style import PAGE_COLOURS
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
 
-SCRIPTS = ("plot.js", "page.js")
+SCRIPTS = ("plot.js", "page.js", "what_if.js", "what_if_controls.js")
 """The scripts of the page, in the order in which they run."""
 
 PLOT_COLOURS = ("ink", "soft", "line", "paper")

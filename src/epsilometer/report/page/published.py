@@ -16,6 +16,7 @@ from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.published import charts
 from epsilometer.report.next_step import next_step
 from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.page.what_if import what_if
 from epsilometer.report.summary import LABELS, batches_note, rows_of_batches, rows_of_parameters
 from epsilometer.report.text import counted, pair_text, percent
 
@@ -27,6 +28,7 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
         "published.html.jinja",
         charts=charts(result) if shown is None else shown,
         downloads=_downloads(result),
+        what_if=what_if(result),
         made_from="counts",
         title=title_of(counted(len(result.counts), "challenge base"), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,

@@ -18,6 +18,7 @@ from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.profile import curve_of, profile_charts
 from epsilometer.report.next_step import next_step
 from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.page.what_if import what_if
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
 from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
@@ -37,6 +38,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
         "whole_curve.html.jinja",
         charts=profile_charts(result) if shown is None else shown,
         downloads=_downloads(result, curve),
+        what_if=what_if(result),
         made_from="scores",
         title=title_of(units.bases(len(result.scores)), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
