@@ -170,7 +170,7 @@ def _count_grid(result: Result) -> _Grid:
 
 def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, Any]:
     """What the verdict rests on besides the posterior, and the verdict that was found."""
-    verdict, asked, posterior = result.verdict, result.asked, result.posterior
+    verdict, asked, posterior = result.verdict, result.question, result.posterior
     caveat = next(iter(result.caveats_at(math.inf)), None)
     low, high = posterior.credible_interval("epsilon", asked.level)
     own = {
@@ -221,7 +221,7 @@ def bounds_over(
     data, own = result.proven_from, deltas.index(result.posterior.model.delta)
     if data is None:
         return None, []
-    error = result.asked.error
+    error = result.question.error
     bounds = []
     for place, bound in enumerate(result.bounds):
 
@@ -233,7 +233,7 @@ def bounds_over(
         bounds.append({"label": bound.label, "values": values.tolist()})
     if result.proof is None:
         return None, bounds
-    test = claim_test_of(data, independent=result.asked.independent)
+    test = claim_test_of(data, independent=result.question.independent)
 
     def proven(delta: float, start: float) -> float:
         return refuted_up_to(
