@@ -26,7 +26,6 @@ class Units:
     about_shown: str
     section: str
     note: str
-    more_data: str
     one_cannot_tell: str
 
     def bases(self, count: int) -> str:
@@ -44,15 +43,11 @@ MODELS = Units(
     shown="shown (worst base)",
     worst="worst base",
     worst_shows="the worst base shows",
-    about_shown="Shown is the epsilon of the base that leaks most, as far as these attacks saw it.",
+    about_shown="Shown: epsilon of the worst base, as far as these attacks reveal it.",
     section="Which records leak",
     note=(
         "A base's epsilon is what the attack on it saw: a record that leaks little here may leak more "
         "to a better attack. With the point and without it, models are counted apart."
-    ),
-    more_data=(
-        "More bases, more models of each base or stronger attacks would narrow the interval; models "
-        "are worth most where the interval above of the worst base is wide."
     ),
     one_cannot_tell="one base cannot tell a weak attack from privacy",
 )
@@ -67,15 +62,11 @@ CANARIES = Units(
     shown="shown (by canaries)",
     worst="run that shows most",
     worst_shows="its canaries show",
-    about_shown="Shown is what the canaries reveal, in the run that shows most.",
+    about_shown="Shown: what the canaries reveal, in the run that shows most.",
     section="What each run shows",
     note=(
         "A run's epsilon is what its canaries reveal: other records may leak more, and so may these to "
         "a better score. Canaries that were trained on and those left out are counted apart."
-    ),
-    more_data=(
-        "More canaries, more runs, or canaries that are learnt more easily (mislabelled ones, or "
-        "canaries in the gradients) would narrow the interval."
     ),
     one_cannot_tell="one run cannot tell a weak canary from privacy",
 )
@@ -91,16 +82,12 @@ POINTS = Units(
     shown="shown (worst point)",
     worst="worst point",
     worst_shows="the worst point shows",
-    about_shown="Shown is the epsilon of the point that leaks most, as far as these attacks saw it.",
+    about_shown="Shown: epsilon of the worst point, as far as these attacks reveal it.",
     section="Which points leak",
     note=(
         "A point's epsilon is what the attack on it saw: a point that leaks little here may leak more "
         "to a better attack. All points were scored under the same models; those with the point and "
         "those without it are counted apart."
-    ),
-    more_data=(
-        "More models, more points or stronger attacks would narrow the interval; of these, models help "
-        "every point at once."
     ),
     one_cannot_tell="one point cannot tell a weak attack from privacy",
 )
