@@ -165,7 +165,9 @@ def test_numbers_of_plots_are_json_without_tags(hostile: tuple[Result, str]) -> 
     blocks = re.findall(
         r'<script type="application/json" id="([\w-]+)-data">(.*?)</script>', text, flags=re.DOTALL
     )
-    expected = sum(len(chart.panels()) for chart in charts(evidence)) + 1  # and those of the sliders
+    expected = (
+        sum(len(chart.panels()) for chart in charts(evidence)) + 1
+    )  # and those of the sliders
     assert len(blocks) == expected
     for _, block in blocks:
         assert "<" not in block

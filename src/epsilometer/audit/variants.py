@@ -94,7 +94,7 @@ def measure_until(
     most = len(settings.plan.bases)
     looks: list[Look] = []
     trained = 0
-    for size in look_sizes(most, goal.estimate_quickly):
+    for size in look_sizes(most, goal.first_look):
         now = replace(settings, plan=settings.plan.first(size))
         step = measure(now.plan)
         trained += step.trained
