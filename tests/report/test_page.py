@@ -379,8 +379,8 @@ def test_a_verdict_that_is_the_priors_says_so() -> None:
     assert evidence.verdict.outcome is em.Outcome.PASS
     assert evidence.verdict.prior_alone
     text = published.render(evidence)
-    assert "The prior alone would give the verdict PASS" in text
-    assert "do not quote it as their finding" in text
+    assert "The prior alone gives the verdict PASS" in text
+    assert "do not quote it as their result" in text
     # Where a wider prior would not let it pass, it does not pass at all.
     nearer = gather(posterior, claim=7.0)
     assert nearer.verdict is not None
