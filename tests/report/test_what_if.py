@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 def whole_curve(scores: em.Scores | em.AttackCounts, **model: Any) -> ProfileResult:
     posterior = em.estimate(scores, ProfileModel(**({"delta": 1e-5} | model)))
-    return ProfileResult(posterior=posterior, asked=Question(claim=3.0))
+    return ProfileResult(posterior=posterior, question=Question(claim=3.0))
 
 
 def laplace(shift: float, size: int) -> em.Scores:
@@ -63,7 +63,7 @@ def counts(bases: int) -> em.AttackCounts:
 
 def published(bases: int, **model: Any) -> Result:
     posterior = em.estimate(counts(bases), em.AuditModel(**({"delta": 1e-3} | model)))
-    return Result(posterior=posterior, asked=Question(claim=2.0))
+    return Result(posterior=posterior, question=Question(claim=2.0))
 
 
 def one_strong_base() -> Result:
@@ -75,7 +75,7 @@ def one_strong_base() -> Result:
         false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
     )
     return Result(
-        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), asked=Question(claim=2.0)
+        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), question=Question(claim=2.0)
     )
 
 
@@ -175,7 +175,7 @@ def differences(
         for name, value in wanted.items():
             if not abs(answer[name] - value) <= RELATIVE * abs(value) + ABSOLUTE:
                 found.append(f"{each}: {name} {answer[name]:.5g}, Python {value:.5g}")
-        limits = result.asked.thresholds
+        limits = result.question.thresholds
         near = min(abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least))
         verdict = twin.verdict(each["claim"], factor, each["delta"])
         refuted = [REFUTED_POSTERIOR in reasons for reasons in (verdict.reasons, answer["reasons"])]
