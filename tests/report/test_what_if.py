@@ -91,7 +91,9 @@ RESULTS: dict[str, Callable[[], AnyResult]] = {
     "response": lambda: whole_curve(
         gaussian([1.0], 80), families=(em.ResponseCurves(),), mixing=em.NoMixing()
     ),
-    "sampling rate": lambda: whole_curve(gaussian([0.4, 0.4], 200), mixing=em.KnownMixing(rate=0.2)),
+    "sampling rate": lambda: whole_curve(
+        gaussian([0.4, 0.4], 200), mixing=em.KnownMixing(rate=0.2)
+    ),
     "counts, whole curve": lambda: whole_curve(counts(3), delta=1e-2),
     "other priors": lambda: whole_curve(gaussian([1.0], 60), epsilon=em.Exponential(mean=2.0)),
     "uniform prior": lambda: whole_curve(gaussian([0.7], 60), epsilon=em.Uniform(upper=5.0)),
@@ -169,14 +171,18 @@ def differences(
         factor = each["priorScale"] / scale
         epsilon = twin.epsilon(factor, each["delta"])
         wanted = dict(
-            zip(("low", "median", "high"), epsilon.quantile([0.05, 0.5, 0.95]).tolist(), strict=True)
+            zip(
+                ("low", "median", "high"), epsilon.quantile([0.05, 0.5, 0.95]).tolist(), strict=True
+            )
         )
         wanted["above"] = epsilon.probability_above(each["claim"])
         for name, value in wanted.items():
             if not abs(answer[name] - value) <= RELATIVE * abs(value) + ABSOLUTE:
                 found.append(f"{each}: {name} {answer[name]:.5g}, Python {value:.5g}")
         limits = result.question.thresholds
-        near = min(abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least))
+        near = min(
+            abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least)
+        )
         verdict = twin.verdict(each["claim"], factor, each["delta"])
         refuted = [REFUTED_POSTERIOR in reasons for reasons in (verdict.reasons, answer["reasons"])]
         if near > HAIR and (verdict.label != answer["label"] or len(set(refuted)) > 1):
@@ -216,7 +222,10 @@ def differences_with(browser: Browser, name: str, change: Callable[[str], str]) 
 SABOTAGED = {
     "prior not reweighted": ("rescaledPrior(data.prior, factor);\n      const logs", "1"),
     "prior density not normalised": (" - Math.log(factor)", ""),
-    "delta ignored": ('epsilons(component, place, "edges")', 'epsilons(component, data.own, "edges")'),
+    "delta ignored": (
+        'epsilons(component, place, "edges")',
+        'epsilons(component, data.own, "edges")',
+    ),
     "no leak forgotten": ("let sum = noLeak;", "let sum = 0;"),
     "bounds ignored": ("own.below(best) > data.contradicted", "false"),
     "proof ignored": ("claim < data.proven[place]", "false"),

@@ -62,7 +62,9 @@ def press(page: Page, name: str, key: str, times: int = 1) -> None:
     page.focus(f"#what-if-{name}")
     for _ in range(times):
         page.keyboard.press(key)
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 def plotted(page: Page, name: str) -> str:

@@ -156,7 +156,9 @@ def _count_grid(result: Result) -> _Grid:
     offered = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
     others = sorted({*offered} - {model.delta}) if model.likelihood.bounded else []
     measures = measures_over_deltas(posterior, priors, others) if others else []
-    pairs = sorted([(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0])
+    pairs = sorted(
+        [(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0]
+    )
     note = "Each delta has its own posterior, so the slider offers these deltas only."
     if not others:
         note = "Only the delta of this result: other deltas would take long to estimate."

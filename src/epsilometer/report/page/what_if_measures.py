@@ -263,9 +263,7 @@ def measures_over_deltas(
     ]
 
 
-def _curves(
-    posterior: Any, priors: Sequence[Prior], deltas: Sequence[float]
-) -> list[DeltaCurve]:
+def _curves(posterior: Any, priors: Sequence[Prior], deltas: Sequence[float]) -> list[DeltaCurve]:
     return [
         estimate_curve(posterior.counts, replace(posterior.model, epsilon=prior), deltas)
         for prior in priors
