@@ -1,5 +1,6 @@
 """Every public name, once, with its module: types for tools, and where to look at run time."""
 
+from epsilometer._table import Table as Table
 from epsilometer.attacks.lira import Lira as Lira
 from epsilometer.attacks.lira import LiraOffline as LiraOffline
 from epsilometer.attacks.losses import Losses as Losses
@@ -28,6 +29,8 @@ from epsilometer.attacks.statistics import Loss as Loss
 from epsilometer.attacks.statistics import Statistic as Statistic
 from epsilometer.audit.config import AuditConfig as AuditConfig
 from epsilometer.audit.config import read_audit as read_audit
+from epsilometer.audit.estimating import estimate as estimate
+from epsilometer.audit.estimating import prove as prove
 from epsilometer.baselines.bases import best_base as best_base
 from epsilometer.baselines.bases import pooled as pooled
 from epsilometer.baselines.gaussian import GaussianRates as GaussianRates
@@ -52,6 +55,8 @@ from epsilometer.baselines.thresholds import MultiSplit as MultiSplit
 from epsilometer.baselines.thresholds import Ranks as Ranks
 from epsilometer.baselines.thresholds import Split as Split
 from epsilometer.calibration.selftest import check_pipeline as check_pipeline
+from epsilometer.comparing import compare_counts as compare_counts
+from epsilometer.comparing import compare_scores as compare_scores
 from epsilometer.datasets.named import load_population as load_population
 from epsilometer.errors import ContradictionError as ContradictionError
 from epsilometer.errors import EpsilometerError as EpsilometerError
@@ -73,7 +78,6 @@ from epsilometer.inference.claimed_curve import ClaimedCurve as ClaimedCurve
 from epsilometer.inference.claimed_curve import CurveVerdict as CurveVerdict
 from epsilometer.inference.delta_curve import DeltaCurve as DeltaCurve
 from epsilometer.inference.delta_curve import estimate_curve as estimate_curve
-from epsilometer.inference.estimate import estimate as estimate
 from epsilometer.inference.exact.engine import ExactSettings as ExactSettings
 from epsilometer.inference.judging import judge as judge
 from epsilometer.inference.judging import judge_curve as judge_curve
@@ -105,7 +109,6 @@ from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
 from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
-from epsilometer.measurement.engine import Progress as Progress
 from epsilometer.measurement.engine import measure as measure
 from epsilometer.measurement.first_models import TrainingCheck as TrainingCheck
 from epsilometer.measurement.one_run import MeasureOneRun as MeasureOneRun
@@ -114,6 +117,7 @@ from epsilometer.measurement.pool import MeasurePool as MeasurePool
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population
+from epsilometer.measurement.progress import Progress as Progress
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
 from epsilometer.measurement.training_claims import claim_from_training as claim_from_training
@@ -166,9 +170,6 @@ from epsilometer.planning.plan import plan_audit as plan_audit
 from epsilometer.planning.scenarios import AssumedScenario as AssumedScenario
 from epsilometer.planning.scenarios import PilotScenario as PilotScenario
 from epsilometer.proofs.proof import Proof as Proof
-from epsilometer.proofs.proof import prove as prove
-from epsilometer.report.comparison import compare_counts as compare_counts
-from epsilometer.report.comparison import compare_scores as compare_scores
 from epsilometer.report.writing import write_report as write_report
 from epsilometer.training.clipped_mean import ClippedMean as ClippedMean
 from epsilometer.training.dp_sgd import DpSgd as DpSgd
@@ -198,4 +199,5 @@ fresh_scores = held_out_scores
 promise_of = claim_from_training
 
 __all__: list[str]
+__version__: str
 _RENAMED: dict[str, str]

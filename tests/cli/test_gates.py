@@ -134,9 +134,9 @@ def test_audit_with_variants(folder: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--junit", "x.html"], "--junit: expected a file that ends in .xml, got 'x.html'."),
-        (["--badge", "x.png"], "--badge: expected a file that ends in .svg, got 'x.png'."),
-        (["--junit", "none/x.xml"], "the folder is missing"),
+        (["--junit", "x.html"], "x.html: expected a file name for --junit that ends in .xml"),
+        (["--badge", "x.png"], "x.png: expected a file name for --badge that ends in .svg"),
+        (["--junit", "none/x.xml"], "the folder for --junit does not exist"),
         (["--annotate", "gitlab"], "annotate"),
         (["--log", "wandb"], "log"),
     ],
@@ -149,3 +149,27 @@ def test_wrong_outputs_are_refused_before_any_work(
     assert words in " ".join(printed.err.split())
     assert printed.out == ""
     assert sorted(os.listdir(folder)) == ["counts.csv"]
+
+
+def test_only_files_of_earlier_runs_are_replaced(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "estimate",
+        "counts.csv",
+        "--delta",
+        "0.01",
+        "--junit",
+        "j.xml",
+        "--badge",
+        "b.svg",
+    ]
+    assert run(arguments) == 0
+    assert run(arguments) == 0
+    for name in ("j.xml", "b.svg"):
+        (folder / name).write_text("<svg>somebody's own</svg>")
+        capsys.readouterr()
+        assert run(arguments) == 2
+        assert f"{name}: exists already" in " ".join(capsys.readouterr().err.split())
+        assert "own" in (folder / name).read_text()
+        assert run([*arguments, "--force"]) == 0

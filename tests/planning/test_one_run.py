@@ -177,7 +177,7 @@ def plan() -> em.OneRunPlan:
         em.DecidedClaim(claim=3.0),
         design=em.OneRunCanaries(runs=2, dataset_size=20_000, most=30_000),
         simulations=6,
-        report=said.append,
+        on_message=said.append,
     )
     assert said[0].startswith("first answer: about ")
     return found

@@ -227,7 +227,7 @@ def test_spreadsheets_run_no_statistic() -> None:
             exact, 2.0, "INCONCLUSIVE", "times as many challenge bases", marks=pytest.mark.slow
         ),
         pytest.param(
-            exact, 9.0, "INCONCLUSIVE", "with its scale times 2 it would be", marks=pytest.mark.slow
+            exact, 9.0, "INCONCLUSIVE", "with its scale multiplied by 2 the", marks=pytest.mark.slow
         ),
         (stuck, 1.5, "INCONCLUSIVE", "did not reach its accuracy"),
         (stuck, 0.7, "FAIL (proven)", "Look for a mistake in the algorithm"),
@@ -384,7 +384,7 @@ def test_a_verdict_that_is_the_priors_says_so() -> None:
     assert nearer.verdict is not None
     assert nearer.verdict.outcome is em.Outcome.INCONCLUSIVE
     assert nearer.verdict.leaning is em.Outcome.PASS
-    assert "the prior decides: with its scale times 2" in published.render(nearer)
+    assert "the prior decides: with its scale multiplied by 2" in published.render(nearer)
     weak = counts([100, 500, 800, 300, 650], [850, 460, 170, 660, 310], 1000)
     informed = gather(exact(weak), claim=4.0)
     assert informed.verdict is not None
@@ -418,7 +418,6 @@ def test_the_verdict_under_other_priors_is_stated() -> None:
         assert f"{probability_text(above)} (INCONCLUSIVE) with the scale x {other.factor:g}" in said
 
 
-def test_the_page_is_as_large_as_the_readme_says(hostile: tuple[Result, str]) -> None:
-    size = len(hostile[1].encode())
-    # "About 6 MB, most of it Plotly", whose script alone grows with its versions.
-    assert 5e6 < size < 8e6
+def test_the_page_is_small(hostile: tuple[Result, str]) -> None:
+    # The README says "under 1 MB"; nine bases take less than half of that.
+    assert len(hostile[1].encode()) < 500_000

@@ -47,7 +47,7 @@ def test_the_folder_has_the_figures_that_need_no_checks() -> None:
     result = replace(bare())  # nothing is worked out yet
     names = [chart.name for chart in profile.folder_charts(result)]
     assert names == ["answer", "exceedance", "roc", "leaks", "families", "delta-curve"]
-    assert not {"predictive", "misfits", "other_priors"} & set(vars(result))
+    assert not {"predictive", "poorly_fitting_families", "other_priors"} & set(vars(result))
 
 
 # --- epsilon ----------------------------------------------------------------------------------

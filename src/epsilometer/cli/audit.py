@@ -116,8 +116,8 @@ class ExecutionOptions:
                 workers=self.workers or execution.workers,
                 retries=execution.retries if self.retries is None else self.retries,
                 accept_changed_code=self.accept_changed_code,
-                progress=show,
-                say=results.warn,
+                on_progress=show,
+                on_message=results.warn,
             )
 
     def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
@@ -203,7 +203,7 @@ def audit(
                 file,
                 folder=None if config else Path.cwd(),
                 estimate=table,
-                say=results.warn,
+                on_message=results.warn,
                 train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:
@@ -381,7 +381,7 @@ def _is_same(folder: Path, plan: em.Plan) -> bool:
         return outputs.audit_of(folder) == _identity(plan)
     # Written by a version that did not note it.
     known = read_summary(folder).get("plan", {})
-    return known.get("seed") == plan.seed and known.get("population") == plan.population.name
+    return bool(known.get("seed") == plan.seed and known.get("population") == plan.population.name)
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:

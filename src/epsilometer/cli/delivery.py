@@ -212,7 +212,7 @@ class DeliveryOptions(GateOptions):
         outputs.check_folder(
             self.figures, option="--figures", force=self.force, same=written_before
         )
-        self.check_gates()
+        self.check_gates(force=self.force)
 
     @property
     def shows_all(self) -> bool:

@@ -265,7 +265,7 @@ def curve_of(
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
-        curve = em.estimate_curve(counts, model, deltas, report=report)
+        curve = em.estimate_curve(counts, model, deltas, on_message=report)
     return JudgedCurve.of(
         curve,
         level=level,

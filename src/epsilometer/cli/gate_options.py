@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epsilometer import _files, _validate
+from epsilometer.cli import outputs
 from epsilometer.cli.options import option
-from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.report.gates.findings import Finding
 
 ANNOTATED = ("github",)
 LOGS = ("mlflow",)
-ENDINGS = {"junit": ".xml", "badge": ".svg"}
+WRITTEN = {
+    "junit": (".xml", '<testsuite name="epsilometer: '),
+    "badge": (".svg", 'class="epsilometer-badge"'),
+}
+"""By option: the ending of the file, and what an earlier run has left in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class GateOptions:
         "mlflow", "Log parameters, metrics, verdict, report and summary as an MLflow run.", "--log"
     )
 
-    def check_gates(self) -> None:
+    def check_gates(self, *, force: bool) -> None:
         """Refuse outputs that cannot be written, before any work is done."""
         if self.annotate is not None:
             _validate.one_of("annotate", self.annotate, ANNOTATED)
@@ -50,19 +54,11 @@ class GateOptions:
 
             _validate.one_of("log", self.log, LOGS)
             check_mlflow()
-        for name, ending in ENDINGS.items():
+        for name, (ending, mark) in WRITTEN.items():
             path: Path | None = getattr(self, name)
-            if path is None:
-                continue
-            if path.suffix.lower() != ending:
-                raise InputError(
-                    f"--{name}: expected a file that ends in {ending}, got {_files.shown(str(path))}."
-                )
-            folder = path.absolute().parent
-            if path.is_dir():
-                raise InputError(f"--{name} {path}: expected a file, got a folder.")
-            if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise InputError(f"--{name} {path}: the folder is missing or cannot be written.")
+            # Every run of a pipeline writes these again; files of anything else are kept.
+            own = {path.resolve()} if path is not None and _has(path, mark) else set()
+            outputs.check_file(path, (ending,), option=f"--{name}", force=force, own=own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +131,11 @@ class Gate:
             text = job_summary(self.findings, source=shown, fail_on=self.fail_on)
             with Path(target).open("a", encoding="utf-8") as file:
                 file.write(f"{text}\n")
+
+
+def _has(path: Path, mark: str) -> bool:
+    """Whether a file holds the mark near its start."""
+    return path.is_file() and mark.encode() in _files.read_bytes(path, 1000)
 
 
 def _of_variant(path: Path, finding: Finding) -> Path:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
 from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
@@ -43,8 +44,8 @@ def _integers(name: str, values: ArrayLike) -> IntArray:
     return array.astype(np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackCounts:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttackCounts(Plotted, view="data.COUNTS"):
     """Error counts, X of N0 and Y of N1, for each challenge base.
 
     Parameters
@@ -269,9 +270,16 @@ class AttackCounts:
         return _files.csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write JSON if the name ends in .json, otherwise CSV; an existing file is replaced."""
-        text = json.dumps(self.rows(), indent=2) + "\n" if _is_json(target) else self.to_csv()
-        _files.write_text(Path(target), text)
+        """Write CSV or JSON, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same counts back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".json")
+        for column, labels in ((NAME_COLUMN, self.names), (GROUP_COLUMN, self.groups)):
+            _files.written_labels(labels, column)
+        text = json.dumps(self.rows(), indent=2) + "\n" if kind == ".json" else self.to_csv()
+        _files.write_text(path, text)
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.

@@ -8,7 +8,7 @@ in row order.  A column ``model`` with the number of each row's model means that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,18 @@ def read(path: Path) -> Rows:
     if path.suffix.lower() == ".parquet":
         return _of_arrow(_files.read_parquet(path), path.name)
     return parse_csv(_files.load(path), name=path.name)
+
+
+def write_parquet(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as Parquet that :func:`read` reads back."""
+    arrow = _files.pyarrow()
+    kinds = {BASE: arrow.string(), SCORE: arrow.float64()}
+    arrays = [
+        arrow.array(list(values), kinds.get(name, arrow.int64()))
+        for name, values in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    table = arrow.table(arrays, names=list(columns))
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
 def parse_csv(text: str, *, name: str) -> Rows:

@@ -13,12 +13,14 @@ from hashlib import sha256
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
@@ -125,7 +127,7 @@ class BaseScores:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scores:
+class Scores(Plotted, view="data.SCORES"):
     """Scores of models without and with the challenge point, for each challenge base.
 
     Higher looks more like a member.  Models of a base are assumed independent.
@@ -302,15 +304,6 @@ class Scores:
         except InputError as error:
             raise InputError(_named(str(error), name)) from None
 
-    def __repr__(self) -> str:
-        models = int(self.trials_h0.sum() + self.trials_h1.sum())
-        if self.one_run:
-            runs = "1 training run" if len(self) == 1 else f"{len(self)} training runs"
-            return f"Scores({runs}, {models:,} canaries)"
-        if self.models is not None:
-            return f"Scores({len(self)} points, {self.shared_models:,} shared models)"
-        return f"Scores({len(self)} bases, {models:,} models)"
-
     def __len__(self) -> int:
         """The number of challenge bases."""
         return len(self.bases)
@@ -435,19 +428,33 @@ class Scores:
 
         Dependent scores cannot be written: a reader of the file could not tell.
         """
+        return _files.csv_text(*self._table())
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write CSV or Parquet, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same scores back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".parquet")
+        columns, rows = self._table()
+        if kind == ".csv":
+            _files.write_text(path, _files.csv_text(columns, rows))
+        else:
+            _files.replace(path, lambda place: score_tables.write_parquet(place, columns, rows))
+
+    def _table(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """Columns and rows of a file."""
         if self.dependent:
             raise InputError("expected independent scores to write, got dependent ones.")
+        _files.written_labels(self.names, BASE)
         coins = self.one_run or self.fair_coins
         columns = tuple(MEMBER if coins and c == HYPOTHESIS else c for c in COLUMNS)
         if self.models is None:
-            return _files.csv_text(columns, self.rows())
+            return columns, self.rows()
         numbers = (n for pair in self.models for side in pair for n in side.tolist())
         rows = ((*row, number) for row, number in zip(self.rows(), numbers, strict=True))
-        return _files.csv_text((*columns, MODEL), rows)
-
-    def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV; an existing file is replaced."""
-        _files.write_text(Path(target), self.to_csv())
+        return (*columns, MODEL), rows
 
 
 DISTINCT = 10

@@ -1,4 +1,4 @@
-"""How far up evidence refutes: the search that proofs and their best outcomes share."""
+"""The search for the largest refuted epsilon, shared by proofs and their best possible outcomes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 
 STEP = 0.05
-"""Of epsilon, in which e-values are followed upwards; they change by little in between."""
+"""Step of epsilon in which e-values are followed upwards; they change little in between."""
 
 ACCURACY = 1e-4
-"""Of the proven epsilon; it is rounded down."""
+"""Accuracy of the proven epsilon; it is rounded down."""
 
 ROUNDING = 1e-9
-"""Of a log e-value."""
+"""Rounding error of a log e-value."""
 
 LARGEST = 60.0
-"""Epsilon beyond which nothing is asked: no data refute so much."""
+"""Largest epsilon that is tried: no data refute more."""
 
 
 def refuted_up_to(
@@ -25,13 +25,13 @@ def refuted_up_to(
     start: float = 0.0,
     accuracy: float = ACCURACY,
 ) -> float:
-    """The epsilon up to which everything is refuted, given log e-values against each.
+    """The epsilon up to which every value is refuted, given log e-values against each.
 
-    ``start`` is an epsilon up to which everything is known to be refuted, as at a larger delta; the
+    ``start`` is an epsilon up to which every value is known to be refuted, as at a larger delta; the
     search begins there, or at 0 if ``start`` itself is not refuted.
 
-    The true epsilon is refuted with probability ``error`` at most, so the first one that is not lies at
-    or below it except with that probability.
+    The true epsilon is refuted with probability at most ``error``, so the first value that is not
+    refuted is at or below it except with that probability.
     """
     needed = -math.log(error)
 

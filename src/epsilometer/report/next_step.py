@@ -49,8 +49,8 @@ def _estimate_again(result: JudgedResult) -> str:
         )
     return (
         "Do not quote this yet: the engine did not reach its accuracy "
-        f"({posterior.engine_words.rpartition('; ')[2]}); estimate again with fewer bases or a simpler "
-        "model, or raise the tolerance in Python."
+        f"({posterior.engine_description.rpartition('; ')[2]}); estimate again with fewer bases or "
+        "a simpler model, or raise the tolerance in Python."
     )
 
 

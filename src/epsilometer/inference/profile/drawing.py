@@ -10,7 +10,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.profile.solve import Solution, cell_index
 
 NOTHING = -1
-"""The component of draws in which nothing leaks."""
+"""Marks draws without any leak."""
 
 
 class DrawnLeaks(NamedTuple):
@@ -23,7 +23,7 @@ class DrawnLeaks(NamedTuple):
 
 
 def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> DrawnLeaks:
-    """Draw cells by their probability, places within them evenly, bases given the algorithm."""
+    """Draw cells by probability, positions uniformly within them, and bases given the algorithm."""
     component, law, row, mass = cell_index(solution)
     bases = solution.strands[0].likelihood.shape[1]
     cumulative = np.cumsum(mass)

@@ -1,8 +1,8 @@
-"""From tables of likelihoods to probabilities: of families, laws of strengths and leaks, all sums.
+"""From tables of likelihoods to probabilities of families, laws of strengths and leaks, by summation.
 
 The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
-mixture and its reading) and every law of strengths, the likelihoods of all bases are averaged over their
-strengths and multiplied.
+mixing rate and its reading) and every law of strengths, the likelihoods of all bases are averaged over
+their strengths and multiplied.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from epsilometer.model.profile import Component, ProfileModel
 from epsilometer.model.strengths import EVERYWHERE, Laws, Region
 
 SMALLEST = 1e-4
-"""The smallest leak, in units of the largest: at smaller ones nothing is left to see."""
+"""The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
 
 NEGLIGIBLE = 30.0
-"""Nats below the best from which nothing is worked out."""
+"""Nats below the best beyond which nothing is computed."""
 
 WIDEST_STEP = 0.2
-"""Standard deviations count as this one where they are larger: axes are never coarse."""
+"""Larger standard deviations are replaced by this one, so that axes are never coarse."""
 
 
 class Resolution(NamedTuple):
-    """Steps of log leak in standard deviations of what is sharpest, and laws of strengths.
+    """Step of log leak, in standard deviations of the sharpest likelihood, and laws of strengths.
 
-    The laws are Beta laws of so many means and so many concentrations each, in a region that holds all
-    that matter.
+    The laws are Beta laws, a grid of means and concentrations in a region that contains all that have
+    probability.
     """
 
     steps: float
@@ -49,8 +49,8 @@ class Resolution(NamedTuple):
 class Strand:
     """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
 
-    ``rows`` are the leaks of the algorithm that may matter, ``columns`` those of a base.  ``alike`` is
-    the log likelihood of all bases where they have the same leak.
+    ``rows`` are the leaks of the algorithm that may have probability, ``columns`` those of a base.
+    ``alike`` is the log likelihood of all bases if they have the same leak.
     """
 
     table: Table
@@ -69,9 +69,9 @@ class Solution:
     Attributes
     ----------
     strands
-        One for each family and rate that is left.
+        One for each remaining family and rate.
     components, strand_of
-        The components of the model that are left, and the strand of each.
+        The remaining components of the model, and the strand of each.
     laws
         Laws of strengths.
     log_likelihood
@@ -83,7 +83,7 @@ class Solution:
     log_evidence
         Log probability of the order of scores, relative to labels in random order.
     step
-        Of the logarithm of the leak.
+        Step of the log leak.
     """
 
     model: ProfileModel
@@ -104,7 +104,7 @@ class Solution:
 
     @cached_property
     def law_weights(self) -> FloatArray:
-        """Posterior probability of each law of strengths; where nothing leaks, that before the data."""
+        """Posterior probability of each law of strengths; without any leak, the prior probability."""
         found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
         return np.asarray(found + self.no_leak * self.laws.weights)
 
@@ -114,7 +114,7 @@ class Solution:
         return strand.leaks[strand.rows]
 
     def edges_of(self, component: int) -> FloatArray:
-        """Ends of the cells around these leaks, largest first; one more."""
+        """Edges of the cells around these leaks, largest first; one more."""
         leaks = self.rows_of(component)
         half = np.exp(self.step / 2)
         return np.append(leaks * half, leaks[-1] / half)
@@ -135,10 +135,10 @@ def solve(
     prior: Prior | None = None,
     known: Solution | None = None,
 ) -> Solution:
-    """Sum everything; ``prior`` is that of epsilon if it is not the model's.
+    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon.
 
-    ``known`` is a solution with the same law of strengths, for another prior or for more tables: its
-    likelihoods are reused where they are on a fine enough axis.
+    ``known`` is a solution with the same strength distributions, for another prior or for more tables:
+    its likelihoods are reused where they are on a fine enough axis.
     """
     epsilon_prior = prior or model.epsilon
     laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
@@ -169,7 +169,7 @@ def solve(
     leaking = float(logsumexp([logsumexp(each) for each in logs])) + float(np.log1p(-nothing))
     total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
     if not np.isfinite(total):
-        raise ContradictionError("no curve of the model can make scores in this order.")
+        raise ContradictionError("no curve of the model can generate scores in this order.")
     return Solution(
         model=model,
         strands=strands,
@@ -190,11 +190,11 @@ def _axis(table: Table, step: float) -> FloatArray:
 
 
 def _sharpest(tables: tuple[Table, ...]) -> float:
-    """Smallest standard deviation of log leak, if all bases have the same leak, among what matters."""
+    """Smallest standard deviation of log leak, if all bases have the same leak, among likely tables."""
     found, best = 1.0, -np.inf
     for table in tables:
         axis = _axis(table, 0.004)
-        # Where the likelihood is sharper than this axis, a finer one around its best.
+        # If the likelihood is sharper than this axis, use a finer one around its maximum.
         for _ in range(4):
             logs = table.at(axis).sum(axis=0)
             weights = np.exp(logs - logs.max())
@@ -216,7 +216,7 @@ def _sharpest(tables: tuple[Table, ...]) -> float:
 def _log_prior(
     component: Component, leaks: FloatArray, step: float, delta: float, prior: Prior
 ) -> FloatArray:
-    """Log prior probability of the cell around each leak, that of the component included."""
+    """Log prior probability of the cell around each leak, including that of the component."""
     half = np.exp(step / 2)
     curves = component.curves
     edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
@@ -234,12 +234,12 @@ def _strands(
     step: float,
     fixed: float,
 ) -> tuple[Strand, ...]:
-    """Likelihoods on the axis, and which leaks may matter under any law."""
+    """Likelihoods on the axis, and the leaks that may matter under any law."""
     drafts, best = [], -np.inf
     for number, table in enumerate(tables):
         leaks = _axis(table, step)
         logs = table.at(fixed * leaks)
-        # No law makes the likelihood of a base larger than its best up to the algorithm's leak.
+        # Under any law, the likelihood of a base is at most its maximum up to the algorithm's leak.
         most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
         prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
         drafts.append((leaks, logs, most + prior))
@@ -248,7 +248,7 @@ def _strands(
     for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
         kept = np.flatnonzero(most > best - NEGLIGIBLE)
         rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
-        # The best of what no law puts out of reach.
+        # The maximum over leaks that some law can reach.
         top = logs[:, rows.start :].max(axis=1, keepdims=True)
         near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
         columns = slice(int(near[0]), int(near[-1]) + 1)
@@ -292,14 +292,14 @@ def _log_products(
     found = [
         np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
     ]
-    alike: dict[tuple[int, ...], list[int]] = {}
+    by_range: dict[tuple[int, ...], list[int]] = {}
     for number, strand in enumerate(strands):
         for start, stop in _unknown_rows(strand, known, found[number]):
             ends = (start, stop, strand.columns.start, strand.columns.stop)
-            alike.setdefault(ends, []).append(number)
+            by_range.setdefault(ends, []).append(number)
     bases = strands[0].likelihood.shape[1]
-    for (start, stop, *_), numbers in alike.items():
-        # Strands on the same stretch of the axis share the averages over strengths.
+    for (start, stop, *_), numbers in by_range.items():
+        # Strands on the same part of the axis share the averages over strengths.
         first = replace(strands[numbers[0]], rows=slice(start, stop))
         together = np.concatenate(
             [strands[number].likelihood[first.columns] for number in numbers], axis=1
@@ -307,7 +307,7 @@ def _log_products(
         for law in range(len(laws.weights)):
             own = [found[n][law, start - strands[n].rows.start :][: stop - start] for n in numbers]
             if np.isinf(laws.concentrations[law]):
-                # Bases may contradict each other by more than any number can hold.
+                # Bases may contradict each other so strongly that products underflow.
                 for target, number in zip(own, numbers, strict=True):
                     target[:] = strands[number].alike[first.rows]
                 continue
@@ -334,7 +334,7 @@ def _unknown_rows(
 
 
 def region_of(solution: Solution, resolution: Resolution) -> Region:
-    """The laws that matter, and their neighbours: many bases leave few of them."""
+    """The laws with probability, and their neighbours: many bases leave few of them."""
     own = np.isfinite(solution.laws.concentrations)
     if not own.any():
         return resolution.region
@@ -348,7 +348,7 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
         share = table.sum(axis=1 - axis)
         x = (np.polynomial.legendre.leggauss(len(share))[0] + 1) / 2
         kept = np.flatnonzero(share > 1e-6 * share.max())
-        # Out to the next law on either side, which does not matter any more.
+        # Extend to the next law on either side, which no longer matters.
         low = x[kept[0] - 1] if kept[0] > 0 else 0.0
         high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
         ends += [float(first + (last - first) * low), float(first + (last - first) * high)]

@@ -117,7 +117,7 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     )
 
 
-def predictive_chart(counts: AttackCounts, check: PredictiveCheck) -> Chart:
+def predictive_chart(counts: AttackCounts | None, check: PredictiveCheck) -> Chart:
     """Sorted rates of the attacks beside those of attacks that the posterior would predict."""
     odd = [item.name for item in check.statistics if item.surprising]
     caption = (
@@ -145,17 +145,18 @@ def predictive_chart(counts: AttackCounts, check: PredictiveCheck) -> Chart:
     )
 
 
-def _sorted_plot(counts: AttackCounts, quantity: SortedQuantity, level: float) -> Plot:
+def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: float) -> Plot:
     kept = style.picked(len(quantity.observed), MOST_POINTS)
     x, low, high = kept + 1, quantity.low[kept], quantity.high[kept]
-    rows, hover = style.hover_of_bases(counts)
+    # For print nothing is said of single bases, and their counts need not be known.
+    rows, hover = ([], None) if counts is None else style.hover_of_bases(counts)
     seen = Points(
         x,
         quantity.observed[kept],
         "orange",
         "seen",
         size=style.dot_size(len(x)),
-        rows=[rows[base] for base in quantity.order[kept].tolist()],
+        rows=[rows[base] for base in quantity.order[kept].tolist()] if rows else None,
         hover=hover,
     )
     wide: ArrayLike = x
@@ -208,7 +209,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
     )
 
 
-def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
+def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
     """Median and interval of epsilon without each base, beside those with all of them."""
     without = np.stack([influence.low, influence.median, influence.high])
     moved = np.abs(without - np.array(influence.with_all)[:, None]).max(axis=0)
@@ -226,7 +227,7 @@ def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
     doubtful = int((~influence.reliable).sum())
     if doubtful:
         caption += f" For {doubtful:,} bases this could be worked out only roughly (hollow)."
-    rows, hover = style.hover_of_bases(counts)
+    rows, hover = ([[]] * len(order), "") if counts is None else style.hover_of_bases(counts)
     low, median, high = without[:, shown]
     dots = Points(
         median,

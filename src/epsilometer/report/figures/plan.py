@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def draw_plan(plan: AuditPlan) -> Figure:
-    """Draw the width and how often the goals are reached, for several numbers of bases.
+    """Draw the sheet below."""
+    return render_print.draw(plan_sheet(plan))
+
+
+def plan_sheet(plan: AuditPlan) -> Sheet:
+    """The width and how often the goals are reached, for several numbers of bases.
 
     Points are simulated designs, with the 10 to 90 % range of widths and one standard error of
     probabilities; lines a surface fitted to all simulations; the star is the recommended design.
@@ -53,9 +58,7 @@ def draw_plan(plan: AuditPlan) -> Figure:
     ]
     title = "dotted: the floor, if every error rate were known"
     whole = "What an audit of this size would find"
-    return render_print.draw(
-        Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
-    )
+    return Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
 
 
 def _place(plan: AuditPlan, design: PlannedDesign) -> int:

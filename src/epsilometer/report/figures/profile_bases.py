@@ -8,7 +8,7 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.inference.profile.checks import SURPRISING
+from epsilometer.inference.profile.checks import SURPRISING, RocCheck
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.model.scores import BaseScores
 from epsilometer.report.figures import style
@@ -220,9 +220,7 @@ def roc_check_chart(result: ProfileResult) -> Chart:
     kept = style.picked(len(bases), MOST_PREDICTED)
     order = np.array([bases[place].number for place in kept.tolist()])
     said = [bases[place].said for place in kept.tolist()]
-    plots = [
-        _predicted(result, column, kept + 1, order, said) for column in range(len(check.statistics))
-    ]
+    plots = predicted_plots(check, order, base=base, places=kept + 1, said=said)
     caption = (
         f"Dots: what was seen of each {base}, in the order of their leaks. Bars: where "
         f"{percent(check.level)} of newly made-up audits with the posterior's curves would put it. "
@@ -249,10 +247,29 @@ def roc_check_chart(result: ProfileResult) -> Chart:
     )
 
 
+def predicted_plots(
+    check: RocCheck,
+    order: IntArray,
+    *,
+    base: str,
+    places: IntArray | None = None,
+    said: list[list[str]] | None = None,
+) -> list[Plot]:
+    """A plot of each statistic, bases in ``order`` at ``places``; ``said`` is what hovering says."""
+    x = np.arange(1, len(order) + 1) if places is None else places
+    return [
+        _predicted(check, column, x, order, said, base) for column in range(len(check.statistics))
+    ]
+
+
 def _predicted(
-    result: ProfileResult, column: int, x: IntArray, order: IntArray, said: list[list[str]]
+    check: RocCheck,
+    column: int,
+    x: IntArray,
+    order: IntArray,
+    said: list[list[str]] | None,
+    base: str,
 ) -> Plot:
-    check = result.predictive
     seen, low, high = (values[order, column] for values in (check.observed, check.low, check.high))
     odd = (check.p_value < SURPRISING / check.p_value.size)[order, column]
     gaps = np.full(len(x), np.nan)
@@ -263,15 +280,16 @@ def _predicted(
     for which, colour, label in ((~odd, "orange", "seen"), (odd, "purple", "seen, and odd")):
         if which.any():
             rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, own in zip(
-                said, low.tolist(), high.tolist(), which.tolist(), strict=True) if own]  # fmt: skip
+                said or [[""] * 4] * len(x), low.tolist(), high.tolist(), which.tolist(), strict=True
+            ) if own]  # fmt: skip
             hover = f"{HOVER}\nseen {{y:.3f}}, predicted {{4}}"
             marks.append(
                 Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
                        rows=rows, hover=hover)
             )  # fmt: skip
     across = Axis(
-        f"{units_of(result.scores).base}s, the worst first",
-        (0.4, len(result.scores) + 0.6),
+        f"{base}s, the worst first",
+        (0.4, len(check.names) + 0.6),
         whole=len(x) <= 12,
     )
     return Plot(across, Axis(check.statistics[column], (-0.03, 1.03)), marks)

@@ -48,6 +48,22 @@ def draw(sheet: marks.Sheet) -> Figure:
     return figure
 
 
+def draw_into(axes: Axes, sheet: marks.Sheet) -> Figure:
+    """The only plot of a sheet in axes that are there already; the figure that they belong to."""
+    from matplotlib.figure import Figure
+
+    _draw_plot(axes, sheet.plots[0])
+    if sheet.plots[0].title is None:
+        axes.set_title(sheet.title + sheet.subtitle, fontsize=10.5)
+    if sheet.plots[0].legend and len(axes.get_legend_handles_labels()[1]) in range(
+        1, MOST_ENTRIES + 1
+    ):
+        axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
+
+
 def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
     for mark in plot.marks:
         _draw_mark(axes, mark)

@@ -54,10 +54,10 @@ TALLEST = 8.0
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A matplotlib figure that no window or global state knows of."""
-    from matplotlib.figure import Figure
+    """A matplotlib figure that no window or global state knows of; notebooks show it as an image."""
+    from epsilometer.report.figures.shown import ShownFigure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def tidy(axes: Axes) -> None:

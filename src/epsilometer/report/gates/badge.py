@@ -25,7 +25,8 @@ def badge_svg(finding: Finding) -> str:
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{HEIGHT}" '
-        f'viewBox="0 0 {total} {HEIGHT}" role="img" aria-label="{escape(title)}">\n'
+        f'viewBox="0 0 {total} {HEIGHT}" class="epsilometer-badge" '
+        f'role="img" aria-label="{escape(title)}">\n'
         f"<title>{escape(title)}</title>\n"
         '<g font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">\n'
         f"{''.join(fields)}</g>\n</svg>\n"

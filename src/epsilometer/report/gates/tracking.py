@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -16,6 +17,7 @@ from epsilometer.errors import EpsilometerError
 from epsilometer.report.gates.findings import Finding
 
 TOOL = "epsilometer"
+ADVICE = " Set MLFLOW_TRACKING_URI to your tracking server."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,8 @@ def log_to_mlflow(run: TrackedRun, summary: dict[str, Any], artifacts: Iterable[
                 for path in artifacts:
                     mlflow.log_artifact(str(path))
         except mlflow.exceptions.MlflowException as error:
-            raise EpsilometerError(f"--log mlflow: {error}") from None
+            unset = "" if os.environ.get("MLFLOW_TRACKING_URI") else ADVICE
+            raise EpsilometerError(f"--log mlflow: {error}{unset}") from None
     return str(started.info.run_id)
 
 

@@ -4,6 +4,7 @@
 //   EpsilometerPlot.spec(div)            the specification drawn last
 //   EpsilometerPlot.format(value, ".3g") a number as Python's format writes it
 //   EpsilometerPlot.position(div, x, y)  where a value is on the screen
+//   EpsilometerPlot.words(div, mark, i)  the lines shown for value i of a mark
 //
 // Text is untrusted: it only ever becomes textContent.  Colours are CSS variables of the page.
 globalThis.EpsilometerPlot = (() => {
@@ -617,5 +618,7 @@ globalThis.EpsilometerPlot = (() => {
     return [box.left + ratio * frame.x.at(x), box.top + ratio * frame.y.at(y)];
   };
 
-  return { draw, format, position, spec: (div) => states.get(div)?.spec };
+  const words = (div, mark, i) => wordsOf({ mark: states.get(div).spec.marks[mark], i });
+
+  return { draw, format, position, words, spec: (div) => states.get(div)?.spec };
 })();
