@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,11 @@ from epsilometer.model.profile import ProfileModel
 from epsilometer.report.page.frame import FOLDER, SCRIPTS
 from epsilometer.report.page.what_if import falling, what_if
 from epsilometer.report.writing import write_page
-from tests.report.browser import SIX, Visit, chains, launched, visit
+from tests.report.browser import PHONE, SIX, Visit, chains, visit
 from tests.report.profiles import SETTINGS, gaussian
 
 SMALLEST_TARGET = 24
 """Pixels of the smallest target for a finger."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
 
 
 @cache
@@ -167,8 +160,7 @@ def test_screen_readers_hear_the_verdict(browser: Browser, path: Path) -> None:
 
 
 def test_a_finger_moves_sliders_on_a_phone(browser: Browser, path: Path) -> None:
-    phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    with visit(browser, path, **phone) as seen:
+    with visit(browser, path, **PHONE) as seen:
         page = ready(seen)
         for name in ("claim", "prior", "delta", "reset", "claim-number"):
             box = page.locator(f"#what-if-{name}").bounding_box()
