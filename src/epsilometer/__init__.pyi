@@ -29,6 +29,8 @@ from epsilometer.attacks.statistics import Loss as Loss
 from epsilometer.attacks.statistics import Statistic as Statistic
 from epsilometer.audit.config import AuditConfig as AuditConfig
 from epsilometer.audit.config import read_audit as read_audit
+from epsilometer.audit.estimating import estimate as estimate
+from epsilometer.audit.estimating import prove as prove
 from epsilometer.baselines.bases import best_base as best_base
 from epsilometer.baselines.bases import pooled as pooled
 from epsilometer.baselines.gaussian import GaussianRates as GaussianRates
@@ -53,6 +55,8 @@ from epsilometer.baselines.thresholds import MultiSplit as MultiSplit
 from epsilometer.baselines.thresholds import Ranks as Ranks
 from epsilometer.baselines.thresholds import Split as Split
 from epsilometer.calibration.selftest import check_pipeline as check_pipeline
+from epsilometer.comparing import compare_counts as compare_counts
+from epsilometer.comparing import compare_scores as compare_scores
 from epsilometer.datasets.named import load_population as load_population
 from epsilometer.errors import ContradictionError as ContradictionError
 from epsilometer.errors import EpsilometerError as EpsilometerError
@@ -74,7 +78,6 @@ from epsilometer.inference.claimed_curve import ClaimedCurve as ClaimedCurve
 from epsilometer.inference.claimed_curve import CurveVerdict as CurveVerdict
 from epsilometer.inference.delta_curve import DeltaCurve as DeltaCurve
 from epsilometer.inference.delta_curve import estimate_curve as estimate_curve
-from epsilometer.inference.estimate import estimate as estimate
 from epsilometer.inference.exact.engine import ExactSettings as ExactSettings
 from epsilometer.inference.judging import judge as judge
 from epsilometer.inference.judging import judge_curve as judge_curve
@@ -167,9 +170,6 @@ from epsilometer.planning.plan import plan_audit as plan_audit
 from epsilometer.planning.scenarios import AssumedScenario as AssumedScenario
 from epsilometer.planning.scenarios import PilotScenario as PilotScenario
 from epsilometer.proofs.proof import Proof as Proof
-from epsilometer.proofs.proof import prove as prove
-from epsilometer.report.comparison import compare_counts as compare_counts
-from epsilometer.report.comparison import compare_scores as compare_scores
 from epsilometer.report.writing import write_report as write_report
 from epsilometer.training.clipped_mean import ClippedMean as ClippedMean
 from epsilometer.training.dp_sgd import DpSgd as DpSgd
@@ -199,4 +199,5 @@ fresh_scores = held_out_scores
 promise_of = claim_from_training
 
 __all__: list[str]
+__version__: str
 _RENAMED: dict[str, str]

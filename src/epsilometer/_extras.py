@@ -31,7 +31,8 @@ def advice(extra: str, module: str) -> str:
 
     It works wherever Epsilometer was installed from: a checkout, a wheel or an index.
     """
-    return f"pip install {' '.join(map(shlex.quote, packages_of(extra) or [module.split('.', maxsplit=1)[0]]))}"
+    packages = packages_of(extra) or [module.partition(".")[0]]
+    return f"pip install {' '.join(map(shlex.quote, packages))}"
 
 
 def packages_of(extra: str) -> list[str]:

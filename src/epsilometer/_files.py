@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ LARGEST_FILE = 256 * 1024 * 1024
 LONGEST_LABEL = 200
 LONGEST_NUMBER = 16
 """Digits of the largest count that is exact in double precision; more are not even read."""
+HINT_CHARACTERS = 100_000
+"""How much of a table is searched for a hint on its errors."""
 
 
 def load(source: str | PathLike[str]) -> str:
@@ -63,6 +66,7 @@ def table(
     places: list[str] = []
     try:
         header = [cell.strip() for cell in next(reader, [])]
+        check_separator(",".join(header) if len(header) > 1 else "".join(header), name=name)
         if not any(header):
             raise InputError(
                 f"{name}: expected a header row with {', '.join(expected)}, got an empty file."
@@ -72,12 +76,42 @@ def table(
                 continue
             place = f"{name} row {reader.line_num}"
             if len(cells) != len(header):
-                raise InputError(f"{place}: expected {len(header)} cells, got {len(cells)}.")
+                raise InputError(
+                    f"{place}: expected {len(header)} cells, got {len(cells)}"
+                    f"{_extra_cells(cells, len(header))}."
+                )
             rows.append(cells)
             places.append(place)
     except csv.Error as error:
         raise InputError(f"{name} row {reader.line_num}: not valid CSV ({error}).") from None
     return header, rows, places
+
+
+def _extra_cells(cells: Sequence[str], expected: int) -> str:
+    """A hint if cells too many could be halves of numbers with decimal commas."""
+    digits = sum(cell.strip().lstrip("+-").isdigit() for cell in cells)
+    if len(cells) > expected and digits > len(cells) - expected:
+        return " (decimal commas? write numbers with decimal points)"
+    return ""
+
+
+def check_separator(text: str, *, name: str) -> None:
+    """Refuse a table whose columns are not separated by commas."""
+    head = text.lstrip("\ufeff").split("\n", 1)[0]
+    for mark, word in ((";", "semicolon"), ("\t", "tab"), ("|", "bar")):
+        if mark in head and "," not in head:
+            raise InputError(
+                f"{name}: looks like a {word}-separated file; save it with commas between columns and "
+                "points in decimal numbers."
+            )
+
+
+def decimal_hint(text: str) -> str:
+    """Advice for a table with quoted numbers such as ``"0,5"``; empty if there are none."""
+    start = text[:HINT_CHARACTERS]
+    if re.search(r'"\s*[-+]?\d+,\d+([eE][-+]?\d+)?\s*"', start):
+        return "It seems to have decimal commas: write numbers with decimal points."
+    return ""
 
 
 def check_columns(

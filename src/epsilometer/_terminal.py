@@ -17,7 +17,8 @@ Longer lines are hard to read, and shorter ones leave no room for a table.
 def columns(stream: TextIO | None = None) -> int:
     """Columns for text on a stream (default: standard output).
 
-    The environment variable ``COLUMNS`` comes first, then the terminal's own width; 80 without a terminal.
+    The environment variable ``COLUMNS`` comes first, then the terminal's own width; 80 without a
+    terminal.
     """
     target = sys.stdout if stream is None else stream
     given = os.environ.get("COLUMNS", "")

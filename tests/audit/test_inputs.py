@@ -13,7 +13,8 @@ import pytest
 import epsilometer as em
 from epsilometer.audit import inputs
 from epsilometer.audit.assumptions import likelihood_for
-from epsilometer.audit.inputs import LossOptions, read, read_text, result_for, source_of
+from epsilometer.audit.estimating import default_model, result_for
+from epsilometer.audit.inputs import LossOptions, read, read_text, source_of
 from epsilometer.errors import InputError
 from epsilometer.inference.result import Question
 
@@ -175,7 +176,7 @@ def test_code_that_a_summary_names_is_not_run(
     )
     folder = written(tmp_path / "result", published, counts=attack("hostile:look"))
     LOSSES.write(folder / "losses.csv")
-    with pytest.raises(InputError, match=r"looked at by 'hostile:look'.* name it by --statistic"):
+    with pytest.raises(InputError, match=r"scored by 'hostile:look'.* give it as --statistic"):
         inputs.read_folder_losses(folder)
     assert not (tmp_path / "ran").exists()
     # The posterior needs no losses, and a name that the user gives is run.
@@ -207,9 +208,9 @@ def test_the_default_model_follows_the_design() -> None:
     for counts, name in ((CROSS, "correlated"), (OWN, "binomial"), (PLAIN, "binomial")):
         assert posterior_of(counts, delta=0.01).model.likelihood.name == name
     # Losses are cross-fed where counts are made of them.
-    assert inputs.default_model(source_of(LOSSES).data("published"), 0.01) == em.AuditModel(
+    assert default_model(source_of(LOSSES).data("published"), 0.01) == em.AuditModel(
         delta=0.01,
-        likelihood=inputs.default_model(CROSS, 0.01).likelihood,  # type: ignore[union-attr]
+        likelihood=default_model(CROSS, 0.01).likelihood,  # type: ignore[union-attr]
     )
 
 

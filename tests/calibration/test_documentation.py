@@ -99,8 +99,8 @@ def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
         if row.section is Section.CONTROL:
             assert row.mark(0.05) == "!!"
         elif row.mark(0.05):
-            assert script.place_of(row) in said.partition("**Not kept**")[2]
-    assert "is caught" in said
+            assert script.place_of(row) in said.partition("**Not met**")[2]
+    assert "is detected" in said
 
 
 def test_what_the_page_says_follows_from_the_table(
@@ -120,13 +120,13 @@ def test_what_the_page_says_follows_from_the_table(
 
     wrong = replace(control, covers=0, above=200, below=0)
     good = blocks(rows[0], wrong)
-    assert "Both promises are kept in all of them" in good["profile-verdict"]
-    assert "is caught: wholly above in 100.0 % of 200 runs" in good["profile-verdict"]
+    assert "Both stated rates are met in all of them" in good["profile-verdict"]
+    assert "is detected: above in 100.0 % of 200 runs" in good["profile-verdict"]
     assert good["profile-short"].count("**") == 2  # nowhere too often
     bad = blocks(replace(rows[0], covers=160, above=40, below=0), control)
-    assert "**Not kept** in 1: null, 1 base of 100 (covers 80.0 %" in bad["profile-verdict"]
-    assert "was NOT caught" in bad["profile-verdict"]
-    assert "**Best attacks: wholly above the truth.** null (ε = 0.00)" in bad["profile-short"]
+    assert "**Not met** in 1: null, 1 base of 100 (covers 80.0 %" in bad["profile-verdict"]
+    assert "was NOT detected" in bad["profile-verdict"]
+    assert "**Best attacks: above the true ε.** null (ε = 0.00)" in bad["profile-short"]
     assert "| null **!!** |" in bad["profile-best"]
 
 

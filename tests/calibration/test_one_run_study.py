@@ -248,13 +248,13 @@ def test_what_the_page_says_follows_from_the_tables(
     script: ModuleType, bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())
-    assert "kept everywhere" in said
-    assert "NOT caught" not in said
+    assert "never significantly too often" in said
+    assert "NOT detected" not in said
     bad = [replace(row, above=row.runs if row.holds else 0) for row in bounds]
     said = " ".join(script.bound_text(bad, 0.05).split())
-    assert "**not kept**" in said
-    assert "NOT caught" in said
+    assert "**too often**" in said
+    assert "NOT detected" in said
     wrong = [replace(row, covers=0, above=row.runs, below=0) for row in intervals]
-    assert "**not kept**" in script.interval_text(wrong, 0.05)
-    assert "**not kept**" not in script.interval_text(intervals, 0.05)
+    assert "**not met**" in script.interval_text(wrong, 0.05)
+    assert "**not met**" not in script.interval_text(intervals, 0.05)
     assert script.interval_table(wrong, 0.05).count("**!**") == len(wrong)

@@ -144,7 +144,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "pool", "--quick", "--output", str(folder), "--workers", "1"]
     assert run(command) == 0
     out = capsys.readouterr().out
-    assert "NOT SEEN" in out  # so few runs catch nothing
+    assert "NOT DETECTED" in out  # so few runs catch nothing
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--json"]) == 0
@@ -210,13 +210,13 @@ def test_what_the_page_says_follows_from_the_tables(
     script: ModuleType, bounds: list[PoolBoundRow], intervals: list[PoolIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())
-    assert said.count("kept everywhere") == 3
-    assert "NOT caught" not in said
+    assert said.count("never significantly too often") == 3
+    assert "NOT detected" not in said
     bad = [replace(row, above=0 if row.control else row.runs) for row in bounds]
     said = " ".join(script.bound_text(bad, 0.05).split())
-    assert said.count("**not kept**") == 3
-    assert "NOT caught" in said
+    assert said.count("**too often**") == 3
+    assert "NOT detected" in said
     wrong = [replace(row, covers=0, above=row.runs, below=0) for row in intervals]
     said = " ".join(script.interval_text(wrong, 0.05).split())
-    assert said.count("**not kept**") == 3
+    assert said.count("**not met**") == 3
     assert script.interval_table(wrong, 0.05).count("**!**") == len(wrong)

@@ -216,14 +216,14 @@ def test_other_code_and_damage_are_refused(
     text = finished.read_text()
     path = tmp_path / "damaged.jsonl"
     path.write_text(text.replace(WHOLE_CURVE, "another"))
-    with pytest.raises(InputError, match="expected an estimator that is known, got another"):
+    with pytest.raises(InputError, match="expected a known estimator, got another"):
         profile_rows(SMALL, run_study(SMALL, path))
     path.write_text(text.replace("sum_median", "sum_mode"))
     with pytest.raises(InputError, match="expected a tally with"):
         profile_rows(SMALL, run_study(SMALL, path))
     path.write_text(text)
     monkeypatch.setattr(module, "code_digest", lambda: "another")
-    with pytest.raises(InputError, match="made by another version of the estimators"):
+    with pytest.raises(InputError, match="created by another version of the estimators"):
         run_study(SMALL, path)
 
 
@@ -431,7 +431,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     assert run(arguments) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines()[:-1])) <= 80
-    assert "Control, wrong on purpose:" in text
+    assert "Control, deliberately wrong:" in text
     assert "NOT SEEN" in text or "was seen" in text
     assert json.loads((target / "plan.json").read_text())["plan"] == SMALL.digest()
     rows = from_csv((target / "coverage.csv").read_text(), ProfileRow, name="coverage.csv")

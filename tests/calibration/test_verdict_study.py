@@ -179,15 +179,15 @@ def test_verdicts_are_wrong_no_more_often_than_required(script: ModuleType) -> N
 def test_what_the_page_says_follows_from_the_tables(script: ModuleType) -> None:
     """A broken promise, and a control that was not seen, would be said."""
     true = script.read("proofs", "refutations.csv", RefutationRow)
-    assert "is caught" in " ".join(script.refuted_text(true, 0.05).split())
+    assert "is detected" in " ".join(script.refuted_text(true, 0.05).split())
     bad = [replace(row, refuted=row.runs if row.method == PROOF else 0) for row in true]
     said = " ".join(script.refuted_text(bad, 0.05).split())
-    assert "**Not kept**" in said
-    assert "was NOT caught" in said
+    assert "**Exceeded**" in said
+    assert "was NOT detected" in said
     judged = script.read("verdicts", "verdicts.csv", VerdictRow)
-    assert "kept in all settings" in " ".join(script.verdict_text(judged, 0.05).split())
+    assert "met in all settings" in " ".join(script.verdict_text(judged, 0.05).split())
     wrong = [replace(judged[0], fail_judged=judged[0].runs), *judged[1:]]
-    assert "**Not kept** in 1" in script.verdict_text(wrong, 0.05)
+    assert "**Not met** in 1" in script.verdict_text(wrong, 0.05)
     assert " **!!**" in script.verdict_table(wrong, 0.05)
 
 

@@ -195,7 +195,10 @@ def test_a_store_that_is_not_full(folder: Path, capsys: pytest.CaptureFixture[st
         store.prepare(plan)
         store.add_pool(rows[2:7])
     said = refused(capsys, folder / "half.db", "--delta", "0.1", "--first-stage", "6")
-    assert "expected two models or more beside the 6 of the first stage, got 5 in all" in said
+    assert (
+        "expected at least two models in addition to the 6 of the first stage, got 5 in total"
+        in said
+    )
     with SqliteStore(folder / "empty.db") as store:
         store.prepare(plan)
     assert "expected at least one model, got none" in refused(

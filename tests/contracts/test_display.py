@@ -17,7 +17,7 @@ from epsilometer._display import Displayed, Plotted
 from epsilometer._table import MOST_HTML_ROWS, MOST_ROWS, Table
 from epsilometer.display import view
 from epsilometer.errors import InputError
-from epsilometer.measurement.training_claims import Worst
+from epsilometer.measurement.training_claims import LargestClaim
 from epsilometer.training.accounting import accounted_epsilon
 from tests.report import posteriors as published
 from tests.report.profiles import SETTINGS, SIMPLE
@@ -217,7 +217,7 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "SelfTest": lambda: em.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
     "TrainingCheck": lambda: em.check_training(_plan()),
     "Verdict": lambda: em.judge(_profile(), claim=1.0),
-    "Worst": lambda: Worst(promises=(_Accountant(),)),
+    "LargestClaim": lambda: LargestClaim(claims=(_Accountant(),)),
 }  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def test_every_shown_class_has_an_example() -> None:
         if issubclass(kind, Displayed) and not inspect.isabstract(kind)
     }  # fmt: skip
     assert shown <= kinds
-    assert {"GridPosterior", "SamplePosterior", "ErrorCurves", "Comparison", "Worst"} <= kinds
+    assert {"GridPosterior", "SamplePosterior", "ErrorCurves", "Comparison", "LargestClaim"} <= kinds
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -276,7 +276,7 @@ def test_html_is_escaped_and_balanced(name: str) -> None:
     assert "<table" in page
     for tag in ("div", "table", "tr", "td", "th", "b"):
         assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == page.count(f"</{tag}>"), tag
-    drawn = isinstance(_example(name), Plotted) and name != "Worst"  # accountants take their time
+    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"  # accountants take their time
     assert bool(re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', page)) is drawn
     assert len(page) < 250_000
 

@@ -1,4 +1,4 @@
-"""The rule of verdicts: proven, judged or open, and the same words wherever it is asked."""
+"""The rule of verdicts: proven, judged or open, with the same text everywhere."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_rule(
 
 
 def test_only_a_side_is_objected_to() -> None:
-    """Checks that take time are not asked for where the posterior takes no side."""
+    """Slow checks are not computed if the posterior takes no side."""
     asked: list[Outcome] = []
 
     def objections(leaning: Outcome) -> Iterable[str]:
@@ -143,7 +143,7 @@ def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
 
 
 def test_a_gaussian_mechanism_does_not_pass_three() -> None:
-    """Its epsilon is 4.38, and one operating point of its curve looks like 1.4."""
+    """Its epsilon is 4.38, but one operating point of its curve looks like 1.4."""
     for seed, (bases, trials) in enumerate([(20, 100), (10, 300), (5, 100)]):
         counts = counts_of(Gaussian(1.0), 0.1, bases, trials, seed)
         verdict = em.judge(em.estimate(counts, em.AuditModel(delta=1e-5)), claim=3.0)
@@ -151,7 +151,7 @@ def test_a_gaussian_mechanism_does_not_pass_three() -> None:
 
 
 def leaky_and_quiet() -> em.Scores:
-    """One base that leaks much among many that leak nothing."""
+    """One leaking base among many that leak nothing."""
     rng = np.random.default_rng(3)
     shifts = [2.5] + [0.0] * 7
     return em.Scores(
@@ -228,7 +228,7 @@ def test_weak_attacks_are_named_in_a_pass() -> None:
 
 
 def test_valid_bounds_hold_at_their_error() -> None:
-    """Bounds that stand beside the proof, on a mechanism of known epsilon."""
+    """Bounds shown with the proof, on a mechanism of known epsilon."""
     above = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)

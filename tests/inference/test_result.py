@@ -1,4 +1,4 @@
-"""A result is judged once, each of its checks is worked out once, and every view says the same."""
+"""A result is judged once, each of its checks is computed once, and every view agrees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import epsilometer as em
 from epsilometer.inference import result as results
 from epsilometer.inference.result import OtherModels, Question, Result
-from epsilometer.report.page import render
+from epsilometer.report.page.published import render
 from epsilometer.report.summary import result_data, result_text, summary_data
 
 COUNTS = em.AttackCounts(
@@ -23,7 +23,7 @@ PERFECT = em.AttackCounts(
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often each check was worked out."""
+    """How often each check was computed."""
     times: dict[str, int] = {}
 
     def watch(name: str) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
     result = Result(posterior=posterior, question=Question(claim=posterior.median("epsilon")))
-    assert counted == {}  # nothing before somebody asks
+    assert counted == {}  # nothing is computed before it is needed
     render(result)
     for _ in range(2):
         result_data(result)
@@ -75,7 +75,7 @@ def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[s
     assert set(result.data_warnings) <= set(result.warnings)
     assert counted["check_extreme_counts"] == 1
     assert sum("independent counts" in line for line in told) == 1
-    # Where it is not to be doubted there is nothing beside it.
+    # If the result is not doubtful there is no second one.
     plain = Result(posterior=binomial)
     assert "independent_counts" not in summary_data(plain)
 

@@ -1,4 +1,4 @@
-"""Doubts about correlated counts at 0 or N: raised where most bases have them, and only there."""
+"""Warnings about correlated counts at 0 or N: given if most bases have them, and only then."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALL = counts_of([20, 20, 20], [15, 14, 16])
 
 
 def draws(counts: AttackCounts, model: AuditModel) -> SamplePosterior:
-    """Any posterior of given counts: only its counts and its model are looked at."""
+    """Any posterior of given counts: only its counts and its model are used."""
     samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
     return SamplePosterior(
         counts=counts,
@@ -49,7 +49,7 @@ def doubt(
     return check_extreme_counts(draws(counts, model), level=0.9)
 
 
-# --- where most bases are at an end -----------------------------------------------------------
+# --- most bases have extreme counts -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -63,7 +63,7 @@ def test_the_binomial_answer_is_set_beside(counts: AttackCounts, level: float) -
     )
     found = check_extreme_counts(draws(counts, model), level=level)
     binomial = AuditModel(delta=0.01, epsilon=HalfNormal(scale=2.0), strength=Beta(a=2.0, b=1.0))
-    # The very same computation.
+    # Exactly the same computation.
     expected = estimate_exact(counts, binomial).credible_interval("epsilon", level)
     assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
 
@@ -73,12 +73,12 @@ def test_none_and_all_are_one_case() -> None:
     first, second = doubt(NONE), doubt(ALL)
     assert first is not None
     assert second is not None
-    # The engine folds the reflection away first.
+    # The engine removes the reflection first.
     assert first == second
 
 
 def test_the_correlated_answer_is_indeed_far_off() -> None:
-    """What the doubt is for: at X = 0 on every base, correlated epsilons lie above all binomial."""
+    """The purpose of the warning: at X = 0 on every base, correlated epsilons are above all binomial."""
     posterior = estimate_exact(NONE, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
     found = check_extreme_counts(posterior, level=0.9)
     assert found is not None
@@ -109,7 +109,7 @@ def test_bases_at_an_end_are_counted_once(x: list[int], y: list[int], bases: int
 
 
 def test_the_two_hypotheses_are_one_case() -> None:
-    """Exchanging them on some bases changes no posterior, so it changes no doubt about it."""
+    """Exchanging them on some bases does not change the posterior, nor the warning."""
     plain = counts_of([0, 0, 0, 0], [5, 6, 7, 4])
     exchanged = counts_of([0, 0, 7, 4], [5, 6, 0, 0])
     first, second = doubt(plain), doubt(exchanged)
@@ -118,7 +118,7 @@ def test_the_two_hypotheses_are_one_case() -> None:
     assert first.bases == 4
 
 
-# --- where there is nothing to doubt ----------------------------------------------------------
+# --- no warning -------------------------------------------------------------------------------
 
 
 def refuse(*_: object) -> None:
@@ -169,7 +169,7 @@ def test_trials_may_differ_between_bases() -> None:
     )) is None  # fmt: skip
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------
 
 
 def test_the_sentence_has_the_numbers() -> None:

@@ -101,7 +101,7 @@ def test_code_goes_along_to_workers_without_it(
 
 
 def test_workers_start_processes_as_their_parent_does() -> None:
-    """One that is spawned would spawn its own, which loads every library again."""
+    """A spawned process would spawn its children, which load every library again."""
     with process_pool(1) as pool:
         assert pool.submit(multiprocessing.get_start_method).result() == (
             multiprocessing.get_start_method()

@@ -1,4 +1,4 @@
-"""Models that come out the same although training should be random."""
+"""Identical models although training should be random."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_equal_models_of_one_hypothesis_are_seen() -> None:
 
 def test_one_loss_for_everything_is_told_apart() -> None:
     (text,) = repeats(losses(np.zeros((2, 5)), np.zeros((2, 5))))
-    assert "all losses are 0: does loss(model, point) look at the model" in text
+    assert "all losses are 0: does loss(model, point) use the model" in text
 
 
 def test_a_repeated_sequence_is_seen() -> None:
     table = np.tile(rng.normal(size=(2, 5)), 3)
     (text,) = repeats(losses(table, table + 1))
-    assert "repeat one sequence of losses" in text
+    assert "repeat the same sequence of losses" in text
     table[1, 7] += 1e-9
     assert repeats(losses(table, table + 1)) == []
 
@@ -82,7 +82,7 @@ def test_the_first_models_tell() -> None:
 
 
 class Seeded(NoisyMean):
-    """Has a seed of its own."""
+    """Fixes its own seed."""
 
     fingerprint = "seeded"
 

@@ -30,7 +30,7 @@ def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
 
 
 def test_prior_of_one_strength_by_quadrature_and_by_draws() -> None:
-    """The marginal law of s_1, three ways: draws, laws of the quadrature, and its first moments."""
+    """The marginal distribution of s_1, three ways: draws, the quadrature, and its first moments."""
     strengths, rng = FreeStrengths(alike=0.4), np.random.default_rng(5)
     drawn = np.array([strengths.sample(3, rng=rng) for _ in range(20_000)])
     assert drawn.shape == (20_000, 3)

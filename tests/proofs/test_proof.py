@@ -289,7 +289,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
         trials_h1=100,
         measured=MeasuredBy(design="cross-fed"),
     )
-    with pytest.raises(InputError, match="give the losses, the store"):
+    with pytest.raises(InputError, match="pass the losses, the store"):
         em.prove(counts, delta=1e-3)
     told = em.AttackCounts(
         false_positives=[0],

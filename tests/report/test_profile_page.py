@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
-from epsilometer.report.profile_page import meaning, render_profile, report_data
+from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
 from epsilometer.report.profile_summary import leak_rows
 from tests.report.browser import HOSTILE, SEEN, data, hover, launched, layout, visit
 from tests.report.profiles import bare, counted, full, hostile, null
@@ -126,7 +126,7 @@ def test_without_a_claim_there_is_an_estimate(page: Page) -> None:
     assert "FAIL or PASS (judged)" not in shown
     assert "FAIL or PASS (judged)" in words(page(full))
     assert 'id="published"' not in text
-    assert "The scores do not say which data sets were neighbours" in shown
+    assert "The scores do not say which datasets are neighbours" in shown
     # A curve is drawn though nobody asked for one.
     assert 'id="figure-delta-curve"' in text
 
@@ -142,7 +142,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert f"{result.verdict.meaning[0].upper()}{result.verdict.meaning[1:]}." in top
     assert result.verdict.outcome is em.Outcome.FAIL
     assert "Look for a mistake in the algorithm" in top
-    assert "with the scale x 0.5" in top
+    assert "with 0.5 times the scale" in top
     above = result.posterior.probability_above("shown", result.verdict.claim)
     assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
 
@@ -161,7 +161,7 @@ def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
         "estimated (algorithm)",
         "attack strength",
         "no leak at all",
-        "carries it with probability",
+        "with probability",
         "Below delta = ",
         *result.model.sentences,
         "FreeStrengths",
@@ -170,7 +170,7 @@ def test_what_was_found_assumed_and_extrapolated_is_there(page: Page) -> None:
         "abc123",
         "240 trained, 0 reused, 2 failed",
         "2 of the models failed",
-        "with the challenge point, or without it",
+        "with or without the challenge point",
         "whole curve, exact sums",
         meaning(result),
     ):

@@ -20,8 +20,8 @@ from epsilometer.inference.result import Question
 from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
-from epsilometer.report import profile_page
 from epsilometer.report.comparison import compare_scores
+from epsilometer.report.page import whole_curve
 from epsilometer.report.profile_summary import profile_data, profile_text
 from epsilometer.report.units import MODELS, POINTS, SHARED_ESTIMATE, units_of
 from tests.report.profiles import SETTINGS, SIMPLE
@@ -110,8 +110,8 @@ def test_words_are_of_points() -> None:
 
 
 def test_the_page_says_it() -> None:
-    assert dict(profile_page._about(result()))["shared models"] == SHARED_ESTIMATE
-    assert profile_page._facts(result())[0] == ("points", "4")
+    assert dict(whole_curve._about(result()))["shared models"] == SHARED_ESTIMATE
+    assert whole_curve._facts(result())[0] == ("points", "4")
 
 
 def test_a_comparison_names_the_models_once() -> None:

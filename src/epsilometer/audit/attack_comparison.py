@@ -16,9 +16,9 @@ from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.attacks.result import AttackResult
 from epsilometer.attacks.rules import ATTACKS, LikelihoodRatio
 from epsilometer.attacks.statistics import STATISTICS
-from epsilometer.audit import inputs
 from epsilometer.audit.config import read_audit
 from epsilometer.audit.inputs import DEFAULT_STATISTIC
+from epsilometer.audit.loss_files import choose_variant, read_losses
 from epsilometer.errors import InputError
 from epsilometer.measurement.pool import MeasurePool
 from epsilometer.measurement.pool_records import records_of
@@ -108,7 +108,7 @@ def read_attacked(
 ) -> Attacked:
     """Losses of a store, of the store of a configuration, or of a file."""
     if path.suffix.lower() != ".toml":
-        found, design = inputs.read_losses(path, variant)
+        found, design = read_losses(path, variant)
         return _checked(Attacked(label=path.name, losses=found, design=design))
     settings = read_audit(path, on_message=say)
     if not settings.store.is_file():
@@ -120,7 +120,7 @@ def read_attacked(
         # What was measured stays, whatever became of code.
         store.check(plan, accept_changed_code=True)
         sizes = store.sizes()
-        losses: Any = store.measured(sizes, inputs.choose_variant(sizes.variants, variant))
+        losses: Any = store.measured(sizes, choose_variant(sizes.variants, variant))
     return _checked(
         Attacked(
             label=f"{settings.store.name} of {path.name}",

@@ -1,8 +1,8 @@
-"""Whatever a user has: counts, losses, scores, canaries, a store, a result folder, a posterior.
+"""The one reader of data: counts, losses, scores, canaries, a store, a result folder, a posterior.
 
-`estimate`, `compare` and `assert_private` read it here, and so they agree on what a file says.  Standard
-input is read by who asks: text comes in as text.  Files are untrusted, and none of them names code that
-is run.
+`estimate`, `prove`, `compare`, `report`, `plan`, `em.estimate` and `assert_private` read their
+input here, so they interpret a file in the same way.  Callers read standard input themselves and
+pass its text.  Files are untrusted, and code that a file names is never run.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsilometer import _files, _validate
-from epsilometer.audit.pool_inputs import POOL_COLUMNS, is_pool, pool_design_for
+from epsilometer import _files
+from epsilometer.audit.loss_files import design_for, read_losses, refuse_variant
+from epsilometer.audit.pool_inputs import POOL_COLUMNS, pool_design_for
 from epsilometer.audit.recorded import (
     LOSSES,
     POSTERIOR,
     PUBLISHED_MODEL,
+    SUMMARY,
     WHOLE_CURVE,
     Recorded,
     is_result,
@@ -33,34 +35,49 @@ if TYPE_CHECKING:
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.attacks.statistics import Statistic
-    from epsilometer.inference.profile.result import ProfileResult
-    from epsilometer.inference.result import Result
-    from epsilometer.inference.verdict import Thresholds
     from epsilometer.measurement.designs import Design
     from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.joint import AuditModel
-    from epsilometer.model.profile import ProfileModel
     from epsilometer.model.scores import Scores
 
 DEFAULT_STATISTIC, DEFAULT_RATE = "logit", 0.1
 STATISTIC_OPTION = "--statistic"
 
 COUNTS = frozenset({"false_positives", "trials_h0", "false_negatives", "trials_h1"})
-"""Columns by which counts are known."""
+"""Columns that identify a table of counts."""
+
+NOT_DATA = {
+    ".toml": "is the configuration of an audit; run it with `epsilometer audit {path}`, then give its "
+    "result folder or store",
+    ".html": "is a report; give the result folder or the file that it was made from",
+    ".xlsx": "is a spreadsheet; save the table as CSV",
+    ".xls": "is a spreadsheet; save the table as CSV",
+    ".ods": "is a spreadsheet; save the table as CSV",
+    ".py": "is a program; name its algorithm in an audit file (`epsilometer audit --show-config`)",
+    ".pkl": "is a pickle, which is never read; save scores or losses as CSV or Parquet",
+    ".pt": "is a saved model; save its scores or losses as CSV or Parquet",
+    ".npy": "has no column names; save scores or losses as CSV or Parquet",
+}
+"""Files that hold something else, by their ending, and what to do instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossOptions:
-    """How losses become scores, and counts for the published model."""
+    """How losses become scores, and counts for the published model.
+
+    ``default_statistic`` is used for losses if no statistic is given.
+    """
 
     statistic: str | None = None
     target_alpha: float | None = None
     variant: str | None = None
+    default_statistic: str | None = None
 
     @property
     def given(self) -> str | None:
         """The first of these options that was given, if any."""
-        return next((name for name, value in vars(self).items() if value is not None), None)
+        chosen = {name: value for name, value in vars(self).items() if value is not None}
+        chosen.pop("default_statistic", None)
+        return next(iter(chosen), None)
 
 
 NO_OPTIONS = LossOptions()
@@ -68,7 +85,7 @@ NO_OPTIONS = LossOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedBy:
-    """How losses are attacked where only counts will do; of a result as its audit did it."""
+    """The attack that turns losses into counts; for a result, that of its audit."""
 
     statistic: Statistic
     target_alpha: float
@@ -77,16 +94,16 @@ class AttackedBy:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One thing that was read.
+    """The data of one file, folder or store.
 
     Attributes
     ----------
     label
-        What it is called: a file by its name, a folder by its path.
+        The name of a file, or the path of a folder.
     counts, scores
-        What it holds, one of the two or both.
+        The data: one of the two or both.
     losses, design, attacked
-        What scores came from, and how counts are made of it; None for scores that somebody brought.
+        The losses behind the scores, and how they are turned into counts; None for a file of scores.
     recorded
         The result that was read, if it was one.
     """
@@ -101,7 +118,7 @@ class Source:
 
     @property
     def models(self) -> Scores | None:
-        """Scores of every model, if these are known."""
+        """Scores of every model, if known."""
         if self.scores is None and self.recorded is not None:
             return scores_of_result(self.recorded)
         return self.scores
@@ -112,14 +129,19 @@ class Source:
         return self.scores is not None and self.scores.one_run
 
     @property
+    def provable(self) -> Any:
+        """The data that proofs are made from: scores of every model if known, otherwise counts."""
+        return self.counts if self.models is None else self.models
+
+    @property
     def kind(self) -> str:
-        """The model that reads it, unless somebody chooses: that of the result, or by the data."""
+        """The default model: that of the result, or the one that suits the data."""
         if self.recorded is not None:
             return self.recorded.kind
         return PUBLISHED_MODEL if self.scores is None else WHOLE_CURVE
 
     def data(self, kind: str) -> Any:
-        """What a model of that kind reads."""
+        """The data for a model of that kind."""
         if kind == PUBLISHED_MODEL:
             return counts_of(self)
         if self.scores is None and self.recorded is not None and self.recorded.losses is not None:
@@ -131,7 +153,7 @@ class Source:
 
 
 def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
-    """Read a file or a folder, whatever is in it."""
+    """Read a file, a store or a folder."""
     from epsilometer.measurement.sqlite_store import is_store
     from epsilometer.model.scores import Scores
 
@@ -140,11 +162,8 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     if path.is_dir():
         return read_folder_losses(path, options)
     kind = path.suffix.lower()
-    if kind == ".toml":
-        raise InputError(
-            f"{path.name}: expected data, got a configuration; give the store of the audit, or the "
-            "folder that it wrote."
-        )
+    if path.is_file():
+        _refuse_other(path)
     losses = kind == ".parquet" and "loss" in _files.parquet_columns(path)
     if losses or kind == ".npz" or is_store(path):
         return _of_losses(path, path.name, options)
@@ -154,10 +173,29 @@ def read(path: Path, options: LossOptions = NO_OPTIONS) -> Source:
     return read_text(_files.load(path), path.name, options, as_json=as_json)
 
 
+def _refuse_other(path: Path) -> None:
+    """Refuse a file that holds something else than data."""
+    advice = NOT_DATA.get(path.suffix.lower())
+    if path.name == SUMMARY:
+        advice = "is a part of a result; give its folder"
+    if advice is not None:
+        raise InputError(f"{path.name}: {advice.format(path=path)}.")
+
+
 def read_text(
     text: str, name: str, options: LossOptions = NO_OPTIONS, *, as_json: bool = False
 ) -> Source:
-    """Read CSV or JSON text; ``name`` stands for the file in error messages."""
+    """Read CSV or JSON text; ``name`` is the file in error messages."""
+    try:
+        return _parse(text, name, options, as_json=as_json)
+    except InputError as error:
+        hint = "" if as_json else _files.decimal_hint(text)
+        if hint:
+            raise InputError(f"{error} {hint}") from None
+        raise
+
+
+def _parse(text: str, name: str, options: LossOptions, *, as_json: bool) -> Source:
     from epsilometer.attacks.losses import COLUMNS, Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model import count_tables
@@ -167,8 +205,10 @@ def read_text(
 
     plain = not as_json and text.lstrip("\ufeff \t\r\n")[:1] not in ("[", "{")
     columns = header_of(text) if plain else []
+    if plain:
+        _files.check_separator(text, name=name)
     if "loss" in columns:
-        _refuse_variant(options)
+        refuse_variant(options.variant)
         if set(columns) >= POOL_COLUMNS:
             pool = PoolLosses.parse_csv(text, name=name)
             return _of_pool(pool, name, options, pool_design_for(pool))
@@ -188,7 +228,7 @@ def read_text(
 
 
 def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
-    """A result by the data in its posterior; by its losses if options are about these."""
+    """The data of a result's posterior; its losses if options apply to those."""
     label = str(recorded.path)
     if options.given is not None:
         if recorded.losses is None:
@@ -200,7 +240,7 @@ def of_result(recorded: Recorded, options: LossOptions = NO_OPTIONS) -> Source:
 
 
 def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Source:
-    """The losses in a result folder, read as the audit that measured them did."""
+    """The losses in a result folder, attacked as its audit attacked them."""
     path = losses_in(folder)
     if path is None:
         refuse_several(folder)
@@ -211,7 +251,7 @@ def read_folder_losses(folder: Path, options: LossOptions = NO_OPTIONS) -> Sourc
 
 
 def source_of(given: Any) -> Source:
-    """What somebody hands over in Python: counts, scores, losses, or the path of anything."""
+    """Data given in Python: counts, scores, losses, or a path."""
     from epsilometer.attacks.losses import Losses
     from epsilometer.attacks.pool_losses import PoolLosses
     from epsilometer.model.counts import AttackCounts
@@ -257,17 +297,18 @@ def _made(
     known: dict[str, Any] | None = None,
     unfinished: bool = False,
 ) -> Source:
-    """Losses and their scores; ``known`` is what a summary says of the attack on them.
+    """Losses and their scores; ``known`` is the attack that a summary describes.
 
-    ``unfinished`` losses are of a store that may still be filled: bases that lack a side wait.
+    ``unfinished`` losses are of a store that may still grow: bases without models of one kind are
+    skipped.
     """
     from epsilometer.attacks.statistics import Loss
 
     # Of one run only the order of losses matters.
-    default = Loss().name if losses.one_run else DEFAULT_STATISTIC
+    default = Loss().name if losses.one_run else options.default_statistic or DEFAULT_STATISTIC
     attacked = _attacked(options, {"statistic": default} | (known or {}), label)
     try:
-        # An audit left out what is no number; losses that somebody brings must be numbers.
+        # An audit leaves out losses that are not numbers; in a file of losses they are errors.
         skip = unfinished or known is not None
         scores = design.scores(losses, attacked.statistic, skip=skip)
         scores = _checked(scores, label)
@@ -278,12 +319,12 @@ def _made(
 
 
 def _of_pool(losses: PoolLosses, label: str, options: LossOptions, design: Design) -> Source:
-    """Losses of a pool and the scores of its points, by the attack that the design names."""
+    """Losses of a pool, and the scores of its points by the attack of the design."""
     for name in ("statistic", "target_alpha"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is for many models; {label} is a pool, which `attack "
-                "--method` attacks otherwise."
+                f"--{name.replace('_', '-')} is for many models; {label} is a pool: choose its attack "
+                "with `epsilometer attack --method`."
             )
     try:
         scores = _checked(design.scores(losses), label)
@@ -300,10 +341,10 @@ def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> Attack
 
     own = known["statistic"]
     if options.statistic is None and own not in STATISTICS:
-        # A name in a file is never run: who trusts it says so.
+        # Code that a file names is not run unless the user names it too.
         raise InputError(
-            f"{label}: its losses were looked at by {_files.shown(own)}, which is code of somebody's: "
-            f"name it by {STATISTIC_OPTION} to run it."
+            f"{label}: its losses were scored by {_files.shown(own)}, a custom function: "
+            f"give it as {STATISTIC_OPTION} to run it."
         )
     statistic = statistic_of(options.statistic or own, folder=Path(), place=STATISTIC_OPTION)
     method = known.get("attack", LikelihoodRatio().name)
@@ -315,10 +356,10 @@ def _attacked(options: LossOptions, known: dict[str, Any], label: str) -> Attack
 
 
 def _checked(scores: Scores, name: str) -> Scores:
-    """Refuse what says nothing: only ties, or a single model a side in every base."""
+    """Refuse scores without information: only ties, or one model per side in every base."""
     if all(base.trials_h0 == 1 and base.trials_h1 == 1 for base in scores.bases):
         raise InputError(
-            f"{name}: expected several models a side, got one without the point and one with it "
+            f"{name}: expected several models per side, got one without the point and one with it "
             "in every base."
         )
     try:
@@ -333,73 +374,8 @@ def _refuse_loss_options(options: LossOptions, label: str) -> None:
         raise InputError(f"--{options.given.replace('_', '-')} is for losses; {label} has none.")
 
 
-def _refuse_variant(options: LossOptions) -> None:
-    if options.variant is not None:
-        raise InputError("--variant is for stores; a file of losses has one variant.")
-
-
-# --- losses -----------------------------------------------------------------------------------
-
-
-def read_losses(
-    path: Path, variant: str | None = None, shadows: int | None = None
-) -> tuple[Any, Design]:
-    """Losses of a file or a store, `PoolLosses` of a pool, and how they are put to use."""
-    from epsilometer.attacks.losses import Losses
-    from epsilometer.attacks.pool_losses import PoolLosses
-    from epsilometer.measurement.designs import design_of
-    from epsilometer.measurement.sqlite_store import SqliteStore, is_store
-
-    if is_store(path):
-        if shadows is not None:
-            raise InputError("--shadows is for files of losses; a store knows its design.")
-        with SqliteStore(path, read_only=True) as store:
-            sizes = store.sizes()
-            losses = store.measured(sizes, choose_variant(sizes.variants, variant))
-            design = store.status().identity.get("design")
-            return losses, design_of(design, sizes.models_h0, store.judging)
-    _refuse_variant(LossOptions(variant=variant))
-    if is_pool(path):
-        if shadows is not None:
-            raise InputError("--shadows is for losses of many models; these are of a pool.")
-        pool = PoolLosses.read(path)
-        return pool, pool_design_for(pool)
-    losses = Losses.read(path)
-    return losses, design_for(losses, shadows)
-
-
-def design_for(losses: Losses, shadows: int | None = None) -> Design:
-    """Cross-feeding, or ``shadows`` models of its own for every challenge."""
-    from epsilometer.measurement.designs import MeasureMIA, MeasureMIAFast
-    from epsilometer.measurement.one_run import MeasureOneRun
-
-    most = int(losses.replicate.max()) + 1
-    if losses.one_run:
-        return MeasureOneRun(canaries=max(most, 2))
-    if shadows is None:
-        return MeasureMIAFast(replicates=max(most, 3))
-    _validate.whole_number("shadows", shadows, least=2)
-    blocks, rest = divmod(most, 1 + 2 * shadows)
-    if rest:
-        raise InputError(
-            f"--shadows {shadows}: expected replicates in blocks of {1 + 2 * shadows} (a challenge and "
-            f"its shadow models), got {most}; without --shadows models are cross-fed."
-        )
-    return MeasureMIA(replicates=blocks, shadows_h0=shadows, shadows_h1=shadows)
-
-
-def choose_variant(variants: tuple[str, ...], wanted: str | None) -> str:
-    """The wanted variant, or the only one."""
-    if wanted is None and len(variants) == 1:
-        return variants[0]
-    if wanted not in variants:
-        shown = f"got {wanted!r}" if wanted is not None else "got none"
-        raise InputError(f"expected --variant to be one of {', '.join(variants)}, {shown}.")
-    return str(wanted)
-
-
 def counts_of(source: Source) -> AttackCounts:
-    """Counts for the published model: those that are there, or of the attack at one target rate."""
+    """Counts for the published model: as given, or those of the attack at one target rate."""
     from epsilometer.attacks.rules import ATTACKS
 
     if source.counts is not None:
@@ -421,86 +397,14 @@ def counts_of(source: Source) -> AttackCounts:
     return found.counts(how.target_alpha)
 
 
-# --- what is assumed --------------------------------------------------------------------------
-
-
-def default_model(data: Any, delta: float) -> AuditModel | ProfileModel:
-    """The model of data that nobody chose one for: by what they are, and how they were measured."""
-    from epsilometer.audit.assumptions import likelihood_for, model_of
-    from epsilometer.model.counts import AttackCounts
-    from epsilometer.model.profile import ProfileModel
-
-    if isinstance(data, AttackCounts):
-        return model_of(delta, likelihood=likelihood_for(data))
-    return ProfileModel(delta=delta)
-
-
-def result_for(
-    given: Any,
-    *,
-    claim: float,
-    delta: float | None = None,
-    model: Any = None,
-    thresholds: Thresholds | None = None,
-    error: float | None = None,
-    independent: bool | None = None,
-) -> Result | ProfileResult:
-    """A claim held against anything that :func:`source_of` takes.
-
-    The posterior is that of a result as it was written, unless another delta or a model is said; else
-    estimated with the model, or with the default one at ``delta``.
-    """
-    from epsilometer.inference.estimate import ENGINES, estimate
-    from epsilometer.inference.judging import result_of
-    from epsilometer.inference.result import Question
-    from epsilometer.inference.verdict import Thresholds
-    from epsilometer.proofs.proof import ERROR
-
-    if delta is not None and model is not None:
-        raise InputError("expected either delta or a model, which has one, got both.")
-    if delta is not None:
-        delta = _validate.delta(delta)
-    source = source_of(given)
-    recorded, posterior = source.recorded, None
-    if model is not None:
-        published = not hasattr(model, "families")
-        if type(model) not in ENGINES:
-            raise InputError(f"expected AuditModel or ProfileModel, got model={model!r}.")
-        posterior = estimate(source.data(PUBLISHED_MODEL if published else WHOLE_CURVE), model)
-    elif recorded is not None:
-        posterior = recorded.posterior
-        if delta is not None and delta != recorded.delta:
-            other = replace(posterior.model, delta=delta)
-            posterior = estimate(recorded.data, other, posterior.engine)
-    elif delta is None:
-        raise InputError("expected either delta or a model, which has one.")
-    else:
-        data = source.data(source.kind)
-        chosen: Any = default_model(data, delta)
-        posterior = estimate(data, chosen)
-    known = {} if recorded is None else recorded.asked
-    if thresholds is None and known:
-        limits = {name: known[name] for name in ("pass_at_most", "fail_at_least")}
-        thresholds = Thresholds(**limits)
-    if independent is None:
-        independent = not known.get("shared_models", False)
-    asked = Question(
-        claim=claim,
-        thresholds=thresholds or Thresholds(),
-        error=known.get("error", ERROR) if error is None else error,
-        independent=independent,
-    )
-    return result_of(posterior, asked, source.models)
-
-
 def scores_of_result(recorded: Recorded) -> Scores | None:
-    """Scores of the models behind a result; None where they are not there or not readable."""
+    """Scores of the models of a result; None if they are missing or cannot be read."""
     if recorded.kind == WHOLE_CURVE:
         found: Scores = recorded.data
         return found
     if recorded.losses is None:
         return None
-    # A statistic of somebody's own is not run; the counts are there all the same.
+    # A custom statistic is not run; the counts remain.
     with suppress(InputError):
         return read_folder_losses(recorded.path).scores
     return None

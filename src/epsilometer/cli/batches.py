@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
-from epsilometer.audit.recorded import WHOLE_CURVE, is_result, losses_in, open_result
+from epsilometer.audit.recorded import (
+    POSTERIOR,
+    WHOLE_CURVE,
+    is_result,
+    losses_in,
+    open_result,
+    read_summary,
+)
 from epsilometer.cli import results
 from epsilometer.cli.results import PREVIOUS, STDIN
 from epsilometer.errors import InputError
@@ -44,6 +51,7 @@ class Batches:
                 return cls(recorded=recorded, name=name, sources=(of_result(recorded, options),))
         if rest.count(STDIN) > 1:
             raise InputError("expected standard input (-) once, got it twice.")
+        options = replace(options, default_statistic=_own_statistic(recorded))
         sources: list[Source] = []
         for file in rest:
             if file == STDIN or not is_result(Path(file)):
@@ -116,7 +124,7 @@ class Batches:
         return False
 
     def keep_previous(self, folder: Path | None) -> list[Path]:
-        """Move the files of a result that is updated in place to a folder ``previous-1``, -2, ... in it.
+        """Move the files of a result that is updated in place to its subfolder ``previous-N``.
 
         They are of the earlier data: posterior, summary, losses, figures.
         """
@@ -152,6 +160,17 @@ class Batches:
             with results.progress(label) as (report, _):
                 found = found.update(more, label=label, engine=settings, on_message=report)
         return found
+
+
+def _own_statistic(recorded: Recorded | None) -> str | None:
+    """The statistic of a result's audit, so that new losses are scored in the same way."""
+    if recorded is None:
+        return None
+    known, path = recorded.known, recorded.path
+    if not path.is_dir() and path.name == POSTERIOR:  # the file of a result, given by itself
+        known = read_summary(path.parent)
+    own: str | None = known.get("counts", {}).get("statistic")
+    return own
 
 
 def _relabelled(posterior: Any, label: str) -> em.Batch:

@@ -27,7 +27,7 @@ def export_losses(
     force: bool = outputs.FORCE,
 ) -> int:
     """Write the losses of a store to a file."""
-    from epsilometer.audit.inputs import choose_variant
+    from epsilometer.audit.loss_files import choose_variant
 
     target = None if str(file) == results.STDIN else file
     with em.SqliteStore(store, read_only=True) as opened:
@@ -63,7 +63,7 @@ def import_losses(
     accept_changed_code: bool = options.CHANGED_CODE,
 ) -> int:
     """Take losses measured elsewhere under the same plan into a store."""
-    from epsilometer.audit.inputs import choose_variant
+    from epsilometer.audit.loss_files import choose_variant
 
     losses = em.Losses.read(file)
     settings = None

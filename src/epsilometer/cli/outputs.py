@@ -1,7 +1,7 @@
 """Files and folders that commands write: their endings, and what must not be overwritten.
 
-A result folder remembers in ``outputs.json`` which audit it belongs to, and which pages and figures were
-written with it, so that the same audit may write them again.
+A result folder remembers in ``outputs.json`` which audit it belongs to, and which pages and figures
+were written with it, so that the same audit may write them again.
 """
 
 from __future__ import annotations

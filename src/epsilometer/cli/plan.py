@@ -149,6 +149,15 @@ class CanaryOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanOutput:
+    """What is printed and written."""
+
+    as_json: bool = options.AS_JSON
+    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} to this folder.")
+    force: bool = outputs.FORCE
+
+
+@dataclass(frozen=True, kw_only=True)
 class Views:
     """What is told of a plan, whatever its design."""
 
@@ -195,14 +204,12 @@ def plan(
     level: float | None = options.LEVEL,
     training: TrainingOptions,
     sides: ThresholdOptions,
-    as_json: bool = options.AS_JSON,
-    output: Path | None = option("DIR", f"Write {PLAN}, {DESIGNS} and {FIGURE} to this folder."),
-    force: bool = outputs.FORCE,
+    delivery: PlanOutput,
 ) -> int:
     """Tell how large an audit must be, and at what cost, before anything is trained."""
     chosen = _validate.one_of("design", design, (MODELS, ONE_RUN))
     wanted = goals.made(sides)
-    outputs.check_folder(output, force=force, same=outputs.never)
+    outputs.check_folder(delivery.output, force=delivery.force, same=outputs.never)
     level = options.DEFAULT_LEVEL if level is None else level
     if chosen == ONE_RUN:
         _refuse(scenario, search, training)
@@ -211,9 +218,9 @@ def plan(
         for name in options.given(canaries):
             raise InputError(f"--{name.replace('_', '-')} is for --design {ONE_RUN}.")
         views = _models(scenario, wanted, search, training, level)
-    written = [] if output is None else views.write(output)
+    written = [] if delivery.output is None else views.write(delivery.output)
     return results.answer(
-        as_json, lambda: views.words.described(views.plan), lambda: views.text(written)
+        delivery.as_json, lambda: views.words.described(views.plan), lambda: views.text(written)
     )
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from epsilometer.audit.recorded import open_result
 from epsilometer.cli import options, outputs
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
+from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 
 
@@ -33,6 +34,7 @@ def report(
     verdict: VerdictOptions,
     as_json: bool = options.AS_JSON,
     check_model: bool = options.CHECK_MODEL,
+    gates: GateOptions,
 ) -> int:
     """Judge a result, and write a page that a reviewer can act on."""
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
@@ -43,6 +45,7 @@ def report(
         figures=figures,
         force=force,
         check_model=check_model,
+        **vars(gates),
     )
     verdict.check()
     delivery.check()
@@ -53,4 +56,4 @@ def report(
     verdict.check_claim(claim)
     level = level or found.level or options.DEFAULT_LEVEL
     judged = verdict.recorded_result(found, level, claim, delivery, source=source)
-    return deliver(judged, delivery, verdict)
+    return deliver(judged, delivery, verdict, file=result)

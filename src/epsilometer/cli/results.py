@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _files
-from epsilometer.errors import InputError
 
 if TYPE_CHECKING:
     from epsilometer.audit.inputs import LossOptions, Source
@@ -147,17 +146,16 @@ def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
     """Losses of a file, a store or standard input, and how they are put to use."""
-    from epsilometer.audit import inputs
+    from epsilometer.audit import loss_files
 
     if file != STDIN:
-        found = inputs.read_losses(Path(file), variant, shadows)
+        found = loss_files.read_losses(Path(file), variant, shadows)
         warn_of_failures(Path(file))
         return found
-    if variant is not None:
-        raise InputError("--variant is for stores; a file of losses has one variant.")
+    loss_files.refuse_variant(variant)
     name, text = text_of(file)
     losses = em.Losses.parse_csv(text, name=name)
-    return losses, inputs.design_for(losses, shadows)
+    return losses, loss_files.design_for(losses, shadows)
 
 
 def write_files(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from epsilometer.report.text import counted
 if TYPE_CHECKING:
     from epsilometer.attacks.result import AttackResult, ErrorCurves
     from epsilometer.measurement.engine import Measurement
-    from epsilometer.measurement.training_claims import Worst
+    from epsilometer.measurement.training_claims import LargestClaim
 
 SHOWN_RATE = 0.1
 """Target false-positive rate of the counts in a table of an attack."""
@@ -132,17 +132,17 @@ TRAINING_CHECK = View(line=_check_line, table=_check_table, figures={"losses": _
 # --- what training claims ---------------------------------------------------------------------
 
 
-def _claim_line(found: Worst) -> str:
-    text = f"by the accountant, over {counted(len(found.promises), 'trained model')}"
-    return f"{text}; {counted(len(found.doubts), 'doubt')}" if found.doubts else text
+def _claim_line(found: LargestClaim) -> str:
+    text = f"by the accountant, over {counted(len(found.claims), 'trained model')}"
+    return f"{text}; {counted(len(found.caveats), 'doubt')}" if found.caveats else text
 
 
-def _claim_table(found: Worst) -> Table:
+def _claim_table(found: LargestClaim) -> Table:
     rows = [(f"{delta:g}", found.claimed_epsilon(delta)) for delta in DELTAS]
-    return Table(columns=("delta", "claimed epsilon"), rows=rows, notes=found.doubts)
+    return Table(columns=("delta", "claimed epsilon"), rows=rows, notes=found.caveats)
 
 
-def _claim_sheet(found: Worst) -> Sheet:
+def _claim_sheet(found: LargestClaim) -> Sheet:
     claimed = np.array([found.claimed_epsilon(delta) for delta in DELTAS])
     known = np.isfinite(claimed)
     line = Line(np.array(DELTAS)[known], claimed[known], "orange", "claim", marker="circle")
@@ -151,10 +151,10 @@ def _claim_sheet(found: Worst) -> Sheet:
     return Sheet("What the accountant claims", [plot], (5.4, 3.2))
 
 
-def _claim_facts(found: Worst) -> Table:
-    rows: list[tuple[str, Cell]] = [("models asked", len(found.promises))]
+def _claim_facts(found: LargestClaim) -> Table:
+    rows: list[tuple[str, Cell]] = [("models asked", len(found.claims))]
     later = "`summary()` and `plot()` ask the accountant, which may take seconds."
-    return Table(columns=("", "value"), rows=rows, notes=[*found.doubts, later])
+    return Table(columns=("", "value"), rows=rows, notes=[*found.caveats, later])
 
 
 TRAINING_CLAIM = View(

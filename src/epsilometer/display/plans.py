@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from epsilometer._table import Cell, Table
 from epsilometer.display.view import View
 from epsilometer.planning import one_run_wording, wording
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
 from epsilometer.report.figures.plan import plan_sheet
 from epsilometer.report.text import percent
 
@@ -87,7 +87,7 @@ def _one_run_sheet(found: OneRunPlan) -> Sheet:
     widths: list[Mark] = [Points(sizes, width, "blue", "median, 10 to 90 %", y_ends=ends, size=5)]
     share = [each.probability for each in found.designs]
     shares: list[Mark] = [
-        Rule(y=found.wanted_probability, dash="dash", width=1),
+        ReferenceLine(y=found.wanted_probability, dash="dash", width=1),
         Line(sizes, share, "blue", "goal reached", marker="circle"),
     ]
     if found.claim_goal is not None and found.proofs:

@@ -12,7 +12,7 @@ from epsilometer.display.view import View
 from epsilometer.inference.claimed_curve import CurveVerdict
 from epsilometer.inference.verdict import Verdict
 from epsilometer.proofs.proof import Proof, rounded_down
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, Rule, Sheet
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
 from epsilometer.report.text import probability_text
 from epsilometer.report.verdict_words import e_value_text
 
@@ -51,8 +51,8 @@ def _verdict_table(found: Verdict) -> Table:
 def _verdict_sheet(found: Verdict) -> Sheet:
     low, high = found.thresholds.pass_at_most, found.thresholds.fail_at_least
     marks: list[Mark] = [
-        Rule(x=low, colour="green", dash="dash"),
-        Rule(x=high, colour="orange", dash="dash"),
+        ReferenceLine(x=low, colour="green", dash="dash"),
+        ReferenceLine(x=high, colour="orange", dash="dash"),
         Points(
             [found.prior_probability_above], [1], "grey", "before the data", hollow=True, size=8
         ),
@@ -95,8 +95,8 @@ def _curve_sheet(found: CurveVerdict) -> Sheet:
     above = [each.probability_above for each in found.verdicts if each is not None]
     limits = next(each.thresholds for each in found.verdicts if each is not None)
     marks: list[Mark] = [
-        Rule(y=limits.pass_at_most, colour="green", dash="dash"),
-        Rule(y=limits.fail_at_least, colour="orange", dash="dash"),
+        ReferenceLine(y=limits.pass_at_most, colour="green", dash="dash"),
+        ReferenceLine(y=limits.fail_at_least, colour="orange", dash="dash"),
         Line(places[judged], above, "blue", marker="circle"),
     ]
     across = Axis("delta", logarithmic=True, powers=True)
@@ -148,7 +148,7 @@ def _proof_sheet(found: Proof) -> Sheet:
         Points([end], [0], "blue", symbol="arrow", size=5),
     ]
     if found.claim is not None:
-        marks.append(Rule(x=found.claim, colour="orange", width=1.4, dash="solid"))
+        marks.append(ReferenceLine(x=found.claim, colour="orange", width=1.4, dash="solid"))
         marks.append(Points([found.claim], [0], "orange", f"claim {found.claim:g}", size=6))
     across = Axis(f"epsilon at delta = {found.delta:g}", (0, 1.02 * end))
     plot = Plot(across, Axis("", (-0.8, 0.8), names=["not refuted"]), marks, legend=False)
@@ -190,7 +190,7 @@ def _selftest_sheet(found: SelfTest) -> Sheet:
     ends = [max(share - spread, 0.0)], [min(share + spread, 1.0)]
     colour = "orange" if found.broken else "blue"
     marks: list[Mark] = [
-        Rule(x=found.significance, dash="dash"),
+        ReferenceLine(x=found.significance, dash="dash"),
         Points([share], [0], colour, x_ends=ends, bar=2.5, size=7),
     ]
     across = Axis("share of runs with a false alarm", (0, min(1.0, max(0.2, 1.3 * ends[1][0]))))

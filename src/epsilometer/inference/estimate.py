@@ -1,4 +1,4 @@
-"""The one call that users make: counts or scores and a model in, a posterior out."""
+"""The main function: estimate a posterior from counts or scores and a model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from epsilometer.inference.sample_posterior import SamplePosterior
 
 ENGINES: dict[type, Any] = {AuditModel: ExactSettings, ProfileModel: ProfileSettings}
-"""The engine of each model unless somebody chooses."""
+"""Default engine of each model."""
 
 READS: dict[type, tuple[type, ...]] = {
     AuditModel: (AttackCounts,),
     ProfileModel: (Scores, AttackCounts),
 }
-"""What each model is estimated from."""
+"""Input types of each model."""
 
 
 @overload
@@ -73,28 +73,28 @@ def estimate(
     on_progress: OnProgress = None,
     on_message: Say | None = None,
 ) -> GridPosterior | SamplePosterior | ProfilePosterior:
-    """Estimate epsilon, the strength of the attacks and what else the model has.
+    """Estimate epsilon, the strength of the attacks and the model's other parameters.
 
     Parameters
     ----------
     counts
-        Error counts, one entry a challenge base, or :class:`Scores` of all models for a
-        :class:`ProfileModel`, which reads counts too, as one threshold of each base.
+        Error counts, one entry per challenge base, or :class:`Scores` of all models for a
+        :class:`ProfileModel`, which also accepts counts, as one threshold per base.
     model
-        What is assumed: an :class:`AuditModel`, or a :class:`ProfileModel` of the whole curve.
+        The assumptions: an :class:`AuditModel`, or a :class:`ProfileModel` of the whole curve.
     engine
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
-        a profile model; the model's exact engine unless given.
+        a profile model.  Default: the model's exact engine.
     on_progress
-        None shows a bar in a notebook only, after a second; ``"bar"`` everywhere, ``"none"`` nowhere.  A
-        function is called with iterations done and to do; only MCMC knows these.
+        None shows a progress bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A
+        function is called with the number of iterations done and the total; MCMC only.
     on_message
-        Called with a line of text now and then.
+        Called with a line of text from time to time, for a progress display.
 
     Returns
     -------
     Posterior
-        Look at ``posterior.trustworthy`` before you quote it.
+        Check ``posterior.trustworthy`` before you quote it.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def estimate(
     if not hasattr(chosen, "estimate"):
         raise InputError(f"expected settings of an engine, got engine={engine!r}.")
     if isinstance(chosen, ProfileSettings) != (default is ProfileSettings):
-        raise InputError(f"{type(chosen).__name__} is no engine for {type(model).__name__}.")
+        raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
     with progress_of(on_progress, on_message, state=_iterations) as (progress, report):
         return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
 

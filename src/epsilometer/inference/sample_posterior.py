@@ -1,4 +1,4 @@
-"""The posterior that MCMC returns: draws, and how far they can be believed."""
+"""The posterior from MCMC: draws and their convergence diagnostics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SamplePosterior(Posterior):
-    """A posterior by sampling: every answer carries Monte Carlo error, see ``diagnostics``.
+    """A posterior by sampling: every result has Monte Carlo error, see ``diagnostics``.
 
     Parameters
     ----------

@@ -95,14 +95,14 @@ def _newton(mu: FloatArray, delta: float) -> FloatArray:
     # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
     epsilon = np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0)
     for _ in range(100):
-        log_top, log_lost = (
+        log_first, log_second = (
             log_ndtr(mu / 2 - epsilon / mu),
             epsilon + log_ndtr(-mu / 2 - epsilon / mu),
         )
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            log_delta = log_top + np.log1p(-np.exp(np.minimum(log_lost - log_top, 0.0)))
-            # The derivative of delta is minus what is lost.
-            step = (log_delta - np.log(delta)) * np.exp(log_delta - log_lost)
+            log_delta = log_first + np.log1p(-np.exp(np.minimum(log_second - log_first, 0.0)))
+            # The derivative of delta is minus the second term.
+            step = (log_delta - np.log(delta)) * np.exp(log_delta - log_second)
         new = np.clip(np.where(np.isfinite(step), epsilon + step, epsilon), 0.0, epsilon)
         done = epsilon - new <= 1e-13 * np.maximum(new, 1.0)
         epsilon = new

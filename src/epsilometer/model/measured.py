@@ -88,7 +88,7 @@ class MeasuredBy:
 
     @classmethod
     def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
-        """What holds for all: None if any design is unknown or differs; each other part likewise."""
+        """What holds for all: None if any design is unknown or differs; the same for other parts."""
         known = list(several)
         designs = {None if each is None else each.design for each in known}
         if len(designs) != 1 or None in designs:

@@ -1,4 +1,4 @@
-"""The study of pools in a terminal."""
+"""Terminal summary of the calibration study of pools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def _named(row: PoolBoundRow | PoolIntervalRow) -> str:
 def pool_text(
     significance: float, bounds: list[PoolBoundRow], intervals: list[PoolIntervalRow]
 ) -> list[str]:
-    """Coverage by setting, false refutations by method, and whether the control was seen."""
+    """Coverage by setting, false refutations by method, and whether the control was detected."""
     lines = [
-        f"{100 * (1 - 2 * significance):g} % intervals of what one score shows, points taken as "
+        f"Coverage of {100 * (1 - 2 * significance):g} % intervals of shown epsilon, points treated as "
         "independent:",
         "",
         f"{'models x points':40}{'truth':>7}{'covers':>9}{'above':>8}{'below':>8}",
@@ -27,7 +27,10 @@ def pool_text(
         lines.append(
             f"{_named(row):40.40}{row.point_epsilon:>7.2f}{shares[0]:>9}{shares[1]:>8}{shares[2]:>8}{mark}"
         )
-    lines += ["", "False refutations, per cent, in the worst setting, and where points interfere:"]
+    lines += [
+        "",
+        "False refutations, per cent: worst setting, worst setting where points interfere:",
+    ]
     for method in dict.fromkeys(row.method for row in bounds):
         worst = []
         for own in (
@@ -39,11 +42,11 @@ def pool_text(
             worst.append(f"{share:.1f}{' !' if bad else '  '}")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
     blamed = [row for row in bounds if not row.control and not row.kept(significance)]
-    said = "! beyond chance. " + (
-        "No bound errs more often than it says."
+    said = "! significantly too often. " + (
+        "Every bound's error rate is within its stated level."
         if not blamed
-        else f"Bounds err too often in {len(blamed)} settings."
+        else f"Bounds exceed their stated error rate in {len(blamed)} settings."
     )
     if all(row.kept(significance) for row in bounds if row.control):
-        said += " The control, points multiplied, was NOT SEEN to be wrong. Run longer."
+        said += " The negative control (points multiplied) was NOT DETECTED. Run longer."
     return [*lines, "", *wrapped(said)]

@@ -1,4 +1,4 @@
-"""How far the answer is the prior's: the posterior of epsilon under a narrower and a wider prior."""
+"""Prior sensitivity: the posterior of epsilon under a narrower and a wider prior."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTORS = (0.5, 2.0)
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AlternativePrior(Plotted, view="posteriors.PRIOR"):
-    """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
+    """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
 
     factor: float
     model: AuditModel
@@ -39,7 +39,7 @@ def prior_sensitivity(
 ) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 
-    The exact engine integrates the same surface with the other prior, whichever made the posterior.
+    The exact engine integrates the same surface under the other prior, also for posteriors from MCMC.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The kernel of correlated counts as cells of a normal, rounded and cut to 0..N."""
+"""The kernel of correlated counts as cells of a normal, rounded and clipped to 0..N."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IndexArray
 from epsilometer.inference.exact.kernels import Derivatives, Kernel, angle_window
 
-STEP = 1e-2  # of differences, in standard deviations of a rate: both errors are about 1e-4 then
+STEP = 1e-2  # of finite differences, in standard deviations of a rate: both errors are about 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellKernel(Kernel):
     """Probabilities of :class:`epsilometer.model.correlated.CorrelatedCells`.
 
-    ``seen_*`` are counts and ``trials_*`` their trials; ``wider_*`` is 1 + (N - 1) tau, the variance
-    of a count over a binomial's.
+    ``observed_*`` are counts and ``trials_*`` their trials; ``inflation_*`` is 1 + (N - 1) tau, the
+    variance of a count relative to a binomial's.
     """
 
     inflation_h0: FloatArray
@@ -37,7 +37,7 @@ class CellKernel(Kernel):
         return np.zeros(len(self))
 
     def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
-        """Half a count wider at either side than those of a normal density."""
+        """Half a count wider on either side than those of a normal density."""
         found = []
         for (counts, trials), inflation in zip(
             self.sides(), (self.inflation_h0, self.inflation_h1), strict=True
@@ -88,7 +88,7 @@ class CellKernel(Kernel):
         return np.asarray(self._log_cells(alpha, beta) + roots)
 
     def derivatives(self, alpha: FloatArray, beta: FloatArray) -> Derivatives:
-        """By differences: peaks and widths are sought with them, nothing is integrated."""
+        """By finite differences: used only to find peaks and widths, not for integrals."""
         _, worth_0, _, worth_1 = self.observed()
         h, k = (
             np.minimum(STEP * np.sqrt(p * (1 - p) / worth), 0.25 * np.minimum(p, 1 - p))

@@ -56,7 +56,7 @@ def save_figure(
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
     # Without a salt the names inside an SVG would be drawn at random; 42 keeps text in a PDF as text.
-    settings: dict[str, Any] = {"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}
+    settings: Any = {"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}
     settings["svg.fonttype"] = "none" if letters else "path"
     with rc_context(settings), warnings.catch_warnings():
         # Names of bases may be in any script; a glyph that the font lacks is drawn as a box.

@@ -18,10 +18,20 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.priors import Prior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Note, Plot, Points, Rule, Span
+from epsilometer.report.figures.marks import (
+    Axis,
+    Band,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    ReferenceLine,
+    Span,
+)
 from epsilometer.report.text import pair_text, percent
 
-PRIOR_POINTS = 500
+PRIOR_POINTS = 240
 """Smooth at the width of a plot."""
 
 PRIOR_COLOURS = ("green", "blue", "orange")
@@ -69,7 +79,7 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
     room = 0.08 * (high - low) or 1e-9
     x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
-    says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
+    says = "\nepsilon {x:.3f}, density {y:.4g}"
     thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
     middle = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     densities, rows, intervals, peaks = [], [], [], []
@@ -176,9 +186,8 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
         colour = "orange" if each.own else "grey" if factor is None else "blue"
         median = each.posterior.median("epsilon")
         interval = each.posterior.credible_interval("epsilon", level)
-        label, extra = style.page_name(each.label), f"<br>{evidence}"
         marks += [
-            style.interval_row(row, median, interval, level, colour, label, extra=extra),
+            style.interval_row(row, median, interval, level, colour, each.label, extra=evidence),
             Note(evidence, row),
         ]
         names.append(each.label)
@@ -232,13 +241,13 @@ def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
             [*rows[base], pair_text(*ends)]
             for base, *ends in zip(shown.tolist(), low.tolist(), high.tolist(), strict=True)
         ],
-        hover=f"{hover}<br>without it: median %{{x:.4g}}, interval %{{customdata[3]}}",
+        hover=f"{hover}\nwithout it: median {{x:.4g}}, interval {{3}}",
     )
     names = [style.shortened(influence.names[base], LONGEST_TICK) for base in shown.tolist()]
     plot = Plot(
         Axis(f"epsilon without the base, {percent(influence.level)} interval"),
         Axis("", (len(shown) - 0.4, -0.6), names=names),
-        [Span(start, end), Rule(x=middle, colour="blue", dash="solid"), dots],
+        [Span(start, end), ReferenceLine(x=middle, colour="blue", dash="solid"), dots],
         legend=False,
         page_height=140 + 20 * max(len(shown), 4),
     )

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
 from epsilometer.report.figures import render_print, style
-from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Rule, Sheet
+from epsilometer.report.figures.marks import (
+    Axis,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    ReferenceLine,
+    Sheet,
+)
 from epsilometer.report.text import percent
 
 if TYPE_CHECKING:
@@ -72,9 +81,14 @@ def _limits(plan: AuditPlan) -> tuple[list[Mark], list[Mark]]:
         most = max(floors)
         widths.append(Note("floor", floors[most], most))
     for curve in plan.curves:
-        widths.append(Rule(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2))
+        widths.append(
+            ReferenceLine(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2)
+        )
     if plan.width_goal is not None:
         # Words at the end where curves of large audits have left it.
         wanted, most = plan.width_goal.at_most, max(_place(plan, each) for each in plan.designs)
-        widths += [Rule(y=wanted, dash="dash", width=1), Note(f"wanted: {wanted:g}", wanted, most)]
-    return widths, [Rule(y=plan.wanted_probability, dash="dash", width=1)]
+        widths += [
+            ReferenceLine(y=wanted, dash="dash", width=1),
+            Note(f"wanted: {wanted:g}", wanted, most),
+        ]
+    return widths, [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]

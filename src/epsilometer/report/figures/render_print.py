@@ -146,10 +146,13 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
         axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
     elif isinstance(mark, marks.Regions):
         _draw_regions(axes, mark)
-    elif isinstance(mark, marks.Rule):
+    elif isinstance(mark, marks.ReferenceLine):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
         across(mark.y if mark.x is None else mark.x, linestyle=DASHES[mark.dash], **look)
+        if mark.label is not None and mark.x is not None:
+            place: Any = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
+            axes.annotate(mark.label, (mark.x, 1.005), fontsize=9, color=look["color"], **place)
     elif isinstance(mark, marks.Span):
         axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
     else:

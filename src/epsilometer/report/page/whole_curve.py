@@ -1,4 +1,4 @@
-"""The page of a result of the whole-curve model; its frame is that of every page (`page_frame.py`)."""
+"""The page of a result of the whole-curve model; its frame is that of every page (`frame.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.profile import curve_of, profile_charts
-from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.next_step import next_step
+from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.page.what_if import what_if
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
 from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
@@ -33,13 +35,15 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
     verdict, batches = result.verdict, result.posterior.batches
     curve, units = curve_of(result), units_of(result.scores)
     return fill(
-        "profile_page.html.jinja",
+        "whole_curve.html.jinja",
         charts=profile_charts(result) if shown is None else shown,
         downloads=_downloads(result, curve),
+        what_if=what_if(result),
         made_from="scores",
         title=title_of(units.bases(len(result.scores)), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=_headline(result),
+        next_step=next_step(result),
         after=_after(result),
         verdict=verdict,
         thresholds=result.question.thresholds,
