@@ -79,7 +79,7 @@ class NotebookBar:
 
 
 class TerminalBar:
-    """A bar on stderr, which is removed when the work is done."""
+    """A bar on stderr; on a terminal it is removed when the work is done."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -91,7 +91,8 @@ class TerminalBar:
             MofNCompleteColumn(),
         )
         console = Console(file=sys.stderr)
-        self._bar = Progress(*columns, console=console, transient=True)
+        # In a log, where nothing can be taken away, the last state stays.
+        self._bar = Progress(*columns, console=console, transient=console.is_terminal)
         self._task = self._bar.add_task("", total=None)
         self._bar.start()
 
