@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _validate
-from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
+from epsilometer.audit.recorded import PUBLISHED_MODEL
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
@@ -40,7 +40,8 @@ class ScenarioOptions:
     )
     pilot: Path | None = option(
         "RESULT",
-        "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
+        "Instead of these: a small audit, as its result folder, posterior.nc, store, losses or counts "
+        "(the last three with --delta).",
     )
     extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
 
@@ -49,13 +50,13 @@ class ScenarioOptions:
         from epsilometer.audit.assumptions import model_of
 
         if self.pilot is not None:
-            for name in ("likelihood", "epsilon", "strength", "delta"):
+            for name in ("epsilon", "strength"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"--{name} comes from the pilot; leave it out.")
-            posterior = _pilot(self.pilot)
+                    raise InputError(f"--{name} is estimated from the pilot; leave it out.")
+            posterior = _pilot(self.pilot, self.delta, self.likelihood)
             if not posterior.trustworthy:
                 results.warn(
-                    "warning: the pilot did not reach its accuracy, and neither may the plan."
+                    "warning: the pilot did not reach its accuracy, so the plan may not either."
                 )
             return posterior.model, em.PilotScenario(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
@@ -70,17 +71,33 @@ class ScenarioOptions:
         return model_of(self.delta, likelihood=likelihood), truth
 
 
-def _pilot(path: Path) -> em.Posterior:
-    """A posterior of the published model, which plans are made with."""
-    folder = path.is_dir()
-    beside = folder and (path / PUBLISHED).exists()
-    found: Any = em.load(path / (PUBLISHED if beside else POSTERIOR) if folder else path)
-    if not hasattr(found, "counts"):
+def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Posterior:
+    """The published model's posterior of a pilot: that of a result, or estimated from its data."""
+    from epsilometer.audit.assumptions import likelihood_for, model_of
+    from epsilometer.audit.inputs import LossOptions
+
+    source = results.source_of(str(path), LossOptions())
+    own = None if source.recorded is None else source.recorded.of_kind(PUBLISHED_MODEL)
+    if own is not None:
+        for name, value in (("delta", delta), ("likelihood", likelihood)):
+            if value is not None:
+                raise InputError(f"--{name} is that of the pilot's result; leave it out.")
+        found: em.Posterior = own.posterior
+        return found
+    try:
+        counts = source.data(PUBLISHED_MODEL)
+    except InputError:
         raise InputError(
-            f"{path}: expected a posterior from counts, got one of the whole curve; plans are made "
-            "with the published model: `estimate --model published`."
-        )
-    return found  # type: ignore[no-any-return]
+            f"{path}: expected counts, losses, a store or a result of the published model, got scores "
+            "only: plans are simulated with the published model."
+        ) from None
+    if source.recorded is not None and delta is None:
+        delta = source.recorded.delta
+    options.need_delta(delta)
+    assert delta is not None
+    model = model_of(_validate.delta(delta), likelihood=likelihood or likelihood_for(counts))
+    estimated: em.Posterior = results.run_engine(counts, model, None)
+    return estimated
 
 
 @dataclass(frozen=True, kw_only=True)
