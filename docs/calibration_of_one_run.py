@@ -126,11 +126,11 @@ def bound_text(rows: list[OneRunBoundRow], error: float) -> str:
         at = f" ({where.method}: {place(where)})" if where.above else ""
         said.append(f"{what}: above the truth in at most {most} of {where.runs} audits{at}; {end}.")
     for method in INDEPENDENT:
-        own = [row for row in rows if row.method == method and row.interferes and not row.misshapen]
+        own = [row for row in rows if row.method == method and row.interferes and not row.wrong_curve]
         most, where = _worst(own, lambda row: row.above)
         caught = "" if not where.kept(error) else ": the control was NOT caught"
         said.append(f"*{method}*, where canaries interfere: up to {most} ({place(where)}){caught}.")
-    wrong = [row for row in rows if row.method == GAUSSIAN_RUN and row.misshapen]
+    wrong = [row for row in rows if row.method == GAUSSIAN_RUN and row.wrong_curve]
     most, where = _worst(wrong, lambda row: row.above)
     said.append(
         f"*{GAUSSIAN_RUN}*, where the curve is not Gaussian: up to {most} ({place(where)})."
@@ -150,7 +150,7 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
         apart = [row for row in own if row.holds and (row.true_epsilon or name == WHOLE_CURVE)]
         least = min(apart, key=lambda row: row.covers / row.runs)
         broken = sum(not row.kept(error) for row in apart)
-        together = [row for row in own if row.interferes and not row.misshapen]
+        together = [row for row in own if row.interferes and not row.wrong_curve]
         high, too_high = _worst(together, lambda row: row.above)
         low, too_low = _worst(together, lambda row: row.below)
         said.append(

@@ -25,13 +25,14 @@ extensions = [
     "plain_python",  # docstrings and signatures that the two above would get wrong
     "public_names",  # links to where a name is public
     "outside_links",  # README and examples, from pages
+    "notebooks",  # notebooks with the outputs they hold
     "offline",  # fails if a page would fetch something
 ]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 # All other folders hold the data of studies, which pages show.
-include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md"]
+include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md", "notebooks/*.ipynb"]
 
 nitpicky = True
 default_role = "code"  # `x` in a docstring is code

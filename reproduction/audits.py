@@ -82,14 +82,14 @@ def train(folder: Path, *, say: Callable[[str], None]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plans = {}
     for config in ("random", "fixed"):
-        audit = em.read_audit(EXPERIMENT / f"{config}.toml", say=say)
+        audit = em.read_audit(EXPERIMENT / f"{config}.toml", on_message=say)
         say(f"training {config}: {audit.plan.sizes.models:,} models of 200 epochs")
         measurement = em.measure(
             audit.plan,
             folder / f"{config}.db",
             executor="threads",
             workers=os.cpu_count(),
-            progress=_every(500, say),
+            on_progress=_every(500, say),
         )
         for name, source in SOURCES.items():
             if source.config == config:

@@ -24,7 +24,9 @@ def test_the_packages_of_an_extra_are_advised_by_their_own_names(extra: str) -> 
 
 
 def test_a_missing_module_is_an_error_with_that_command() -> None:
-    with pytest.raises(InputError, match=r"tables need it: pip install 'pyarrow>=18', or use CSV\.$"):
+    with pytest.raises(
+        InputError, match=r"tables need it: pip install 'pyarrow>=18', or use CSV\.$"
+    ):
         _extras.load("no_such_module", "tables need it", "parquet", instead=", or use CSV")
 
 

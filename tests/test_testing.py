@@ -68,7 +68,7 @@ def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     proven = rounded_down(em.prove(LEAKY, delta=1e-3).at_least)
     assert said.startswith(
         f"FAIL (proven): the attacks prove that epsilon is at least {proven} at delta = 0.001, "
-        "with a probability of error of at most 5 %. "
+        "with an error probability of at most 5 %. "
     )
     assert "Claimed is 1; estimated, at delta = 0.001, " in said
     low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)
@@ -82,9 +82,7 @@ def test_a_judgement_raises_too_and_says_what_it_is(fail_on: Any) -> None:
     with pytest.raises(AssertionError) as caught:
         assert_private(LEAKY, epsilon=JUDGED, delta=1e-3, fail_on=fail_on)
     said = str(caught.value)
-    assert said.startswith(
-        "FAIL (judged): the posterior lies above the claim, and its checks do not "
-    )
+    assert said.startswith("FAIL (judged): the posterior lies above the claim, and no check ")
     assert "no proof refutes the claim" in said
     assert "epsilon exceeds 2.6 with probability" in said
     assert type(caught.value) is AssertionError
@@ -139,7 +137,9 @@ def test_thresholds_move_the_verdict() -> None:
         assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=strict)
     # A threshold that another prior does not reach leaves it open.
     own = Thresholds(pass_at_most=shares[0] + 0.01, fail_at_least=0.99)
-    with pytest.warns(InconclusiveWarning, match="the prior decides: with its scale times 2"):
+    with pytest.warns(
+        InconclusiveWarning, match="the prior decides: with its scale multiplied by 2"
+    ):
         verdict = assert_private(LEAKY, epsilon=OPEN, delta=1e-3, thresholds=own)
     assert (verdict.outcome, verdict.leaning) == (Outcome.INCONCLUSIVE, Outcome.PASS)
     # Even what passes otherwise.

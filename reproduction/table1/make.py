@@ -94,7 +94,7 @@ def _curve(workshop: Workshop, name: str, statistic: str) -> dict[str, Any]:
         "shown_high": shown_high,
         "largest_auc": max(base.auc() for base in posterior.scores.bases),
         "proved": em.best_base(em.ClopperPearson(), counts, audit.model.delta, 0.05),
-        "probability_alike": posterior.alike,
+        "probability_alike": posterior.full_strength_probability,
         "family": likeliest.family,
         "mixing": likeliest.mixing,
         "reading": likeliest.reading,

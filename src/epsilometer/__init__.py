@@ -41,6 +41,10 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 (a list, if not a literal one)
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("epsilometer")
     if name in _RENAMED:
         from warnings import warn
 

@@ -1,5 +1,6 @@
 """Every public name, once, with its module: types for tools, and where to look at run time."""
 
+from epsilometer._table import Table as Table
 from epsilometer.attacks.lira import Lira as Lira
 from epsilometer.attacks.lira import LiraOffline as LiraOffline
 from epsilometer.attacks.losses import Losses as Losses
@@ -108,7 +109,6 @@ from epsilometer.measurement.designs import MeasureMIA as MeasureMIA
 from epsilometer.measurement.designs import MeasureMIAFast as MeasureMIAFast
 from epsilometer.measurement.designs import cross_feed as cross_feed
 from epsilometer.measurement.engine import Measurement as Measurement
-from epsilometer.measurement.engine import Progress as Progress
 from epsilometer.measurement.engine import measure as measure
 from epsilometer.measurement.first_models import TrainingCheck as TrainingCheck
 from epsilometer.measurement.one_run import MeasureOneRun as MeasureOneRun
@@ -117,6 +117,7 @@ from epsilometer.measurement.pool import MeasurePool as MeasurePool
 from epsilometer.measurement.population import Dataset as Dataset
 from epsilometer.measurement.population import Point as Point
 from epsilometer.measurement.population import Population as Population
+from epsilometer.measurement.progress import Progress as Progress
 from epsilometer.measurement.sqlite_store import SqliteStore as SqliteStore
 from epsilometer.measurement.store import MemoryStore as MemoryStore
 from epsilometer.measurement.training_claims import claim_from_training as claim_from_training
@@ -198,4 +199,5 @@ fresh_scores = held_out_scores
 promise_of = claim_from_training
 
 __all__: list[str]
+__version__: str
 _RENAMED: dict[str, str]

@@ -1,4 +1,4 @@
-"""Names of the types that annotations share, and the base of tables of arrays."""
+"""Shared type aliases, and the base class of tables of arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FloatPair = tuple[FloatArray, FloatArray]
 """Both error rates, or both ends of an interval."""
 
 Say = Callable[[str], None]
-"""Told a line of text now and then, for a progress display."""
+"""Callback that receives a line of progress text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class Columns:
         return len(getattr(self, fields(self)[0].name))
 
     def take(self, index: IndexArray | BoolArray) -> Self:
-        """The rows at the given positions."""
+        """The rows at the given indices."""
         return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def followed_by(self, *others: Self) -> Self:
-        """The rows of this table and of others, one after the other."""
+        """The rows of this table followed by those of ``others``."""
         columns = {
             f.name: [getattr(part, f.name) for part in (self, *others)] for f in fields(self)
         }

@@ -241,6 +241,24 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return out.getvalue()
 
 
+def ending(path: Path, *known: str) -> str:
+    """How a file's name ends, in small letters: one of those that are ``known``, such as ``.csv``."""
+    found = path.suffix.lower()
+    if found not in known:
+        listed = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else known[0]
+        raise InputError(f"{shown(path.name)}: expected a file name that ends in {listed}.")
+    return found
+
+
+def written_labels(labels: Iterable[str], column: str) -> None:
+    """Refuse labels that would not be the same when they are read back."""
+    for each in labels:
+        if label(each, column, "to write a file") != each:
+            raise InputError(
+                f"to write a file: expected {column} without blanks around it, got {shown(each)}."
+            )
+
+
 def write_text(target: Path, text: str) -> None:
     """Write a file of text whole or not at all; replaces one of that name."""
     replace(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))

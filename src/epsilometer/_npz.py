@@ -1,4 +1,4 @@
-"""Arrays from an npz file that nobody vouches for: never unpickled, and every damage one line."""
+"""Reading arrays from an untrusted npz file: nothing is unpickled, and any damage is one error line."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ DAMAGE = (
     LookupError,
     EOFError,
     MemoryError,  # from an array whose header claims to be huge
-    RuntimeError,  # from zipfile: encrypted, or of a kind it does not know
-    SyntaxError,  # from the header of an array
+    RuntimeError,  # from zipfile: encrypted, or an unsupported compression
+    SyntaxError,  # from an array header
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What NumPy may raise on an npz with any bytes in it changed."""
+"""Exceptions that NumPy may raise on an npz file with corrupted bytes."""
 
 
 def read_arrays(
     path: Path, *groups: tuple[str, ...], optional: tuple[str, ...] = (), largest: int
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of the first group of names that is there whole, with those optional ones that are.
+    """The arrays of the first group of names that the file has in full, plus any ``optional`` ones.
 
-    ``largest`` is how many bytes all of them together may unpack to.
+    ``largest`` is the maximum total size in bytes after decompression.
     """
     try:
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def read_arrays(
     except DAMAGE as error:
         if "allow_pickle" in str(error):
             raise InputError(
-                f"{path}: cannot be read as npz without pickle: it is none, or holds objects."
+                f"{path}: cannot be read as npz without pickle: not an npz file, or it holds objects."
             ) from None
         raise InputError(f"{path}: cannot be read as npz without pickle ({error}).") from None
     expected = ", or ".join(" and ".join(group) for group in groups)

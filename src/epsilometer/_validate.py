@@ -1,4 +1,4 @@
-"""The one place where range errors are worded: what was expected, what came, under which name."""
+"""Range checks of arguments: each error names what was expected and what was given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST_COUNT = 10**15
 
 
 def _number(name: str, value: object, expected: str, allowed: Callable[[float], bool]) -> float:
-    """Return ``value`` as a float if it is finite and allowed; ``expected`` says what is."""
+    """Return ``value`` as a float if it is finite and allowed; ``expected`` describes the domain."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"expected {name} to be a number, got {name}={value!r}.")
     number = float(value)
@@ -45,12 +45,12 @@ def level(value: object) -> float:
 
 
 def open_unit_interval(name: str, value: object) -> float:
-    """Return ``value`` if it lies in (0, 1), ends excluded."""
+    """Return ``value`` if it is in (0, 1), endpoints excluded."""
     return _number(name, value, f"0 < {name} < 1", lambda x: 0 < x < 1)
 
 
 def unit_interval(name: str, value: object) -> float:
-    """Return ``value`` if it lies in [0, 1], ends included."""
+    """Return ``value`` if it is in [0, 1], endpoints included."""
     return _number(name, value, f"0 <= {name} <= 1", lambda x: 0 <= x <= 1)
 
 
@@ -67,7 +67,7 @@ def whole_number(name: str, value: object, *, least: int = 1, most: int | None =
 
 
 def one_of(name: str, value: object, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of the given words."""
+    """Return ``value`` if it is one of ``choices``."""
     known = list(choices)
     if value not in known:
         raise InputError(f"expected {name} to be one of {', '.join(known)}, got {name}={value!r}.")

@@ -1,4 +1,4 @@
-"""Worker processes of ours: how they begin, how they end, and that they end with their parent."""
+"""Worker processes: how they start and stop, and that they stop when their parent does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 
 def begin_worker(then: Callable[..., object] | None = None, *arguments: object) -> None:
-    """Call this first in a process that a pool has started; ``then`` is called after it."""
-    # Ctrl-C reaches every process of a terminal; the one that coordinates decides what to do.
+    """Set up a process that a pool has started (call it first); then call ``then``."""
+    # Ctrl-C reaches every process of a terminal; only the coordinating process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What code of others prints is not the program's answer.
+    # Text printed by user code must not mix with the program's own output.
     sys.stdout = sys.stderr
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if then is not None:
@@ -24,8 +24,8 @@ def begin_worker(then: Callable[..., object] | None = None, *arguments: object) 
 
 
 def _begin_with(start_method: str, then: Callable[..., object] | None, *arguments: object) -> None:
-    # A process that was spawned spawns its own by default: code that starts some, such as a loader of
-    # batches, would import its libraries again in each.  It shall find what it finds without a pool.
+    # A spawned process spawns its children by default, so training code that starts processes (such as a
+    # data loader) would import its libraries again in each. Give it the default start method instead.
     multiprocessing.set_start_method(start_method, force=True)
     begin_worker(then, *arguments)
 
@@ -40,7 +40,7 @@ def _end_with_parent() -> None:
 def new_pool(
     workers: int, then: Callable[..., object] | None = None, *arguments: object
 ) -> ProcessPoolExecutor:
-    """Processes that start afresh, each with ``then``: libraries with threads do not survive a fork."""
+    """A pool of freshly spawned processes, each calling ``then``: threads do not survive a fork."""
     return ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
@@ -50,7 +50,7 @@ def new_pool(
 
 
 def close_pool(pool: ProcessPoolExecutor, *, wait: bool = True) -> None:
-    """End a pool; without ``wait`` what is under way is lost, which no method of a pool's own can do."""
+    """Close a pool; ``wait=False`` terminates running tasks, which the pool's own methods cannot do."""
     processes = list((getattr(pool, "_processes", None) or {}).values())
     pool.shutdown(wait=wait, cancel_futures=True)
     if not wait:
@@ -60,7 +60,7 @@ def close_pool(pool: ProcessPoolExecutor, *, wait: bool = True) -> None:
 
 @contextmanager
 def process_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool for a while; if anything goes wrong, nothing under way is waited for."""
+    """A pool as a context manager; after an exception it does not wait for running tasks."""
     pool = new_pool(workers)
     try:
         yield pool

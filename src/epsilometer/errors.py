@@ -1,4 +1,4 @@
-"""The exceptions Epsilometer raises on purpose.
+"""The exceptions that Epsilometer raises deliberately.
 
 Everything a caller may want to catch derives from :class:`EpsilometerError`.  Bad input is an
 :class:`InputError`, which is also a :class:`ValueError`, so plain Python code can catch it as such.
@@ -8,33 +8,33 @@ from __future__ import annotations
 
 
 class EpsilometerError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base class of every error that this package raises deliberately."""
 
 
 class InputError(EpsilometerError, ValueError):
-    """An argument, a file or a row of a file is outside its stated domain."""
+    """An argument, a file or a row of a file is outside its documented domain."""
 
 
 class ContradictionError(EpsilometerError):
-    """The counts have no weight anywhere under the model, so there is no posterior to report."""
+    """The counts have zero likelihood everywhere under the model, so there is no posterior."""
 
 
 class NotConvergedError(EpsilometerError):
-    """A run did not reach the accuracy that was asked of it."""
+    """A run did not reach the requested accuracy."""
 
 
 class StoreError(EpsilometerError):
-    """A store of losses cannot be used: of another plan, damaged, or with no room left to write."""
+    """A store of losses cannot be used: it belongs to another plan, is damaged, or the disk is full."""
 
 
 class ExecutorError(EpsilometerError):
-    """What should train the models cannot be reached or is gone; losses that came in are kept."""
+    """The executor cannot be reached or was lost; losses received so far are kept."""
 
 
 class TrainingError(EpsilometerError):
-    """The training code fails, whatever the model; losses that came in are kept.
+    """The training code fails for every model; losses received so far are kept.
 
-    ``traceback`` is the part of its traceback that is in the user's code, as text; it may be empty.
+    ``traceback`` is the part of the traceback that lies in the user's code, as text; it may be empty.
     """
 
     def __init__(self, message: str, traceback: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Privacy as an assertion in a test suite: the verdict of the command line, for pytest and others."""
+"""Assert a privacy claim in a test suite, with the same verdict as the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["InconclusiveWarning", "assert_private"]
 
 
 class InconclusiveWarning(UserWarning):
-    """The posterior lies on both sides of the claim, or something speaks against its verdict."""
+    """The posterior does not settle the claim, or there are caveats against its verdict."""
 
 
 def assert_private(
@@ -41,37 +41,37 @@ def assert_private(
     ----------
     counts
         Error counts of attacks, :class:`~epsilometer.Scores` or :class:`~epsilometer.Losses` of all
-        models; or the path of a file of these, of a store, or of a result folder.
+        models; or the path of a file with any of these, of a store, or of a result folder.
     epsilon
         The claimed epsilon.
     delta
-        The claimed delta, in [0, 1).  A result has its own, and its own model.  Of others, scores and
-        losses are read by the whole-curve model; counts are taken to be correlated if they say that
-        models were cross-fed, and independent otherwise.  Or give a model:
+        The claimed delta, in [0, 1).  A result folder has its own delta and model.  Otherwise scores and
+        losses are analysed with the whole-curve model; counts are modelled as correlated if they state
+        that models were cross-fed, and as independent if not.  To choose yourself, pass ``model``.
     model
-        What is assumed, with its delta: priors, a likelihood.
+        The statistical model, with its delta: priors and likelihood.
     thresholds
-        Where sides are taken; 0.05 and 0.95 unless given.
+        Posterior probabilities below and above which the claim is decided; default: 0.05 and 0.95.
     fail_on
-        ``proven``: only a refuted claim fails the test; any other verdict but PASS warns.  ``fail``: a
-        judgement fails it too.  ``inconclusive``: and so does an open verdict.
+        ``proven``: the test fails only if the claim is refuted; any other verdict except PASS warns.
+        ``fail``: a judged FAIL fails the test too.  ``inconclusive``: so does INCONCLUSIVE.
     error
-        Probability that a proof errs; 0.05, or that of a result, unless given.
+        Error probability of a proof; default: 0.05, or the one stored in the result.
     independent
-        Whether models of different bases were trained independently: they were, unless a result says
-        otherwise or this does.  Proofs average over bases else.
+        Whether models of different bases were trained independently; default: True, or what the result
+        states.  If they were not, proofs average over bases.
 
     Returns
     -------
     Verdict
-        PASS, or what ``fail_on`` lets through.
+        PASS, or any verdict that ``fail_on`` tolerates.
 
     Raises
     ------
     AssertionError
-        If the verdict is one that ``fail_on`` refuses.
+        If ``fail_on`` covers the verdict.
     NotConvergedError
-        If the engine did not reach its accuracy and nothing is proven, so that there is no verdict.
+        If the engine did not reach its accuracy and nothing is proven, so there is no verdict.
 
     Examples
     --------
@@ -103,15 +103,15 @@ def assert_private(
     )
     posterior = result.posterior
     verdict: Verdict | None = result.verdict
-    assert verdict is not None  # something is claimed
+    assert verdict is not None  # epsilon is always claimed
     if not posterior.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        raise NotConvergedError(f"no verdict: {posterior.engine_words}.")
+        raise NotConvergedError(f"no verdict: {posterior.engine_description}.")
     finding: Any = profile_summary.finding if hasattr(posterior, "scores") else summary.finding
     if verdict.label in FAIL_ON[fail_on]:
         raise AssertionError(finding(result))
     if verdict.outcome is not Outcome.PASS:
         warnings.warn(finding(result), InconclusiveWarning, stacklevel=2)
-    if result.doubts:
-        text = f"{verdict.label}, but: {' '.join(result.doubts)}"
+    if result.data_warnings:
+        text = f"{verdict.label}, but: {' '.join(result.data_warnings)}"
         warnings.warn(text, InconclusiveWarning, stacklevel=2)
     return verdict

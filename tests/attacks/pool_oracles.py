@@ -1,4 +1,4 @@
-"""Pools for the tests of attacks, and the papers' formulas as slow obvious loops."""
+"""Pools for the tests of attacks, and the papers' formulas as slow, simple loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pool(
     leak: float = 1.0,
     seed: int = 1,
 ) -> PoolLosses:
-    """Log odds are normal about the point's own mean; models with the point are above by ``leak``."""
+    """Log odds are normal around the point's own mean; models with the point are higher by ``leak``."""
     rng = np.random.default_rng(seed)
     whole = points + references
     member = np.zeros((models, whole), dtype=bool)
@@ -56,7 +56,7 @@ def log_normal(x: float, mean: float, variance: float) -> float:
 def lira(
     losses: PoolLosses, teachers: IntArray, model: int, point: int, *, own: bool, offline: bool
 ) -> float:
-    """LiRA of one point, the queries one by one."""
+    """LiRA of one point, query by query."""
 
     def sample(at: int, query: int, inside: bool) -> list[float]:
         return [
@@ -100,7 +100,7 @@ def rmia(
     gamma: float = 2.0,
     a: float = 0.3,
 ) -> float:
-    """RMIA of one point: every z in turn, every query a vote."""
+    """RMIA of one point: every z in turn, one vote per query."""
 
     def usual(at: int, query: int) -> float:
         p = {

@@ -1,4 +1,4 @@
-"""Error curves as CSV: read back as written, and every malformed file named with its place."""
+"""Error curves as CSV: read back exactly, and errors in malformed files name their place."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_round_trip_of_a_measured_attack(tmp_path: Path) -> None:
     assert same(again, curves)
     assert again.false_positives.shape == (99, 3)
     assert curves.trials_h0.tolist() == [12, 12, 12]
-    # Something to tell apart: rates rise, bases differ.
+    # Distinguishable: rates rise, bases differ.
     assert len(np.unique(curves.false_negatives)) > 3
     assert same(ErrorCurves.read(str(path)), curves)
     assert [file.name for file in tmp_path.iterdir()] == ["curves.csv"]
@@ -92,7 +92,7 @@ def test_round_trip_with_hard_names(tmp_path: Path) -> None:
     path = tmp_path / "curves.csv"
     curves.write(path)
     assert same(ErrorCurves.read(path), curves)
-    # Control: the comparison sees a name, a number and a kind of number.
+    # Control: the comparison detects a name, a number and a type of number.
     other = attacked([*HARD_NAMES[:-1], "x"]).sweep()
     assert not same(other, curves)
     assert not same(attacked(HARD_NAMES).sweep([0.1, 0.2]), curves)
@@ -100,7 +100,7 @@ def test_round_trip_with_hard_names(tmp_path: Path) -> None:
 
 
 def test_any_csv_reader_finds_the_rows() -> None:
-    """Another way to the same numbers: the standard library's reader, row by row."""
+    """A second way to the same numbers: the standard library's reader, row by row."""
     result = attacked(["a", "b, c"])
     levels = [0.1, 1 / 3, 0.7]
     records = list(csv.DictReader(io.StringIO(result.sweep(levels).to_csv(), newline="")))
@@ -129,7 +129,7 @@ def test_writing_replaces_a_file(tmp_path: Path) -> None:
     st.integers(0, 2**32),
 )
 def test_what_can_be_written_can_be_read(targets: list[float], names: list[str], seed: int) -> None:
-    """Any rates in rising order, any text that a file can hold, counts of any size."""
+    """Any increasing rates, any text that a file can hold, counts of any size."""
     kept = tuple(name.replace("\0", "").encode(errors="ignore").decode() for name in names)
     rng = np.random.default_rng(seed)
     rising = np.unique(targets)
@@ -193,7 +193,7 @@ def test_the_good_table_is_good() -> None:
     assert (curves.trials_h0.tolist(), curves.trials_h1.tolist()) == ([10, 12], [20, 20])
 
 
-RISING = "expected rising target rates with the same bases under each of them"
+RISING = "expected increasing target rates with the same bases for each of them"
 
 MALFORMED: list[tuple[str, str]] = [
     ("", "curves.csv: expected a header row with target_alpha, .* got an empty file"),
@@ -206,7 +206,7 @@ MALFORMED: list[tuple[str, str]] = [
     (text_of([*GOOD[:3], GOOD[3][:5], *GOOD[4:]]), "row 5: expected 6 cells, got 5"),
     (text_of([[*GOOD[0], "7"], *GOOD[1:]]), "row 2: expected 6 cells, got 7"),
     # rows
-    (text_of(GOOD[:-1]), "row 6: expected the same 2 bases under each .*, got 1 under the last"),
+    (text_of(GOOD[:-1]), "row 6: expected the same 2 bases for each .*, got 1 for the last"),
     (text_of(GOOD[1:]), f"row 3: {RISING}"),
     (text_of([*GOOD[:2], *GOOD[3:]]), f"row 4: {RISING}"),
     (text_of([*GOOD[:4], GOOD[5]]), f"row 6: {RISING}"),
@@ -256,9 +256,9 @@ MALFORMED: list[tuple[str, str]] = [
     ),
     (changed(3, "trials_h0", "0"), "row 3: expected 1 <= trials_h0 <= .*, got trials_h0=0"),
     (changed(3, "trials_h1", "0"), "row 3: expected 1 <= trials_h1 <= .*, got trials_h1=0"),
-    (changed(4, "trials_h0", "11"), "row 4: expected as many trials as at the first target rate"),
-    (changed(7, "trials_h1", "21"), "row 7: expected as many trials as at the first target rate"),
-    # what is no CSV
+    (changed(4, "trials_h0", "11"), "row 4: expected the same number of trials as at the first"),
+    (changed(7, "trials_h1", "21"), "row 7: expected the same number of trials as at the first"),
+    # not CSV
     (text_of(GOOD) + '"open', "row 8: not valid CSV"),
     (text_of(GOOD) + '"a"b,1,2,3,4,5\n', "row 8: not valid CSV"),
     (text_of(GOOD) + "0.4,a\0,1,10,1,20\n", "curves.csv: expected text, got a NUL byte"),
@@ -290,7 +290,7 @@ def test_malformed_files_are_named_with_their_place(
 
 @pytest.mark.parametrize(
     ("row", "column"),
-    # Names of the first rate are what the others are held against.
+    # Names of the first rate are the reference for the others.
     [(r, c) for r in range(2, 8) for c in CURVE_COLUMNS if c != "challenge_base" or r >= 4],
 )
 def test_any_wrong_cell_is_found(row: int, column: str) -> None:
@@ -329,7 +329,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def outcome(text: str) -> str:
-    """How the text fares: anything but curves or an InputError is raised here."""
+    """The outcome for a text: anything but curves or an InputError is raised here."""
     try:
         ErrorCurves.parse_csv(text, name="curves.csv")
     except InputError as error:
@@ -370,7 +370,7 @@ def test_arbitrary_cells_under_a_good_heading(
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.data())
 def test_good_files_with_something_changed(data: st.DataObject) -> None:
-    """A piece cut out of a good file and something else put there: read as curves, or refused."""
+    """Part of a good file replaced by something else: read as curves, or refused."""
     text = text_of(GOOD)
     start = data.draw(st.integers(0, len(text)))
     stop = data.draw(st.integers(start, min(len(text), start + 12)))

@@ -36,7 +36,7 @@ FORMATS = ["losses.csv", "losses.parquet", "losses.PARQUET", "losses"]
 def of(
     *, base: Any = "a", hypothesis: Any = 0, replicate: Any = None, loss: Any = (1.0, 2.0, 3.0)
 ) -> Losses:
-    """Losses of one base and hypothesis unless told otherwise."""
+    """Losses, by default of one base and hypothesis."""
     size = len(loss)
     return Losses(
         challenge_base=[base] * size if isinstance(base, str) else base,
@@ -47,7 +47,7 @@ def of(
 
 
 def hard_losses() -> Losses:
-    """Names and numbers that files get wrong easily, with gaps in the replicates."""
+    """Names and numbers that files easily get wrong, with gaps in the replicates."""
     size = len(NAMES) * len(HARD)
     return Losses(
         challenge_base=np.repeat(NAMES, len(HARD)).tolist(),

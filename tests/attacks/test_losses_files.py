@@ -1,4 +1,4 @@
-"""Losses as CSV and Parquet: round trips bit for bit, and every wrong row named."""
+"""Losses as CSV and Parquet: exact round trips, and every wrong row is named."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_csv_keeps_every_printed_name(names: list[str]) -> None:
 
 @pytest.mark.parametrize("bits", [0xFFF8000000000000, 0x7FF8000000000001, 0x7FF0000000000001])
 def test_there_is_one_nan(tmp_path: Path, bits: int) -> None:
-    """inf - inf on x86 has a sign; other arithmetic leaves other payloads."""
+    """On x86, inf - inf has a sign; other arithmetic leaves other payloads."""
     other = np.frombuffer(struct.pack("<Q", bits))
     losses = of(loss=other)
     assert losses == of(loss=[NAN])
@@ -82,7 +82,7 @@ def test_there_is_one_nan(tmp_path: Path, bits: int) -> None:
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=5))
 def test_what_can_be_made_can_be_written_and_read(names: list[str]) -> None:
-    """Line ends, quotes and blanks of all kinds; NUL and lone surrogates have no place in text files."""
+    """Line ends, quotes and blanks of all kinds; NUL and lone surrogates do not occur in text files."""
     kept = [name.replace("\0", "").encode(errors="ignore").decode() for name in names]
     losses = of(base=kept, loss=[1.0] * len(kept))
     assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
@@ -194,7 +194,7 @@ GOOD: dict[str, list[Any]] = {
 
 
 def parquet(path: Path, **changes: Any) -> Path:
-    """A file with good columns but for the changes; None leaves a column out."""
+    """A file with good columns except for the changes; None omits a column."""
     arrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
     parquet_files = pytest.importorskip("pyarrow.parquet")
     columns = {k: v for k, v in {**GOOD, **changes}.items() if v is not None}
@@ -227,7 +227,7 @@ def test_parquet_in_many_pieces(tmp_path: Path) -> None:
     assert sorted(zip(again.challenge_base, again.replicate.tolist(), strict=True)) == sorted(
         zip(losses.challenge_base, losses.replicate.tolist(), strict=True)
     )
-    # Replicates are all different: they say which loss is whose.
+    # Replicates are all different: they identify each loss.
     np.testing.assert_array_equal(
         again.loss[np.argsort(again.replicate)], losses.loss[np.argsort(losses.replicate)]
     )
@@ -295,7 +295,7 @@ def test_parquet_with_text_that_is_not_utf8(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize("mask", [0x01, 0x02, 0x10, 0x80, 0xFF], ids=hex)
 def test_no_flipped_byte_of_parquet_goes_unnoticed(tmp_path: Path, mask: int) -> None:
-    """Pages have checksums and the rest is checked: refused, or of no consequence."""
+    """Pages have checksums and the rest is checked: refused, or without effect."""
     _needs_pyarrow(".parquet")
     path = tmp_path / "x.parquet"
     losses = of(
@@ -318,7 +318,7 @@ def test_no_flipped_byte_of_parquet_goes_unnoticed(tmp_path: Path, mask: int) ->
             refusals.append(str(error))
     assert different == []
     assert all("x.parquet" in refusal for refusal in refusals)
-    # Not all refused: offsets of indexes, encodings and versions that nobody looks at.
+    # Not all refused: offsets of indexes, encodings and versions that are never read.
     assert len(whole) / 3 < len(refusals) < len(whole)
 
 

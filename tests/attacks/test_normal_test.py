@@ -1,4 +1,4 @@
-"""The most powerful test of two normals: closed forms, mpmath, simulation, and the paper's slips."""
+"""The most powerful test of two normals: closed forms, mpmath, simulation, and the paper's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 EPS = float(np.finfo(float).eps)
 
 POINTS = 20_000
-"""Quantiles in the middle of equal shares: a set with two ends has a share wrong by 1/POINTS."""
+"""Quantiles at the midpoints of equal shares: a set with two ends is off by at most 1/POINTS."""
 
 Z = 5.0
 """Standard errors allowed to a simulated rate: P(|Z| > 5) = 6e-7, times 16 rates here: 1e-5."""
@@ -115,7 +115,7 @@ def share_rejected(
 
 
 def check_size_and_power(function: PValue, case: Case, alpha: float) -> None:
-    """Against the closed forms; the grid may be off by 1/POINTS, doubled for ends that fall on it."""
+    """Compare with the closed forms; the grid may be off by 1/POINTS, doubled for ends on it."""
     size = share_rejected(function, case, alpha, case.mean_h0, case.deviation_h0)
     assert size == pytest.approx(alpha, abs=2 / POINTS), "size"
     found = share_rejected(function, case, alpha, case.mean_h1, case.deviation_h1)
@@ -155,7 +155,7 @@ def test_simulated_size_and_power(case: Case) -> None:
 
 
 def twin(*, printed: bool = False, reversed_sign: bool = False) -> PValue:
-    """The appendix word for word with ncx2; on request with one of the two slips."""
+    """The appendix word for word with ncx2; optionally with one of the two errors."""
 
     def function(
         observed: ArrayLike,
@@ -219,11 +219,11 @@ def test_a_test_of_the_wrong_size_fails() -> None:
 
 
 def exact(x: float, case: Case) -> tuple[float, float]:
-    """The p-value in 50 digits, and the rounding error that double precision cannot help.
+    """The p-value with 50 digits, and the rounding error that double precision cannot avoid.
 
-    ``here`` comes from its inputs with two roundings, the way from there to the other end with eight
-    (two of the shift, five of the excess, a division), each of EPS / 2; each normal probability then
-    has a few roundings of its own.
+    ``here`` is computed from its inputs with two roundings, the distance to the other end with eight
+    (two of the shift, five of the excess, a division), each of EPS / 2; each normal probability then has
+    a few more roundings.
     """
 
     def upper(value: mpmath.mpf) -> mpmath.mpf:
@@ -276,7 +276,7 @@ def test_mpmath_away_from_the_standard_normal(case: Case) -> None:
 
 @pytest.mark.parametrize("gap", [1e-12, -1e-9, 1e-6])
 def test_mpmath_with_nearly_equal_hypotheses(gap: float) -> None:
-    """Both ends count although the hypotheses all but agree: their differences must be exact."""
+    """Both ends matter although the hypotheses nearly agree: their differences must be exact."""
     case = Case(0.0, 0.3, 0.4 * gap, 0.3 * (1 + gap))
     for x in (-2.0, -0.7, 0.0, 0.3, 1.5):
         expected, error = exact(x, case)
@@ -303,7 +303,7 @@ def test_small_p_values_keep_their_digits() -> None:
 @pytest.mark.parametrize("side", [-1, 1])
 @pytest.mark.parametrize("shift", [-2.0, 0.7])
 def test_continuous_at_equal_variances(gap: float, side: int, shift: float) -> None:
-    """The other end is some 2 * 0.7 / 2e-3 away: it has no probability, only roundings differ."""
+    """The other end is about 2 * 0.7 / 2e-3 away: it has no probability, only roundings differ."""
     x = np.linspace(-10, 10, 201)
     near = Case(0.0, 1.0, shift, 1 + side * gap)
     np.testing.assert_allclose(near.p(x), ndtr(-np.sign(shift) * x), rtol=0, atol=4 * EPS)
@@ -343,7 +343,7 @@ def test_affine_maps_change_no_bit(
 @settings(derandomize=True, deadline=None)
 @given(SIXTEENTHS, SIXTEENTHS, DEVIATIONS, SIXTEENTHS, DEVIATIONS)
 def test_sign_flip(x: float, m0: float, d0: float, m1: float, d1: float) -> None:
-    # The two normal probabilities change places: a rounding of each.
+    # The two normal probabilities swap places: a rounding of each.
     assert Case(m0, d0, m1, d1).p(x) == pytest.approx(
         float(Case(-m0, d0, -m1, d1).p(-x)), rel=0, abs=4 * EPS
     )
@@ -354,7 +354,7 @@ def test_sign_flip(x: float, m0: float, d0: float, m1: float, d1: float) -> None
 def test_p_values_order_like_likelihood_ratios(
     x: list[float], m0: float, d0: float, m1: float, d1: float
 ) -> None:
-    """Neyman and Pearson: what is likelier under H1 than under H0 is rejected first."""
+    """Neyman and Pearson: what is more likely under H1 than under H0 is rejected first."""
 
     def ratio(value: float) -> Fraction:
         """Twice the logarithm up to a constant, exactly."""
@@ -363,8 +363,8 @@ def test_p_values_order_like_likelihood_ratios(
 
     likelier = sorted(x, key=ratio, reverse=True)
     p = Case(m0, d0, m1, d1).p(likelier)
-    # |x - mean| <= 128 and deviations >= 1/16, so scores are at most 2048.  An end that counts is off
-    # by at most 4 EPS (|here| + |far|) < 4 EPS * 4200, times a density below 0.4, before and after.
+    # |x - mean| <= 128 and deviations >= 1/16, so scores are at most 2048.  A relevant end is off by at
+    # most 4 EPS (|here| + |far|) < 4 EPS * 4200, times a density below 0.4, before and after.
     assert np.all(np.diff(p) >= -2 * 0.4 * 4 * EPS * 4200)
 
 

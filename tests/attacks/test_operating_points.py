@@ -1,4 +1,4 @@
-"""Several decision rules on one base: every challenge is judged once, and rules are groups."""
+"""Several operating points on one base: every challenge is decided once, and they form groups."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_value_that_one_statistic_lacks_does_not_move_the_others() -> None:
         em.OperatingPoint(result=result_of(holed, holed, statistic="logit"), target_alpha=0.5),
     ]
     counts = em.split_counts(both)
-    # The third challenge was not the second rule's, so that rule loses none.
+    # The third challenge does not belong to the second operating point, so that one loses none.
     assert counts.trials_h0.tolist() == [6, 6]
     assert em.split_counts(both[::-1]).trials_h0.tolist() == [5, 6]
 
@@ -88,7 +88,7 @@ def test_a_rule_without_challenges_has_no_row() -> None:
 
 
 def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
-    """Null rules that share their challenges agree by chance; dealt out they do not."""
+    """Null operating points that share their challenges agree by chance; with split ones they do not."""
     rng = np.random.default_rng(7)
     shared, dealt = [], []
     for _ in range(400):
@@ -106,8 +106,8 @@ def test_judging_every_challenge_by_every_rule_would_count_them_twice() -> None:
 def test_wrong_rules_are_refused(result: AttackResult) -> None:
     other = result_of(result.p_values_h0, result.p_values_h1, names=("a", "b", "c", "d"))
     for wrong, said in (
-        (rules(result, 0.1), "at least two rules"),
-        (rules(result, 0.1, 0.1), "rules that differ"),
+        (rules(result, 0.1), "at least two operating points"),
+        (rules(result, 0.1, 0.1), "distinct operating points"),
         (rules(result, 0.1) + rules(other, 0.2), "the same challenge bases"),
     ):
         with pytest.raises(InputError, match=said):

@@ -1,4 +1,4 @@
-"""Every attack on a pool: the papers' formulas, the contract, what it may look at, and the null."""
+"""Every attack on a pool: the papers' formulas, the contract, what it may use, and the null."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEACHERS, JUDGED = np.arange(9), np.arange(9, 12)
 
 
 def changed(losses: PoolLosses, **fields: object) -> PoolLosses:
-    """The same losses but for some fields."""
+    """The same losses with some fields replaced."""
     names = ("loss", "member", "references", "fair_coins", "features", "labels")
     return PoolLosses(**{name: getattr(losses, name) for name in names} | fields)
 
@@ -50,7 +50,7 @@ def test_lira_is_the_formula(queries: int, own: bool, offline: bool) -> None:
     found = attack.score(losses, teachers=teachers, judged=judged)
     for (row, model), point in itertools.product(enumerate(judged), range(6)):
         expected = lira(losses, teachers, model, point, own=own, offline=offline)
-        # Log odds are of losses, whose rounding they magnify: a few units of 1e-13 here.
+        # Log odds amplify the rounding of losses: a few units of 1e-13 here.
         assert found[row, point] == pytest.approx(expected, rel=1e-11, abs=1e-11)
 
 
@@ -77,7 +77,7 @@ def test_rmia_with_other_settings() -> None:
 
 
 def test_sabotaged_formulas_are_seen() -> None:
-    """Control: sides swapped, gamma ignored, the judged model among its teachers."""
+    """Control: sides swapped, gamma ignored, the target model among its shadow models."""
     losses = pool(12, 30, references=40)
     arguments = {"teachers": TEACHERS, "judged": JUDGED}
     swapped = losses.member.copy()
@@ -87,7 +87,7 @@ def test_sabotaged_formulas_are_seen() -> None:
         with_itself = attack.score(losses, teachers=np.append(TEACHERS, 10), judged=JUDGED)
         assert np.abs(with_itself - right)[1].max() > 0.01, attack.name
         other = attack.score(changed(losses, member=swapped), **arguments)
-        # Sides count alike in the online attack of RMIA: it alone may have them swapped.
+        # Sides have equal weight in online RMIA: it alone may have them swapped.
         assert (np.abs(other - right).max() > 0.01) == (attack.name != "rmia"), attack.name
     swapped_lira = Lira().score(changed(losses, member=swapped), **arguments)
     assert auc(swapped_lira, losses.member[9:, :30]) < 0.4
@@ -109,7 +109,7 @@ def test_votes_are_counted_with_as_many_others_as_said(monkeypatch: pytest.Monke
 def test_population_is_the_share_of_references_of_its_label() -> None:
     losses = pool(3, 20, references=60)
     labels = np.asarray(losses.labels).copy()
-    labels[5] = 7  # no reference has it, so all count
+    labels[5] = 7  # no reference has it, so all are used
     losses = changed(losses, labels=labels)
     found = PopulationAttack().score(losses, teachers=TEACHERS[:0], judged=np.array([1]))[0]
     for point in range(20):
@@ -129,7 +129,7 @@ def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
     for penalty in 10.0 ** np.arange(-6, 2):
         left_out = np.empty_like(target)
         for row in range(25):
-            # Centring is about all rows in the closed form: the intercept is a column without penalty.
+            # The closed form centres over all rows: the intercept is a column without penalty.
             rows = np.delete(np.arange(25), row)
             columns = np.column_stack([np.ones(25), inputs - inputs.mean(axis=0)])
             penalties = np.diag([0.0] + [penalty * 25] * 6)
@@ -143,7 +143,7 @@ def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
 
 
 def test_quantile_finds_what_the_loss_does_not() -> None:
-    """Points differ by far more than members do, in a way that features tell."""
+    """Points differ by far more than members do, in a way that features predict."""
     rng = np.random.default_rng(4)
     features = rng.normal(size=(900, 2))
     labels = rng.integers(0, 2, 900)
@@ -168,7 +168,7 @@ def test_quantile_finds_what_the_loss_does_not() -> None:
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
 class TestContract:
-    """What holds for every attack with a name."""
+    """Holds for every named attack."""
 
     def score(self, name: str, losses: PoolLosses) -> FloatArray:
         attack = POOL_ATTACKS[name]
@@ -190,7 +190,7 @@ class TestContract:
         losses = pool(references=25)
         order = np.random.default_rng(5).permutation(30)
         found = self.score(name, losses.take(points=order))
-        # Variances of all points are sums in another order; random features see the same references.
+        # Pooled variances sum in another order; random features see the same references.
         assert found == pytest.approx(self.score(name, losses)[:, order], rel=1e-9, abs=1e-9)
 
     def test_order_of_teachers_does_not_matter(self, name: str) -> None:
@@ -235,7 +235,7 @@ class TestContract:
         assert not np.array_equal(self.score(name, changed(losses, loss=loss))[1], right[1])
 
     def test_no_coins_where_nothing_is_learnt(self, name: str) -> None:
-        """And where something is, the teachers' coins matter."""
+        """And if there is a leak, the shadow models' coins matter."""
         losses = pool(references=25)
         member = losses.member.copy()
         member[:9, :30] = np.random.default_rng(7).random((9, 30)) < 0.5
@@ -261,7 +261,7 @@ def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str
 
 
 def test_an_attack_that_peeks_sees_nothing_and_one_that_looks_at_others_is_found_out() -> None:
-    """Coins of judged models are hidden; a score that changes with who else is judged proves nothing."""
+    """Coins of target models are hidden; a score that depends on other target models proves nothing."""
 
     @dataclass(frozen=True)
     class Peeks:
@@ -334,15 +334,18 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             lambda: held_out_scores(pool(), Lira(), teachers=3),
-            "at least 4 models to teach the attack lira",
+            "at least 4 shadow models for the attack lira",
         ),
         (lambda: held_out_scores(pool(), Lira(), teachers=12), "teachers <= 11"),
         (lambda: held_out_scores(pool(), Lira(), teachers=[0, 0, 1, 2]), "each once"),
         (lambda: held_out_scores(pool(), Lira(), teachers=[0.5]), "whole numbers"),
-        (lambda: held_out_scores(pool(), Lira(), teachers=range(12)), "to be judged, got none"),
+        (
+            lambda: held_out_scores(pool(), Lira(), teachers=range(12)),
+            "that is not a teacher, got none",
+        ),
         (lambda: held_out_scores(pool(), Lira(), teachers=9, points=[30]), "points from 0 to 29"),
         (lambda: cross_fitted_scores(pool(), Lira(), folds=1), "folds >= 2"),
-        (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 models to teach"),
+        (lambda: cross_fitted_scores(pool(5, 5), Lira()), "at least 4 shadow models"),
         (lambda: cross_fitted_scores(pool(3, 5), Rmia()), "folds <= 3"),
         (lambda: held_out_scores(pool(), PopulationAttack(), teachers=0), "reference points"),
         (lambda: held_out_scores(pool(references=9), QuantileAttack(), teachers=0), "20 reference"),
@@ -435,7 +438,7 @@ def replace_member(losses: PoolLosses, coins: np.ndarray) -> PoolLosses:
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
 def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
-    """The judged models' coins are fair whatever the scores are: so are all counts above a threshold."""
+    """The target models' coins are fair whatever the scores: so are all counts above a threshold."""
     losses = null_pool(48, 250, 60)
     scores = held_out_scores(losses, POOL_ATTACKS[name], teachers=24)
     ones = scores.member.sum()
@@ -445,7 +448,7 @@ def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
     for share in (0.01, 0.1, 0.5):
         above = scores.value >= np.quantile(scores.value, 1 - share)
         assert abs(2 * scores.member[above].sum() - above.sum()) < 4 * np.sqrt(above.sum())
-    # Control: coins that follow the scores a little are seen by the same check.
+    # Control: coins that follow the scores slightly are detected by the same check.
     leaning = scores.member | (scores.value > np.quantile(scores.value, 0.9))
     assert auc(scores.value, leaning) - 0.5 > 4 * error
 
@@ -461,7 +464,7 @@ def test_cross_fitted_scores_of_all_points_tell_nothing_either(name: str) -> Non
 
 
 def test_teachers_that_are_judged_would_be_seen_where_nothing_leaks() -> None:
-    """Control of the two above: LiRA that learns from the judged models finds what is not there."""
+    """Control of the two above: LiRA that learns from the target models finds a spurious leak."""
     losses = null_pool(16, 500, 0)
     everybody = np.arange(16)
     value = Lira().score(losses, teachers=everybody, judged=everybody)
@@ -469,7 +472,7 @@ def test_teachers_that_are_judged_would_be_seen_where_nothing_leaks() -> None:
 
 
 def test_curves_of_points_read_low_and_lowest_when_one_is_left_out() -> None:
-    """What the documentation says of cross-fitting: 4 folds cost 0.02 here, leaving one out 0.06."""
+    """As documented for cross-fitting: 4 folds cost 0.02 here, leave-one-out 0.06."""
     losses = null_pool(24, 800, 0)
     mean = {}
     for folds in (4, 24):
@@ -496,7 +499,7 @@ def test_coins_that_are_not_fair_ones_of_their_own_are_found_out(whose: str) -> 
     rows = np.array([rng.permutation(40) < 20 for _ in range(40)])
     member = rows if whose == "model" else rows.T
     loss = rng.exponential(size=member.shape)
-    with pytest.raises(InputError, match=f"numbers of members per {whose} that such coins"):
+    with pytest.raises(InputError, match=f"numbers of members per {whose} that are implausible"):
         held_out_scores(PoolLosses(loss=loss, member=member, fair_coins=True), "loss", teachers=0)
     held_out_scores(PoolLosses(loss=loss, member=member), "loss", teachers=0)
     fair = rng.random(member.shape) < 0.5

@@ -1,4 +1,4 @@
-"""Losses of a pool in files: the same bits back, and every wrong file one line."""
+"""Losses of a pool in files: exact round trips, and one line for every wrong file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(path: Path, rows: Sequence[tuple[object, ...]], columns: tuple[str, 
 
 
 def as_parquet(path: Path) -> Path:
-    """The same table as Parquet, as somebody else's tool would write it."""
+    """The same table as Parquet, as another tool would write it."""
     from pyarrow import csv, parquet
 
     target = path.with_suffix(".parquet")
@@ -224,7 +224,7 @@ def test_size_is_limited(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_parquet_is_read_and_written_part_by_part(tmp_path: Path) -> None:
-    """Beside the losses themselves little is held, whatever the number of models."""
+    """Little memory is used besides the losses themselves, for any number of models."""
     losses = pool(40, 1500)
     path = tmp_path / "a.parquet"
     losses.write(path)

@@ -1,4 +1,4 @@
-"""Results of attacks: counts at any rate, checks of what was aimed at, and warnings."""
+"""Results of attacks: counts at any rate, checks of the target rate, and warnings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def losses_of(h0: FloatArray, h1: FloatArray, names: Sequence[str] | None = None
 
 # --- counts ---------------------------------------------------------------------------------------
 
-# Some exactly at a level, where "at most" must hold.
+# Some exactly at a rate, where "at most" must hold.
 PROBABILITIES = st.one_of(
     st.floats(0, 1), st.just(NAN), st.sampled_from([0.0, 0.01, 0.1, 0.3, 0.99, 1.0])
 )
@@ -198,7 +198,7 @@ def test_no_normality_of_few_or_constant_scores(scores: list[float]) -> None:
 def test_normality_is_shapiro_and_wilk(scale: float, offset: float) -> None:
     values = np.random.default_rng(33).standard_normal(40)
     holes = np.concatenate([[NAN], values, [NAN]])
-    # Neither place nor scale matters, but for the digits an offset takes.
+    # Neither location nor scale matters, except for the digits lost to an offset.
     expected = float(shapiro(values).pvalue)
     assert normality((holes + offset) * scale) == pytest.approx(expected, rel=1e-9)
 
@@ -219,7 +219,7 @@ def normal_losses(seed: int) -> Losses:
 
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
 def test_no_warning_about_normal_losses(alpha: float) -> None:
-    """A false alarm has probability ALARM at a rate; fixed seeds, all of them quiet."""
+    """A false alarm has probability ALARM at a rate; with these fixed seeds there is none."""
     for seed in (41, 42, 43):
         assert cross_feed(normal_losses(seed)).warnings(alpha) == []
 
@@ -242,8 +242,8 @@ def test_warning_about_losses_far_from_normal() -> None:
         f"{len(missed)} of 20 bases missed the target false-positive rate 0.1 "
         f"(worst: {worst.name!r} with {worst.realised:.2f})"
     )
-    assert f"{len(missed)} of these have losses that are far from normal" in text
-    assert "statistic logit may serve better" in text
+    assert f"{len(missed)} of these have losses far from normal" in text
+    assert "statistic logit may work better" in text
 
 
 def test_logit_serves_such_losses_better() -> None:
@@ -255,8 +255,8 @@ def test_logit_is_not_advised_to_those_who_use_it() -> None:
     crooked = np.random.default_rng(46).standard_exponential(100) ** 3
     found = result(np.zeros(100), scores_h0=crooked, scores_h1=crooked, statistic="logit")
     (text,) = found.warnings(0.1)
-    assert "1 of these have losses that are far from normal" in text
-    assert "may serve better" not in text
+    assert "1 of these have losses far from normal" in text
+    assert "may work better" not in text
 
 
 def test_warning_without_advice_where_scores_are_normal() -> None:
@@ -272,7 +272,7 @@ def test_constant_scores_do_not_hide_crooked_ones(constant: int) -> None:
     scores = [crooked, crooked]
     scores[constant] = np.ones(100)
     (text,) = result(np.zeros(100), scores_h0=scores[0], scores_h1=scores[1]).warnings(0.1)
-    assert "1 of these have losses that are far from normal" in text
+    assert "1 of these have losses far from normal" in text
 
 
 def test_warnings_name_a_few_bases() -> None:
@@ -283,7 +283,7 @@ def test_warnings_name_a_few_bases() -> None:
         dropped=(("x", 3), ("y", 1)),
     )
     dropped, left_out = found.warnings(0.1)
-    assert dropped == "4 losses are not finite and were left out ('x', 'y')."
+    assert dropped == "4 losses are not finite and were dropped ('x', 'y')."
     assert left_out == "too few losses to attack: 'a', 'b', 'c', 'd', 'e' and 2 more."
 
 
@@ -294,7 +294,7 @@ def test_base_with_too_few_losses_is_left_out_and_reported() -> None:
     rng = np.random.default_rng(47)
     h0, h1 = rng.standard_normal((4, 10)), rng.standard_normal((4, 10))
     whole = cross_feed(losses_of(h0, h1))
-    h0[1, 2:] = NAN  # two are one shadow short of a variance
+    h0[1, 2:] = NAN  # two leave one shadow too few for a variance
     h1[3] = NAN
     found = cross_feed(losses_of(h0, h1))
     assert found.names == ("0", "2")
@@ -337,14 +337,14 @@ def test_losses_that_are_not_finite_count_as_missing(bad: float) -> None:
         (found.p_values_h1, expected.p_values_h1),
     ):
         for row, again in zip(one, other, strict=True):
-            # Sums over a row with gaps may be taken in another order.
+            # Sums over a row with gaps may be in another order.
             np.testing.assert_allclose(row[~np.isnan(row)], again[~np.isnan(again)], atol=1e-12)
-    assert "4 losses are not finite and were left out ('0', '2')." in found.warnings(0.1)
+    assert "4 losses are not finite and were dropped ('0', '2')." in found.warnings(0.1)
 
 
 @pytest.mark.parametrize("bad", [NAN, float("inf"), float("-inf")])
 def test_scores_that_are_not_finite_count_as_dropped(bad: float) -> None:
-    """Finite losses for which a custom statistic has no answer, besides a loss that is missing."""
+    """Finite losses for which a custom statistic is undefined, besides a missing loss."""
     rng = np.random.default_rng(50)
     h0, h1 = rng.random((3, 12)), rng.random((3, 12))
     h0[1, :2], h0[2, 0], h1[2, 7] = 5.0, 5.0, NAN

@@ -1,4 +1,4 @@
-"""One contract for every attack, and what each promises about its false-positive rate."""
+"""One contract for every attack, and the false-positive rate of each."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BoolArray = NDArray[np.bool_]
 NAN = float("nan")
 
 CLOSE = 1e-9
-"""Closed forms and sums in another order: moments agree to 1e-8 at the very worst (see test_shadows),
-to 1e-12 on the plain data here, and p-values move by less than their scores in standard units."""
+"""Closed forms and sums in another order: moments agree to 1e-8 at worst (see test_shadows), to 1e-12 on
+the plain data here, and p-values change by less than their scores in standard units."""
 
 Z = 5.0
 """Standard errors allowed to a simulated rate: P(|Z| > 5) = 6e-7, times 20 rates here: 1.2e-5."""
@@ -65,14 +65,14 @@ def cross_fed(attack: Attack, h0: FloatArray, h1: FloatArray) -> tuple[FloatArra
 
 
 def challenges(h0: FloatArray, h1: FloatArray) -> Iterator[tuple[int, int, int]]:
-    """Hypothesis, base and model of each score that is there."""
+    """Hypothesis, base and model of each existing score."""
     for hypothesis, part in enumerate((h0, h1)):
         for base, model in np.argwhere(~np.isnan(part)).tolist():
             yield hypothesis, base, model
 
 
 def enough_shadows(attack: Attack, h0: FloatArray, h1: FloatArray, hypothesis: int) -> BoolArray:
-    """Which bases have the shadows that the attack cannot do without, for challenges under this."""
+    """Which bases have the shadows that the attack needs, for challenges under this hypothesis."""
     sizes = [np.sum(~np.isnan(part), axis=1) for part in (h0, h1)]
     sizes[hypothesis] = sizes[hypothesis] - 1
     least_h0, least_h1 = attack.least_shadows
@@ -81,7 +81,7 @@ def enough_shadows(attack: Attack, h0: FloatArray, h1: FloatArray, hypothesis: i
 
 @every_attack
 class TestContract:
-    """Runs on every attack that ships."""
+    """Run on every attack that ships."""
 
     def test_named(self, attack: Attack) -> None:
         assert ATTACKS[attack.name] is attack
@@ -120,7 +120,7 @@ class TestContract:
 
     @pytest.mark.parametrize("holes", [False, True])
     def test_cross_feeding_is_the_slow_loop(self, attack: Attack, holes: bool) -> None:
-        """Each challenge alone, its own score blotted out of separate shadows."""
+        """Each challenge alone, with its own score removed from separate shadows."""
         h0, h1 = scores(holes=holes)
         found = cross_fed(attack, h0, h1)
         for hypothesis, base, model in challenges(h0, h1):
@@ -155,7 +155,7 @@ class TestContract:
         np.testing.assert_array_equal(plain[1], scaled[1])
 
     def test_members_look_less_like_h0(self, attack: Attack) -> None:
-        """Far apart, at a rate that leaves no doubt: all of H1 called members, few of H0."""
+        """Far apart, at a clear rate: all of H1 called members, few of H0."""
         rng = np.random.default_rng(14)
         h0, h1 = rng.standard_normal((3, 40)), 20 + rng.standard_normal((3, 40))
         p0, p1 = cross_fed(attack, h0, h1)
@@ -178,7 +178,7 @@ class TestContract:
         np.testing.assert_array_equal(h1, before[1])
 
     def test_all_scores_equal(self, attack: Attack) -> None:
-        """Nothing to tell models apart by: nobody is called a member at any rate below 1."""
+        """Indistinguishable models: none is called a member at any rate below 1."""
         same = np.full((2, 5), 0.1)
         for p in cross_fed(attack, same, same):
             assert (p == 1).all()
@@ -204,7 +204,7 @@ def _losses(h0: FloatArray, h1: FloatArray) -> Losses:
 
 @every_attack
 def test_a_base_without_models_under_h0(attack: Attack) -> None:
-    """Left without an answer, and without a warning."""
+    """No p-value, and no warning."""
     h0, h1 = scores()
     h0[2] = NAN
     p0, _ = cross_fed(attack, h0, h1)
@@ -215,7 +215,7 @@ def test_a_base_without_models_under_h0(attack: Attack) -> None:
 @every_attack
 @pytest.mark.parametrize("exponent", [-900, -600, 600, 900])
 def test_units_do_not_matter_where_squares_overflow(attack: Attack, exponent: int) -> None:
-    """Losses of 1e-180 occur: log1p(exp(-414)) in double precision.  Powers of two lose no bit."""
+    """Losses of 1e-180 occur: log1p(exp(-414)) in double precision.  Powers of two are exact."""
     h0, h1 = scores()
     plain = cross_fed(attack, h0, h1)
     scaled = cross_fed(attack, np.ldexp(h0, exponent), np.ldexp(h1, exponent))
@@ -225,7 +225,7 @@ def test_units_do_not_matter_where_squares_overflow(attack: Attack, exponent: in
 
 @every_attack
 def test_scores_too_far_for_their_units(attack: Attack) -> None:
-    """Distances that overflow in standard deviations are infinite, and cause no warning."""
+    """Distances that overflow in standard deviations are infinite, without a warning."""
     h0 = np.array([[0.0, 5e-324, 1e-323, 1e-322]])
     p = attack.learn(Shadows(h0), Shadows(1 + h0))(np.array([[1.0]]))
     assert p.tolist() == [[0.2 if attack.name == "threshold" else 0.0]]
@@ -234,7 +234,7 @@ def test_scores_too_far_for_their_units(attack: Attack) -> None:
 @one_sided
 @pytest.mark.parametrize("models", [1, 2])
 def test_one_sided_attacks_need_no_shadows_under_h1(attack: Attack, models: int) -> None:
-    """One model under H1 is a challenge without a shadow; models under H1 change nothing of H0."""
+    """One model under H1 is a challenge without a shadow; models under H1 do not affect H0."""
     h0, h1 = scores()
     found = MeasureMIAFast(replicates=12).attack(_losses(h0, h1[:, :models]), attack)
     whole = cross_feed(_losses(h0, h1), attack)
@@ -287,7 +287,7 @@ def test_cross_feeding_is_the_loop_with_deletion(attack: Attack) -> None:
 
 
 def test_pooled_variance_shares_over_bases() -> None:
-    """Against the formula: own means, one variance for each hypothesis, the other bases in it."""
+    """Compared with the formula: own means, one variance per hypothesis including the other bases."""
     rng = np.random.default_rng(15)
     h0, h1 = 10 + rng.standard_normal((3, 4)), 12 + 2 * rng.standard_normal((3, 4))
     found, _ = cross_fed(PooledVariance(), h0, h1)
@@ -336,7 +336,7 @@ def test_one_sided_attacks_do_not_look_at_h1(attack: Attack) -> None:
 
 @pytest.mark.parametrize("models", [2, 10, 100])
 def test_threshold_holds_its_size_exactly(models: int) -> None:
-    """Each of exchangeable scores has each rank once: p = 1/n, 2/n, ..., 1, whatever the law."""
+    """Each of exchangeable scores has each rank once: p = 1/n, 2/n, ..., 1, for any distribution."""
     h0 = np.random.default_rng(17).standard_cauchy((3, models)) ** 3
     p, _ = cross_fed(Threshold(), h0, h0)
     expected = np.arange(1, models + 1) / models
@@ -359,7 +359,7 @@ def test_threshold_counts_shadows() -> None:
 
 
 def realised(attack: Attack, h0: FloatArray, shadows: int, h1: FloatArray) -> FloatArray:
-    """P-values of the first score of each row, all others its own shadows."""
+    """P-values of the first score of each row, with all others as its shadows."""
     rule = attack.learn(Shadows(h0[..., 1 : shadows + 1]), Shadows(h1))
     return rule(h0[..., 0])
 
@@ -367,9 +367,9 @@ def realised(attack: Attack, h0: FloatArray, shadows: int, h1: FloatArray) -> Fl
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("shadows", [2, 5, 50])
 def test_offline_rate_on_normal_scores(shadows: int, alpha: float) -> None:
-    """(x - mean) / (sd sqrt(1 + 1/M)) has Student's law, so the rate has a closed form.
+    """(x - mean) / (sd sqrt(1 + 1/M)) has Student's t distribution, so the rate has a closed form.
 
-    A few shadows only, and the attack overshoots its target: that is its nature, not chance.
+    With few shadows the attack exceeds its target systematically, not by chance.
     """
     rng, draws = np.random.default_rng(19), 40_000
     h0 = 3 + 2 * rng.standard_normal((1, draws, shadows + 1))
@@ -381,7 +381,7 @@ def test_offline_rate_on_normal_scores(shadows: int, alpha: float) -> None:
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
 def test_likelihood_ratio_rate_with_equal_variances(alpha: float) -> None:
-    """Means 5 apart: the far end is out of reach, so Student's law holds here as well."""
+    """Means 5 apart: the far end is out of reach, so Student's t distribution holds here too."""
     rng, draws, shadows = np.random.default_rng(20), 20_000, 60
     h0 = rng.standard_normal((1, draws, shadows + 1))
     h1 = 5 + rng.standard_normal((1, draws, shadows))
@@ -400,14 +400,14 @@ def test_likelihood_ratio_rate_with_many_shadows(mean: float, deviation: float) 
     h0 = rng.standard_normal((1, draws, shadows + 1))
     h1 = mean + deviation * rng.standard_normal((1, draws, shadows))
     p = realised(LikelihoodRatio(), h0, shadows, h1)
-    # Estimating the moments moves the rate by order 1 / shadows (Student's law: 0.27 / shadows).
+    # Estimating the moments changes the rate by order 1 / shadows (Student's t: 0.27 / shadows).
     error = Z * (alpha * (1 - alpha) / draws) ** 0.5 + 1 / shadows
     assert np.mean(p <= alpha) == pytest.approx(alpha, abs=error)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
 def test_pooled_variance_rate_with_few_shadows(alpha: float) -> None:
-    """Student's law with the degrees of freedom of all bases; means 8 apart, so one end only."""
+    """Student's t with the degrees of freedom of all bases; means 8 apart, so one end only."""
     rng, bases, draws, shadows = np.random.default_rng(22), 30, 2_000, 3
     centre = 10 * rng.standard_normal((bases, 1, 1))
     h0 = centre + rng.standard_normal((bases, draws, shadows + 1))

@@ -21,26 +21,26 @@ TINY = 5e-324
 """The smallest number, which a rounding of denormal ones amounts to."""
 
 RELATIVE = 5e-9
-"""Closed forms lose what they cancel: the squares left are at least half of LOST of the whole, whose
-40 or so roundings of EPS / 2 are then at most 2 / LOST * 40 * EPS / 2 = 9e-9 of a variance, and half
-of this of its root."""
+"""Closed forms lose what cancels: the remaining squares are at least half of LOST of the total, whose
+40 or so roundings of EPS / 2 are then at most 2 / LOST * 40 * EPS / 2 = 9e-9 of a variance, and half of
+that for its root."""
 
 
 def root(value: Fraction) -> float:
-    """Square root, correctly rounded also where the value itself is no double."""
+    """Square root, correctly rounded even if the value itself is not a double."""
     with mpmath.workdps(50):
         return float(mpmath.sqrt(mpmath.mpf(value.numerator) / value.denominator))
 
 
 def slow_squares(values: ArrayLike) -> tuple[int, Fraction, Fraction]:
-    """Number, mean and sum of squares about it, in fractions; NaN is left out."""
+    """Number, mean and sum of squares about it, in fractions; NaN is skipped."""
     present = [Fraction(v) for v in np.asarray(values, dtype=float).tolist() if not math.isnan(v)]
     mean = sum(present, Fraction(0)) / max(len(present), 1)
     return len(present), mean, sum(((v - mean) ** 2 for v in present), Fraction(0))
 
 
 def slow(values: ArrayLike) -> tuple[int, float, float]:
-    """Number, mean and standard deviation; NaN where there are too few."""
+    """Number, mean and standard deviation; NaN if there are too few."""
     count, mean, squares = slow_squares(values)
     return (
         count,
@@ -50,7 +50,7 @@ def slow(values: ArrayLike) -> tuple[int, float, float]:
 
 
 def check_leave_one_out(scores: FloatArray) -> None:
-    """Every challenge against np.delete and a loop."""
+    """Every challenge compared with np.delete and a loop."""
     found = CrossFed(scores).moments()
     for base, model in np.ndindex(*scores.shape):
         count, mean, deviation = slow(np.delete(scores[base], model))
@@ -66,7 +66,7 @@ def check_leave_one_out(scores: FloatArray) -> None:
         ), where
         spread = 0.0 if count < 2 else deviation
         assert found.mean[base, model] == pytest.approx(
-            # Two roundings of the mean itself, and the digits a large score takes with it.
+            # Two roundings of the mean itself, and the digits lost to a large score.
             mean,
             rel=2 * EPS,
             abs=1e-10 * spread + 4 * EPS * np.nanmax(abs(scores[base])) * (count < 2) + TINY,
@@ -90,9 +90,9 @@ def test_moments_in_fractions(offset: float, size: int) -> None:
         count, mean, deviation = slow(values[row])
         assert found.count[row] == count
         assert found.mean[row] == pytest.approx(mean, rel=2 * EPS, abs=size * EPS)
-        # Centred first, so the offset costs no digit.  Differences from a member are wrong by EPS / 2
-        # each, in all sqrt(2 size) EPS / 2 of the root; the sum by size EPS / 2 of itself, half of
-        # this of its root; and some roundings of the whole.
+        # Centred first, so the offset costs no digit.  Differences from an element are wrong by EPS / 2
+        # each, in total sqrt(2 size) EPS / 2 of the root; the sum by size EPS / 2 of itself, half of
+        # that for its root; plus some roundings of the whole.
         assert found.deviation[row] == pytest.approx(deviation, rel=(size + 2) * EPS, abs=0)
 
 
@@ -177,7 +177,7 @@ def test_no_models_at_all() -> None:
 @pytest.mark.parametrize("size", [1e2, 1e3, 1.2e3, 1e4, 1e8, 1e16, 1e100, 1e200, 1e307])
 @pytest.mark.parametrize("models", [3, 4, 12])
 def test_one_outlier_dominates(size: float, models: int) -> None:
-    """The others' variance is all but cancelled: around 1 / LOST computed anew, or nearly so."""
+    """The others' variance nearly cancels: around 1 / LOST it is recomputed, or nearly so."""
     scores = rows(4, 3, models)
     scores[np.arange(3), [0, models // 2, models - 1]] = [size, -size, size]
     assert (size > LOST**-0.5) == (size > 1e3)
@@ -264,7 +264,7 @@ def test_leave_one_out_of_anything(values: list[float]) -> None:
 
 
 SUMS = 40 * EPS
-"""Sums of some 30 squares and a root: less than a rounding a square."""
+"""Sums of some 30 squares and a root: less than one rounding per square."""
 
 
 def slow_pooled(table: list[FloatArray]) -> float:
@@ -313,7 +313,7 @@ def test_pooled_deviation_where_squares_underflow_or_overflow(scale: float) -> N
 
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e6, 1e9, 1e12, 1e100, 1e200, 1e307])
 def test_pooled_deviation_with_an_outlier(size: float) -> None:
-    """The outlier's own shadows do not contain it, so nothing of it may be left in them."""
+    """The outlier's own shadows do not contain it, so it must leave no trace in them."""
     scores = rows(7, 3, 10)
     scores[0, 3] = size
     check_pooled(scores)

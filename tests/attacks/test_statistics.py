@@ -1,4 +1,4 @@
-"""Scores from losses: the logit against mpmath, its rule for losses of zero, custom functions."""
+"""Scores from losses: the logit compared with mpmath, its rule for losses of zero, custom functions."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_logit_is_finite_and_never_rises_with_the_loss(losses: list[float]) -> N
     row = np.sort(losses)[None]
     found = Logit()(row)[0]
     assert np.isfinite(found).all()
-    # Neighbouring losses may come out of order by the last digit of a score.
+    # Neighbouring losses may be out of order by the last digit of a score.
     assert np.all(np.diff(found) <= 4 * EPS * abs(found[1:]))
 
 
 @pytest.mark.parametrize("smallest", [1e-300, 1e-7, 0.3, 40.0])
 def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> None:
-    """Spread evenly below half of that, losses have the geometric mean smallest / 2 / e."""
+    """Uniform below half of that, losses have the geometric mean smallest / 2 / e."""
     found = scores(0.0, smallest, 50.0, 0.0)
     assert found[0] == found[3] == pytest.approx(exact_logit(smallest / (2 * math.e)), rel=1e-14)
     assert found[0] > found[1] > found[2]
@@ -79,7 +79,7 @@ def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> Non
 
 @pytest.mark.parametrize("smallest", [TINY, 2 * TINY, 1e-323])
 def test_zero_loss_beside_denormal_losses(smallest: float) -> None:
-    """No smaller number is left, so the score is at least that of the smallest, and finite."""
+    """There is no smaller number, so the score is at least that of the smallest, and finite."""
     zero, other = scores(0.0, smallest)
     assert math.isfinite(zero)
     assert zero >= other
@@ -122,7 +122,7 @@ def test_negative_losses_are_refused_by_name(loss: float) -> None:
 
 @pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
 class TestContract:
-    """What holds for every statistic that ships."""
+    """Holds for every statistic that ships."""
 
     def test_name(self, statistic: Statistic) -> None:
         assert STATISTICS[statistic.name] is statistic
@@ -172,7 +172,7 @@ def test_custom_of_the_wrong_shape(answer: object, shape: str) -> None:
     with pytest.raises(InputError) as caught:
         statistic(np.ones((1, 2)))
     assert str(caught.value) == (
-        f"expected statistic mine to answer an array of shape (1, 2), got shape {shape}."
+        f"expected statistic mine to return an array of shape (1, 2), got shape {shape}."
     )
 
 
@@ -191,7 +191,7 @@ def test_custom_domain_is_enforced() -> None:
         scores_of(np.array([[1e-4]]), statistic, ["a"])
     assert str(caught.value) == (
         "challenge base 'a': expected losses >= 0.001 for the statistic log, got loss=0.0001; "
-        "the statistic loss takes any."
+        "the statistic loss accepts any."
     )
     assert scores_of(np.array([[1e-3]]), statistic, ["a"])[0, 0] == math.log(1e-3)
 

@@ -102,7 +102,7 @@ WRONG = {
     "[audit] challenge: expected a kind or a list of whole numbers, got [1, 2.5]": ("[1, 2.5]", ""),
     "[audit] challenge: expected a kind or a list of whole numbers, got [True]": ("[true]", ""),
     "[audit] challenge: expected a kind or a list of whole numbers, got []": ("[]", ""),
-    "[audit] challenge: expected different challenge points, got record 4 twice": ("[4, 1, 4]", ""),
+    "[audit] challenge: expected distinct challenge points, got record 4 twice": ("[4, 1, 4]", ""),
     "[audit] expected indices of challenge points from 0 to 29, got 30": ("[4, 30]", ""),
     "[audit] challenge: expected challenge_bases = 2, one for each point of the list, got "
     "challenge_bases = 3": ("[4, 1]", "challenge_bases = 3"),

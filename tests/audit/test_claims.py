@@ -114,7 +114,7 @@ def test_other_deltas_and_doubts(config: Path) -> None:
     edited(config, "PrivacyEngine()", 'PrivacyEngine(accountant="rdp")')
     said: list[str] = []
     found = em.read_audit(config).with_training_claim(said.append)
-    assert said[1].startswith("warning: the accountant counted other steps or sampling rates")
+    assert said[1].startswith("warning: the accountant counted different steps or sampling rates")
     assert len(said) == 2
     assert found.claim is not None
     assert found.claimed_at(1e-2) == found.claim.epsilon

@@ -55,7 +55,7 @@ def test_pooled_adds_up() -> None:
     assert len(total) == 1
     cells = (total.false_positives, total.trials_h0, total.false_negatives, total.trials_h1)
     assert [int(cell[0]) for cell in cells] == [50, 160, 55, 320]
-    with pytest.raises(InputError, match="one ratio of trials_h0 to trials_h1"):
+    with pytest.raises(InputError, match="same ratio of trials_h0 to trials_h1"):
         pooled(COUNTS)
     alone = base(3, 7, 2, 9)
     assert np.array_equal(pooled(alone).false_positives, alone.false_positives)

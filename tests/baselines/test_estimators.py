@@ -172,5 +172,5 @@ def test_out_of_range(name: str, delta: float, significance: float, message: str
 
 def test_positive_delta_says_who_needs_it() -> None:
     assert check_positive_delta(0.1, who="me") == 0.1
-    with pytest.raises(InputError, match="me takes the mechanism for a Gaussian one"):
+    with pytest.raises(InputError, match="me assumes a Gaussian mechanism"):
         check_positive_delta(0.0, who="me")

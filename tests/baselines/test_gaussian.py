@@ -79,6 +79,6 @@ def test_far_ends_known_and_unknown_side_by_side() -> None:
 
 
 def test_delta_zero_is_refused_with_the_reason() -> None:
-    with pytest.raises(InputError, match="Gaussian DP takes the mechanism for a Gaussian one"):
+    with pytest.raises(InputError, match="Gaussian DP assumes a Gaussian mechanism"):
         GaussianRates().lower(confusion(tp=9, tn=9, fp=1, fn=1), 0.0)
     assert np.isfinite(GaussianRates().lower(confusion(tp=9, tn=9, fp=1, fn=1), 1e-300)[0])

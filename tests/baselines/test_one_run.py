@@ -205,7 +205,7 @@ def test_uneven_groups_get_no_bound_from_one_run() -> None:
     rng = np.random.default_rng(8)
     auditor = CanaryScoreAuditor(rng.standard_normal(200), rng.standard_normal(100))
     for bound in (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp):
-        with pytest.raises(InputError, match="fair coin each, about as many in as out"):
+        with pytest.raises(InputError, match="fair coin each, about as many included as excluded"):
             bound(0.05, 1e-5)
     uneven = AttackCounts(
         false_positives=[50, 50],

@@ -259,7 +259,7 @@ def test_clusters_are_next_to_each_other() -> None:
         (lambda: Release(probability=0.0, share=0.5), "expected probability > 0"),
         (
             lambda: OneRunBoundCell(mechanism=NOISE, canaries=12, runs=1),
-            "expected runs of whole clusters of 5, got canaries=12",
+            "expected runs made of whole clusters of 5, got canaries=12",
         ),
     ],
     ids=["mu", "correlation", "group", "room", "scales", "probability", "clusters"],

@@ -216,14 +216,14 @@ def test_other_code_and_damage_are_refused(
     text = finished.read_text()
     path = tmp_path / "damaged.jsonl"
     path.write_text(text.replace(WHOLE_CURVE, "another"))
-    with pytest.raises(InputError, match="expected an estimator that is known, got another"):
+    with pytest.raises(InputError, match="expected a known estimator, got another"):
         profile_rows(SMALL, run_study(SMALL, path))
     path.write_text(text.replace("sum_median", "sum_mode"))
     with pytest.raises(InputError, match="expected a tally with"):
         profile_rows(SMALL, run_study(SMALL, path))
     path.write_text(text)
     monkeypatch.setattr(module, "code_digest", lambda: "another")
-    with pytest.raises(InputError, match="made by another version of the estimators"):
+    with pytest.raises(InputError, match="created by another version of the estimators"):
         run_study(SMALL, path)
 
 
@@ -310,7 +310,9 @@ def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixi
         mechanism, power=1.0, strengths=None, bases=2, models=40, rng=np.random.default_rng(1)
     )
     model = ProfileModel(delta=1e-5, mixing=assumed)
-    expected = ProfileSettings().first_look(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    expected = (
+        ProfileSettings().estimate_quickly(scores, model).quantile("epsilon", [0.05, 0.5, 0.95])
+    )
     sums = [found.sum_low, found.sum_median, found.sum_high]
     assert sums == pytest.approx(expected, abs=1e-6)
 
@@ -328,12 +330,12 @@ def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
     scores, value = draws_of_two(), 1.6
     told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
     single = [
-        ProfileSettings().first_look(scores, ProfileModel(families=(each,), **told))
+        ProfileSettings().estimate_quickly(scores, ProfileModel(families=(each,), **told))
         for each in FAMILIES.values()
     ]
     evidence = np.exp([each.log_evidence for each in single])
     below = np.array([1 - each.probability_above("epsilon", value) for each in single])
-    together = ProfileSettings().first_look(scores, ProfileModel(**told))
+    together = ProfileSettings().estimate_quickly(scores, ProfileModel(**told))
     found = probability_under_plain_prior(together.solution, value)
     # Axes have other steps for all families together than for each of them.
     assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
@@ -348,7 +350,7 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
     found = [
         probability_under_plain_prior(
             ProfileSettings()
-            .first_look(
+            .estimate_quickly(
                 scores,
                 ProfileModel(delta=1e-5, strength=FreeStrengths(alike=alike), no_leak=no_leak),
             )
@@ -429,7 +431,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     assert run(arguments) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines()[:-1])) <= 80
-    assert "Control, wrong on purpose:" in text
+    assert "Control, deliberately wrong:" in text
     assert "NOT SEEN" in text or "was seen" in text
     assert json.loads((target / "plan.json").read_text())["plan"] == SMALL.digest()
     rows = from_csv((target / "coverage.csv").read_text(), ProfileRow, name="coverage.csv")

@@ -21,7 +21,7 @@ def test_honest_and_dishonest_pipelines() -> None:
 
     seen: list[tuple[int, int]] = []
     quiet = check_pipeline(
-        honest, label="honest", runs=60, canaries=200, progress=lambda *n: seen.append(n)
+        honest, label="honest", runs=60, canaries=200, on_progress=lambda *n: seen.append(n)
     )
     assert not quiet.broken
     assert seen[-1] == (60, 60)
@@ -43,7 +43,7 @@ def test_null_scores_are_those_of_the_seed_and_hold_no_membership() -> None:
 
 @pytest.mark.parametrize("answer", ["1", None, float("nan"), True, [1.0]])
 def test_an_answer_that_is_no_number(answer: object) -> None:
-    with pytest.raises(InputError, match="mine: expected a number, the lower bound of epsilon"):
+    with pytest.raises(InputError, match="mine: expected a lower bound of epsilon as a number"):
         check_pipeline(lambda members, others: answer, label="mine", runs=2)  # type: ignore[arg-type, return-value]
 
 

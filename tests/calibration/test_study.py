@@ -180,7 +180,7 @@ def test_other_studies_and_damage_are_refused(finished: Path, tmp_path: Path) ->
         with pytest.raises(InputError, match=message):
             run_study(SMALL, path)
     path.write_text("\n".join([lines[0], '{"job": "1/runs/0+40", "result": {"x": {}}}', ""]))
-    with pytest.raises(InputError, match="expected an estimator that is known"):
+    with pytest.raises(InputError, match="expected a known estimator"):
         bound_rows(SMALL, run_study(SMALL, path))
 
 
@@ -190,7 +190,7 @@ def test_numbers_of_other_code_are_not_mixed_in(
     path = tmp_path / "study.jsonl"
     path.write_text(finished.read_text())
     monkeypatch.setattr(module, "code_digest", lambda: "another")
-    with pytest.raises(InputError, match="made by another version of the estimators"):
+    with pytest.raises(InputError, match="created by another version of the estimators"):
         run_study(SMALL, path)
 
 

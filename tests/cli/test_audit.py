@@ -200,7 +200,7 @@ def test_own_algorithm_and_changed_code(config: Path) -> None:
     source.write_text(source.read_text() + "# a remark\n")
     refused = in_shell(*arguments)
     assert refused.returncode == 2
-    assert "code has changed since it was begun (own_training_a.py)" in refused.stderr
+    assert "code has changed since it was created (own_training_a.py)" in refused.stderr
     assert "--accept-changed-code" in refused.stderr
     accepted = in_shell(*arguments, "--accept-changed-code", "--json", "--allow-unconverged")
     assert json.loads(accepted.stdout)["models_reused"] == 72
@@ -416,7 +416,7 @@ def test_the_example_of_dp_sgd_claims_what_its_accountant_does() -> None:
         ("[estimate]", "[estimates]", "table [estimate] is missing"),
         ("[population]", "[population", "not valid TOML"),
         ('"directions"', '"nowhere.npz"', "[population] source: "),
-        ('"directions"', '"directions"\nshape = [8, 9]', "[population] expected a shape of 64"),
+        ('"directions"', '"directions"\nshape = [8, 9]', "[population] expected a shape with 64"),
         ('"directions"', '"directions"\nshape = [0]', "[population] shape.0: expected greater"),
         ('"clipped-mean"', '"no_such_module:x"', "[algorithm] object: cannot import"),
         ('"clipped-mean"', '"os.system"', "[algorithm] object: expected module:attribute"),

@@ -127,7 +127,7 @@ def test_training_that_seeds_itself(tmp_path: Path, capsys: pytest.CaptureFixtur
     config = audit(tmp_path, "seeds_a", "__import__('random').Random(0).random()")
     found, err = asked("audit", config, "--check", capsys=capsys)
     assert "the first 3 models of base 0 without" in err
-    assert "seed itself" in found["warnings"][0]
+    assert "fix its own seed" in found["warnings"][0]
     (tmp_path / "audit.db").unlink()
     found, err = asked("audit", config, "--allow-unconverged", capsys=capsys)
     assert any("all 12 models of base 0 without" in each for each in found["counts"]["warnings"])

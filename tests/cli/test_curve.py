@@ -104,7 +104,7 @@ def test_table_and_json_hold_the_curve(good: Path, capsys: pytest.CaptureFixture
     labels = [each.label for each in judged.verdicts if each is not None]
     for row, label in zip(table[1:], labels, strict=True):
         assert " ".join(row).endswith(f" {label}")
-    assert "nothing is said of the whole curve at once" in " ".join(out.split())
+    assert "it is not a joint band for the whole curve" in " ".join(out.split())
 
 
 def test_files_of_output_and_a_claimed_curve(
@@ -155,7 +155,7 @@ def test_the_page_is_about_the_first_delta(
     assert "<dt>delta</dt><dd>0.001</dd>" in text
     assert 'id="figure-delta-curve"' in text
     assert 'download="curve.csv"' in text
-    assert "nothing is said of the whole curve at once" in text
+    assert "it is not a joint band for the whole curve" in text
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_several_statistics_are_rules_as_well(
     ("options", "said"),
     [
         (["--target-alpha", "0.1,x"], "rates in (0, 1)"),
-        (["--target-alpha", "0.1,0.1"], "rules that differ"),
+        (["--target-alpha", "0.1,0.1"], "distinct operating points"),
         (["--target-alpha", "0.1,0.2", "--curves", "c.csv"], "--curves is for one"),
     ],
 )

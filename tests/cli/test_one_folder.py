@@ -105,7 +105,7 @@ def test_counts_get_the_likelihood_that_their_design_wants(
     else:
         assert likelihood(found) == expected
         said = " ".join(found["assumptions"]["sentences"])
-        assert ("The counts say they were measured" in said) == (design is not None)
+        assert ("the counts were measured" in said) == (design is not None)
     # What is said goes before.
     other = {"correlated": "binomial", "binomial": "correlated"}[expected]
     found = asked(capsys, command, path, "--delta", 0.01, "--likelihood", other)
@@ -127,7 +127,7 @@ def test_the_reason_is_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFix
     path = write_counts(tmp_path / "counts.csv", "cross-fed")
     assert run(["estimate", str(path), "--delta", "0.01"]) == 0
     out = capsys.readouterr().out
-    assert "The counts say they were measured by cross-feeding" in out.replace("\n  ", " ")
+    assert "the counts were measured by cross-feeding" in out.replace("\n  ", " ")
     assert "Decisions on one challenge base are correlated" in out.replace("\n  ", " ")
     assert max(map(len, out.splitlines())) <= 80
     assert run(["compare", str(path), "--delta", "0.01"]) == 0
@@ -295,7 +295,10 @@ def test_losses_of_a_folder_are_looked_at_as_they_were(
     expected = em.cross_feed(losses, statistic=em.Loss()).counts(0.3)
     assert rate["num_challenge_bases"] == len(expected)
     said = " ".join(rate["assumptions"]["sentences"])
-    assert "by cross-feeding: models served as each other's shadows (statistic loss, target" in said
+    assert (
+        "by cross-feeding: models served as each other's shadow models (statistic loss, target"
+        in said
+    )
     whole = asked(capsys, "estimate", result, "--model", "profile", "--family", "gaussian")
     assert whole["model"] == "profile"
     assert "at least 0 for statistic logit" in refused(

@@ -153,7 +153,7 @@ WRONG = {
     "got none of 2 in it": ("canaries = 300\ndataset_size = 50\nseed = 1", NONE_IN),
     "got all of 2 in it": ("canaries = 300\ndataset_size = 50\nseed = 1", ALL_IN),
     "[audit] expected adjacency include": ("seed = 1", 'seed = 1\nadjacency = "replace"'),
-    "[audit] expected an algorithm that plants gradient canaries": (
+    "[audit] expected an algorithm that supports gradient canaries": (
         "seed = 1",
         'seed = 1\ncanary_kind = "gradient"',
     ),

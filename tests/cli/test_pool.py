@@ -257,7 +257,7 @@ CALLS = {
     "losses of a pool go to a file": ("losses", "export", "{store}", "-"),
     "losses of pools from `audit` alone": ("losses", "import", "{csv}", "{config}"),
     "expected losses of at least 0 for log odds, got loss=-": ("attack", "{store}", "--method", "lira"),
-    "the attack loss takes any losses": ("attack", "{store}", "--method", "rmia"),
+    "the attack `loss` accepts any losses": ("attack", "{store}", "--method", "rmia"),
 }  # fmt: skip
 
 
@@ -311,7 +311,7 @@ def test_wrong_queries(config: Path, capsys: pytest.CaptureFixture[str]) -> None
         '"wrong_queries:algorithm"',
     )
     text = refused(capsys, "audit", config)
-    assert "expected queries(point) to answer one or more arrays of shape (64,), got (64,)" in text
+    assert "expected queries(point) to return one or more arrays of shape (64,), got (64,)" in text
 
 
 # --- a network, whose losses are cross-entropies --------------------------------------------------

@@ -201,13 +201,13 @@ def test_scores_that_contradict_the_answer_are_told(
     assert run(["estimate", str(path), "--delta", "1e-3", "--claim", "2"]) == 0
     err = capsys.readouterr().err
     assert "is their sign reversed?" in err
-    assert "would hardly make scores like these" in err
+    assert "Scores like these are unlikely" in err
     found = asked(capsys, "estimate", path, "--delta", 1e-3)
     assert any("is their sign reversed?" in text for text in found["warnings"])
     with pytest.warns(InconclusiveWarning) as caught:
         verdict = assert_private(scores, epsilon=2.0, delta=1e-3)
     assert (verdict.outcome, verdict.leaning) == (em.Outcome.INCONCLUSIVE, em.Outcome.PASS)
-    assert "the model would hardly make such scores" in verdict.meaning
+    assert "such scores are unlikely under the model" in verdict.meaning
     why, doubts = (str(each.message) for each in caught)
     assert why.startswith("INCONCLUSIVE: the posterior lies below the claim, but ")
     assert doubts.startswith("INCONCLUSIVE, but: ")

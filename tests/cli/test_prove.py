@@ -109,7 +109,7 @@ BAD = {
     "an empty file": (["empty.csv", "--delta", "0.1"], "empty.csv"),
     "unknown columns": (["other.csv", "--delta", "0.1"], "expected the columns"),
     "only ties": (["ties.csv", "--delta", "0.1"], "only ties"),
-    "cross-fed counts": (["crossfed.csv", "--delta", "0.1"], "give the losses, the store"),
+    "cross-fed counts": (["crossfed.csv", "--delta", "0.1"], "pass the losses, the store"),
     "unfair coins": (["unfair.csv", "--delta", "0.1"], "fair coin"),
     "a statistic of scores": (
         ["scores.csv", "--delta", "0.1", "--statistic", "loss"],

@@ -12,7 +12,7 @@ import pytest
 
 import epsilometer as em
 from epsilometer.cli.main import run
-from epsilometer.report.evidence import CHART_NAMES
+from epsilometer.report.figures.published import CHART_NAMES
 from tests.cli.small_audit import AUDIT
 
 COUNTS = (
@@ -417,32 +417,13 @@ def test_pages_that_cannot_be_written(
     assert "expected a folder for --figures" in err
 
 
-@pytest.mark.parametrize("module", ["plotly", "jinja2"])
-def test_without_the_extra_it_is_known_before_the_work(
-    counts: Path,
-    tmp_path: Path,
-    module: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    from epsilometer.report import page_frame as page
-
-    def without(name: str) -> object:
-        return None if name == module else object()
-
-    monkeypatch.setattr(page, "find_spec", without)
-    arguments = ["estimate", str(counts), "--delta", "0.01", "--report", str(tmp_path / "p.html")]
-    err = complaint(arguments, capsys)
-    assert f"needs {module}: pip install 'epsilometer[report]'" in err
-
-
 def test_estimating_does_not_load_what_the_page_needs(counts: Path) -> None:
     import subprocess
 
     code = (
         "import sys; from epsilometer.cli.main import run; "
         f"run(['estimate', {str(counts)!r}, '--delta', '0.01', '--claim', '1', '--json']); "
-        "print([m for m in ('plotly', 'jinja2', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('jinja2', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -238,7 +238,7 @@ def test_a_base_entered_twice_is_told(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "dog" in err
-    assert "independent evidence" in err
+    assert "treated as independent data" in err
     assert "`group`" in err
     assert "cat" not in err
 
@@ -251,7 +251,12 @@ def test_check_model_prints_a_table(first: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert max(map(len, done.stdout.splitlines())) <= 80
-    for expected in ("binomial, strength 0.9", "correlated, strength free", "log BF", "no licence"):
+    for expected in (
+        "binomial, strength 0.9",
+        "correlated, strength free",
+        "log BF",
+        "does not justify",
+    ):
         assert expected in done.stdout
 
 

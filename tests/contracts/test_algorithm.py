@@ -30,7 +30,7 @@ ALGORITHMS: dict[str, Any] = {
     "noise levels of a network": NoiseLevels(algorithm=NETWORK, scales=(0.0, 0.2)),
 }
 ONE_BY_ONE = {"network", "network with a fixed start", "dense network"}
-"""Those that do not train many at once."""
+"""Algorithms that do not train many models at once."""
 
 POPULATION = Population(
     features=np.random.default_rng(4).standard_normal((40, 3)), labels=np.arange(40) % 3
@@ -66,7 +66,7 @@ def test_keeps_the_protocol(algorithm: Any) -> None:
 
 
 def test_identities_differ() -> None:
-    # All but what may grow: the levels of noise are no part of an identity.
+    # Everything except what may grow: the scales of noise are not part of an identity.
     identities = [repr(protocols.identity(algorithm)) for algorithm in ALGORITHMS.values()]
     assert len(set(identities)) == len(ALGORITHMS)
 
@@ -78,7 +78,7 @@ def test_only_those_that_say_so_train_one_by_one() -> None:
         if not isinstance(algorithm, protocols.TrainsMany)
     }
     assert found == ONE_BY_ONE
-    # The batches of a network are of records, not of models.
+    # A network's batches consist of records, not of models.
     for name in found:
         assert protocols.batch_size_of(ALGORITHMS[name]) == 1
 

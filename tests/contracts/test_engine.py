@@ -29,7 +29,7 @@ ENGINES: dict[str, Settings] = {
 }
 
 HOPELESS: dict[str, Settings] = {
-    # Less than rounding leaves, and too few draws for any diagnostic.
+    # Below rounding error, and too few draws for any diagnostic.
     "exact": em.ExactSettings(tolerance=1e-15),
     "mcmc": em.McmcSettings(num_iterations=20, num_warmup=0, num_chains=1),
 }
@@ -128,14 +128,14 @@ def posterior(engine: str, case: str) -> Any:
 
 
 def number_of_draws(of: Any) -> float:
-    """How finely a posterior tells probabilities apart: infinitely finely, or by its draws."""
+    """The resolution of a posterior's probabilities: exact, or limited by its draws."""
     settings = ENGINES["mcmc"]
     assert isinstance(settings, em.McmcSettings)
     draws = settings.num_chains * settings.num_iterations
     return np.inf if of.provenance.engine == "exact" else float(draws)
 
 
-# --- how far two posteriors are apart ---------------------------------------------------------------
+# --- distance between two posteriors ----------------------------------------------------------------
 
 
 def chains(of: Any) -> dict[str, FloatArray]:
@@ -145,7 +145,7 @@ def chains(of: Any) -> dict[str, FloatArray]:
 
 
 def standard_error(draws: FloatArray, probability: float | None) -> float:
-    """Of a quantile, or of the mean without a probability."""
+    """Standard error of a quantile, or of the mean if no probability is given."""
     from arviz_stats import base
 
     array_stats: Any = base.array_stats  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def standard_error(draws: FloatArray, probability: float | None) -> float:
 def largest_z(draws: Mapping[str, FloatArray], expected: Any) -> float:
     """The largest deviation of draws from a posterior, in standard errors, its own included.
 
-    Both errors count: Monte Carlo's as a deviation, that which the exact engine states as a bound.
+    Both errors count: the Monte Carlo error as a deviation, the exact engine's stated error as a bound.
     """
     worst = 0.0
     other = None if expected.provenance.engine == "exact" else chains(expected)
@@ -180,9 +180,9 @@ def largest_z(draws: Mapping[str, FloatArray], expected: Any) -> float:
 
 
 def stated_error(of: Any, name: str) -> float:
-    """What the exact engine says of epsilon and the strength; of nuisance parameters it is silent.
+    """The exact engine's stated error for epsilon and the strength; none for nuisance parameters.
 
-    Their marginals come from rules of few nodes: a tenth of a standard deviation is allowed.
+    Their marginals come from rules with few nodes: a tenth of a standard deviation is allowed.
     """
     if name in ("epsilon", "strength"):
         return float(of.accuracy.error)
@@ -190,7 +190,7 @@ def stated_error(of: Any, name: str) -> float:
 
 
 def assert_same(one: Any, two: Any) -> None:
-    """Two posteriors of one engine that must be equal but for its error."""
+    """Two posteriors of one engine that must be equal up to its error."""
     if one.provenance.engine == "mcmc":
         assert largest_z(chains(one), two) < Z
         return
@@ -201,7 +201,7 @@ def assert_same(one: Any, two: Any) -> None:
         assert gap.max() <= bound
 
 
-# --- the same questions, consistent answers ---------------------------------------------------------
+# --- the same queries, consistent answers -----------------------------------------------------------
 
 
 @each_case
@@ -255,7 +255,7 @@ class TestAnswers:
             values = found.quantile(name, middles)
             spread = found.standard_deviation(name)
             assert values.min() < found.mean(name) < values.max()
-            # Midpoints miss a little of the tails, which counts for more in the square.
+            # Midpoints miss a little of the tails, which matters more for the square.
             assert found.mean(name) == pytest.approx(values.mean(), abs=2e-3 * spread)
             assert spread == pytest.approx(values.std(), rel=5e-3)
 
@@ -347,7 +347,7 @@ def test_fixed_parameters_are_points(engine: str, case: str) -> None:
     assert name not in found.draws(3, rng=np.random.default_rng(1))
 
 
-# --- the same counts, said otherwise ----------------------------------------------------------------
+# --- the same counts in another form ----------------------------------------------------------------
 
 
 @each_engine
@@ -427,12 +427,12 @@ class TestCounts:
     def test_progress_is_told(self, engine: str) -> None:
         lines: list[str] = []
         given = CASES["binomial"]
-        estimate(given.counts, given.model, HOPELESS[engine], report=lines.append)
+        estimate(given.counts, given.model, HOPELESS[engine], on_message=lines.append)
         assert lines
         assert all(isinstance(line, str) for line in lines)
 
 
-# --- what no engine takes ---------------------------------------------------------------------------
+# --- input that every engine refuses ----------------------------------------------------------------
 
 
 @each_engine
@@ -491,7 +491,7 @@ def test_chains_agree_with_the_exact_engine(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["binomial", "other priors"])
 def test_both_draw_the_same_dependence(case: str) -> None:
-    """Epsilon and the strength above their medians at once: a quarter if they were independent."""
+    """P(epsilon and the strength both above their medians): a quarter if they were independent."""
     shares, errors = [], []
     medians = {name: posterior("exact", case).median(name) for name in ("epsilon", "strength")}
     drawn = chains(posterior("mcmc", case))
@@ -507,7 +507,7 @@ def test_both_draw_the_same_dependence(case: str) -> None:
 
 
 def resampled(draws: Mapping[str, FloatArray], log_weight: FloatArray) -> dict[str, FloatArray]:
-    """Draws of another posterior: each chain drawn anew with the given weights."""
+    """Draws of another posterior: each chain resampled with the given weights."""
     rng = np.random.default_rng(5)
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     chosen = [rng.choice(len(row), size=len(row), p=row / row.sum()) for row in weight]
@@ -519,7 +519,7 @@ def resampled(draws: Mapping[str, FloatArray], log_weight: FloatArray) -> dict[s
 
 @pytest.mark.parametrize("fault", ["none", "no area", "prior over epsilon"])
 def test_a_sabotaged_twin_fails_the_same_check(fault: str) -> None:
-    """What a sampler with a fault would draw, by weights; without one, drawing anew alone passes."""
+    """The draws of a faulty sampler, by weights; without a fault, resampling alone passes."""
     case, draws = CASES["binomial"], chains(posterior("mcmc", "binomial"))
     epsilon, strength = draws["epsilon"], draws["strength"]
     area = ring_area(epsilon, case.model.delta, strength)

@@ -1,4 +1,4 @@
-"""The contract of executors: whoever trains, the losses are those of the serial one, bit for bit."""
+"""The contract of executors: the losses equal those of the serial executor, bit for bit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NAMES = (
     "dask address",
 )
 DYING = ("processes", "dask", "dask address")
-"""Those that can lose a worker and go on."""
+"""Executors that can lose a worker and continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Choice:
 @pytest.fixture(scope="module")
 def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("cluster")
-    # A worker that dies takes seconds to come back: the scheduler gives up on a task at once.
+    # A worker that dies takes seconds to restart: the scheduler gives up on a task at once.
     with cluster(folder, allowed_failures=0) as running:
         yield running.executor
 
@@ -75,7 +75,7 @@ def new_process_pool() -> ProcessPoolExecutor:
 
 
 class Shared:
-    """One pool for all tests that leave it whole, since starting one takes a second."""
+    """One pool for all tests that do not break it, since starting one takes a second."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -109,14 +109,14 @@ def choice(request: pytest.FixtureRequest) -> Iterator[Choice]:
     elif name == "dask address":
         yield Choice(name=name, executor=request.getfixturevalue("dask_address"))
     else:
-        # Importing distributed brings the settings that are changed here.
+        # Importing distributed loads the settings that are changed here.
         assert distributed.LocalCluster is not None
         with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
             yield Choice(name=name, executor=name)
 
 
 def _slow_if_local_dask(names: Sequence[str]) -> list[Any]:
-    """A cluster of its own for every test takes seconds; one that is there already serves as well."""
+    """Starting a cluster for every test takes seconds; an existing one is reused."""
     return [
         pytest.param(name, marks=pytest.mark.slow) if name == "dask" else name for name in names
     ]
@@ -133,7 +133,7 @@ def test_losses_are_those_of_the_serial_executor(choice: Choice, tmp_path: Path)
     log = tmp_path / "log"
     wanted = plan(NoisyMean(log=str(log)), bases=3, replicates=20)
     seen: list[int] = []
-    measured = choice.measure(wanted, progress=lambda now: seen.append(now.done))
+    measured = choice.measure(wanted, on_progress=lambda now: seen.append(now.done))
     assert measured.only == measure(plan(bases=3, replicates=20)).only
     assert (measured.trained, measured.reused, measured.failures) == (120, 0, [])
     assert sorted(noted(log)) == list(wanted.tasks())
@@ -153,7 +153,7 @@ def test_one_dask_worker_does_as_well() -> None:
 
 def test_dask_while_its_usual_port_is_taken() -> None:
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # taken already, which serves as well
+        with contextlib.suppress(OSError):  # already in use, which is fine
             stack.enter_context(socket.create_server(("", 8787)))
         assert measure(plan(), executor="dask", workers=1).only == measure(plan()).only
 
@@ -223,7 +223,7 @@ def test_growing_trains_only_what_is_new(choice: Choice, tmp_path: Path) -> None
 def check_failures(
     measured: Measurement, faults: dict[Task, str], log: Path, *, retries: int
 ) -> None:
-    """Faulty models reported by name, all others there and as they should be."""
+    """Faulty models are reported by name; all others are present and correct."""
     assert {failure.task: failure.attempts for failure in measured.failures} == dict.fromkeys(
         faults, retries + 1
     )
@@ -248,12 +248,12 @@ def check_failures(
     }
     assert kept == expected
     for task in faults:
-        # Once more if it was first trained among others, which says nothing of whose fault it was.
+        # Once more if it was first trained with others, which does not show which one failed.
         assert noted(log).count(task) in (retries + 1, retries + 2), task
 
 
 def failing(names: list[str]) -> dict[Task, str]:
-    """A model for each fault, here and there in a plan of 20 replicates."""
+    """One model for each fault, scattered over a plan of 20 replicates."""
     return {Task(n % 2, (n // 2) % 2, 3 * n % 20): name for n, name in enumerate(names)}
 
 
@@ -359,7 +359,7 @@ def test_many_models_that_kill_their_workers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_models_all_over_that_kill_their_workers(tmp_path: Path, seed: int) -> None:
-    """Every model is accounted for, also when the last ones under way are among the guilty."""
+    """Every model is accounted for, even if the last ones running are among the faulty ones."""
     chosen = np.random.default_rng(seed).random(20) < 0.15
     faults = tuple(
         (*task, "kill")
@@ -387,7 +387,7 @@ def test_an_executor_of_the_caller_that_breaks(tmp_path: Path) -> None:
     algorithm = Faulty(faults=((1, 1, 15, "kill"),), log=str(tmp_path / "log"))
     with (
         new_process_pool() as executor,
-        pytest.raises(ExecutorError, match="broke and is not ours to start again"),
+        pytest.raises(ExecutorError, match="the executor broke; restart it yourself"),
     ):
         measure(plan(algorithm, replicates=20), path, executor=executor)
     measured = measure(plan(replace(algorithm, faults=()), replicates=20), MemoryStore())
@@ -481,7 +481,7 @@ def test_an_algorithm_in_the_main_script(
         check=False,
     )
     if way == "text" and executor == "processes":
-        # A process cannot import what is in no file: that is said, in words that help.
+        # A process cannot import what is in no file; the error explains this.
         assert done.returncode == 1
         assert "ExecutorError: processes: workers cannot start" in done.stderr
         return

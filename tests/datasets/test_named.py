@@ -51,7 +51,7 @@ def test_unknown_names(source: str) -> None:
 @pytest.mark.parametrize("source", ["digits", "directions", "mine.npz", "mnist-6k", ""])
 def test_a_path_is_for_sets_of_images(source: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", features=np.eye(3))
-    words = rf"path is for mnist, mnist-5k, fashion-mnist; got source='{source}'"
+    words = rf"path applies only to mnist, mnist-5k, fashion-mnist, got source='{source}'"
     with pytest.raises(InputError, match=words):
         named.load_population(source, folder=tmp_path, path=tmp_path)
 
@@ -59,5 +59,5 @@ def test_a_path_is_for_sets_of_images(source: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["mnist", "mnist-5k", "fashion-mnist"])
 def test_sets_of_images_are_looked_for_in_a_path(source: str, tmp_path: Path) -> None:
     # What is found there is read in test_images.py.
-    with pytest.raises(InputError, match=f"holds none of the files of {source}"):
+    with pytest.raises(InputError, match=f"contains no files of {source}"):
         named.load_population(source, path=tmp_path)

@@ -39,10 +39,10 @@ Row = tuple[int, int, int, int]
 """X, N0, Y, N1."""
 
 FALLEN = 32.0
-"""e^-32 of the peak is where integrands are given up."""
+"""Integrands are cut off at e^-32 of the peak."""
 
 FARTHEST = 3000.0
-"""Epsilon at which even the widest prior of the tests has left nothing."""
+"""Epsilon beyond which even the widest prior of the tests is negligible."""
 
 
 def unit_rule(count: int) -> tuple[FloatArray, FloatArray]:
@@ -56,7 +56,7 @@ def unit_rule(count: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class Edges:
-    """Many edges at once, one an entry: g(alpha) g(beta) times the Jacobian as a function of y."""
+    """Many edges at once, one per entry: g(alpha) g(beta) times the Jacobian as a function of y."""
 
     row: Row
     epsilon: FloatArray
@@ -97,7 +97,7 @@ class Edges:
         )
 
     def mode(self) -> FloatArray:
-        """Where the integrand is largest, by halving; only the panels of the rule depend on it."""
+        """Where the integrand is largest, by bisection; it affects only the panels of the rule."""
         low, high = np.zeros(len(self.u)), self.end
         for _ in range(26):
             middle = 0.5 * (low + high)
@@ -119,7 +119,7 @@ class Edges:
         return np.asarray(top + np.log(total))
 
     def _fallen(self, mode: FloatArray, limit: FloatArray, top: FloatArray) -> FloatArray:
-        """A point just beyond that where the integrand has fallen enough, or the end of the edge."""
+        """A point just beyond where the integrand has fallen far enough, or the end of the edge."""
         inner, outer = mode, limit
         whole = self.log(limit) >= top - FALLEN
         for _ in range(11):
@@ -138,7 +138,7 @@ def log_flux(row: Row, epsilon: FloatArray, delta: float, u: FloatArray) -> Floa
     tops = np.array([each.log(mode) for each, mode in zip(edges, modes, strict=True)])
     logs = np.full(tops.shape, -np.inf)
     for i, (each, mode, times) in enumerate(zip(edges, modes, forms.values(), strict=True)):
-        # A part of the boundary this far below another adds nothing.
+        # A part of the boundary this far below another is negligible.
         counts = tops[i] > tops.max(axis=0) - FALLEN - 10
         if counts.any():
             logs[i, counts] = each.some(counts).log_integral(mode[counts]) + math.log(times)
@@ -156,18 +156,18 @@ def log_area_rate(epsilon: FloatArray, delta: float, u: FloatArray) -> FloatArra
 # --- along u, and along s -----------------------------------------------------------------------
 
 NODES = 10
-"""A panel, everywhere but along y."""
+"""Nodes of a panel, except along y."""
 
 POINTS, WEIGHTS = unit_rule(NODES)
 ANALYSIS = np.linalg.inv(legendre.legvander(2 * POINTS - 1, NODES - 1))
-"""Values at the nodes to Legendre coefficients."""
+"""From values at the nodes to Legendre coefficients."""
 
 _INNER, _INNER_WEIGHTS = unit_rule(12)
 STARTS = np.append(0.0, POINTS)
 REST = STARTS[:, None] + (1 - STARTS)[:, None] * _INNER
 LOG_REST_WEIGHTS = np.log((1 - STARTS)[:, None] * _INNER_WEIGHTS)
 TO_REST = legendre.legvander(2 * REST.ravel() - 1, NODES - 1) @ ANALYSIS
-"""Rules for what is left of a panel from its beginning, and from each of its nodes."""
+"""Rules for the rest of a panel from its start, and from each of its nodes."""
 
 
 def log_ring(log_rate: FloatArray, log_jacobian: FloatArray, width: float) -> FloatArray:
@@ -186,7 +186,7 @@ def log_ring(log_rate: FloatArray, log_jacobian: FloatArray, width: float) -> Fl
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """What is to be judged; ``with_area=False`` is a deliberate mistake."""
+    """The problem to solve; ``with_area=False`` is a deliberate mistake."""
 
     rows: tuple[Row, ...]
     delta: float
@@ -221,7 +221,7 @@ class CompiledModel:
     def _log_fixed(self, epsilon: FloatArray, panels: int) -> FloatArray:
         assert isinstance(self.strength, em.Fixed)
         strength = self.strength.value
-        # At 1 the ring is a curve: mass and area both give way to their rates.
+        # At 1 the ring is a curve: mass and area are both replaced by their rates.
         nodes, log_weights = np.ones(1), np.zeros(1)
         if strength < 1:
             edges = np.linspace(strength, 1, math.ceil(panels * max(0.3, 1 - strength)) + 1)
@@ -244,7 +244,7 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class Truth:
-    """Quantiles of the parameters that are free, the log evidence, and how wrong they may be."""
+    """Quantiles of the free parameters, the log evidence, and their error bounds."""
 
     quantiles: dict[str, FloatArray]
     log_evidence: float
@@ -325,7 +325,7 @@ def _solve(
         logs = np.concatenate([problem.log_rows(part, panels, least) for part in parts])
         return np.asarray(logs + log_prior(epsilon)[:, None, None])
 
-    # Where it is: from a wide look closer and closer, until the range shrinks no more.
+    # Locate it: zoom in from a wide range until the range shrinks no more.
     low, high = 0.0, end
     epsilon = np.exp(np.linspace(math.log(min(1e-7, 1e-4 * end)), math.log(end), 90))
     while True:
@@ -345,7 +345,7 @@ def _solve(
         epsilon = low + (high - low) * (np.arange(16) + 0.5) / 16
     if high >= FARTHEST:
         raise AssertionError("the posterior of epsilon does not end")
-    # Halve panels until the last Legendre coefficients of each are nothing.
+    # Halve panels until the last Legendre coefficients of each are negligible.
     edges = np.linspace(low, high, 7)
     waiting, done = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)), []
     while waiting:

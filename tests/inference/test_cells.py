@@ -1,4 +1,4 @@
-"""Correlated counts as probabilities: the exact engine against plain sums, and cases that went wrong."""
+"""Correlated counts as probabilities: the exact engine against plain sums, and difficult cases."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def nuisance_nodes(
 def brute_force(
     likelihood: em.CorrelatedCells | em.KupperHaseman, counts: em.AttackCounts, delta: float
 ) -> FloatArray:
-    """Quantiles of epsilon from sums over points of the square by their critical levels."""
+    """Quantiles of epsilon from sums over points of the square by their critical epsilon."""
     angle = (np.arange(300) + 0.5) / 300 * np.pi / 2
     rate, step = np.sin(angle) ** 2, np.sin(2 * angle)
     alpha, beta = rate[:, None], rate[None, :]
@@ -97,9 +97,9 @@ def test_against_sums_over_the_square(likelihood: em.CorrelatedCells | em.Kupper
     assert posterior.trustworthy
     expected = brute_force(likelihood, counts, 0.02)
     found = posterior.quantile("epsilon", QUANTILES)
-    # Points of the twin's grid fall in or out of a region as wholes: about 0.02 in epsilon.
+    # Points of the twin's grid are either inside or outside a region: about 0.02 in epsilon.
     np.testing.assert_allclose(found, expected, atol=0.04, rtol=0.01)
-    # Control: the published density, which has no bound at the count of 0, lies elsewhere.
+    # Control: the published density, which is unbounded at the count of 0, gives another result.
     published = estimate_exact(
         counts, em.AuditModel(delta=0.02, likelihood=em.CorrelatedNormal())
     ).quantile("epsilon", QUANTILES)
@@ -114,7 +114,7 @@ def test_thin_regions_against_sums_along_their_length(
     """The likelihood of single bases at the nodes of the grid, down to regions thinner than delta."""
     delta, likelihood = 0.001, kind()
     counts = counts_of([10, 2, 49, 0], 100, [88, 98, 54, 97], 100)
-    surface = AttackSurface.of(counts, likelihood, (delta,), level=2).reaching(5.0)
+    surface = AttackSurface.of(counts, likelihood, (delta,), refinement=2).reaching(5.0)
     angle = (np.arange(2000) + 0.5) / 2000 * np.pi / 2
     alpha, width = np.sin(angle) ** 2, np.sin(2 * angle) * np.pi / 4000
     low = np.maximum(
@@ -147,7 +147,7 @@ def test_thin_regions_against_sums_along_their_length(
 def test_rings_by_differences_and_by_fluxes_agree(
     kind: type[em.CorrelatedCells] | type[em.KupperHaseman],
 ) -> None:
-    """Thin rings are integrated across, others are differences: the two meet at strength 0.95."""
+    """Thin rings are integrated across, others are differences: the two agree at strength 0.95."""
     counts = counts_of([0, 9], 50, [21, 30], 40)
     found = [
         estimate_exact(
@@ -157,15 +157,15 @@ def test_rings_by_differences_and_by_fluxes_agree(
         for strength in (0.9499, 0.9501, 1.0)
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=0.02)
-    assert np.all(found[2] < found[1])  # control: the strength is seen
+    assert np.all(found[2] < found[1])  # control: the strength matters
 
 
-# --- cases that went wrong with the published density ---------------------------------------------
+# --- cases in which the published density fails ---------------------------------------------------
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5])
 def test_counts_of_zero_do_not_pull_epsilon_up(delta: float) -> None:
-    """Ten bases of 5 and 0 of 50: the published density puts epsilon at 50, ever further up."""
+    """Ten bases of 5 and 0 of 50: the published density puts epsilon at 50 or beyond."""
     counts = counts_of([5] * 10, 50, [0] * 10, 50)
     binomial, cells, corrected = (
         estimate_exact(counts, em.AuditModel(delta=delta, likelihood=likelihood))
@@ -173,7 +173,7 @@ def test_counts_of_zero_do_not_pull_epsilon_up(delta: float) -> None:
     )
     for posterior in (cells, corrected):
         assert posterior.trustworthy
-        # Correlations that are estimated move the quantiles by tenths, not by tens.
+        # Estimated correlations move the quantiles by tenths, not by tens.
         np.testing.assert_allclose(
             posterior.quantile("epsilon", QUANTILES),
             binomial.quantile("epsilon", QUANTILES),
@@ -194,13 +194,13 @@ def test_counts_of_two_and_three_meet_their_tolerance(kind: type[em.CorrelatedCe
 # Attacks at the rate 0.1 on networks with noise 0.1 on their weights (reproduction/, A4 with `loss`).
 WEAK_X = [82, 49, 6, 46, 4, 83, 19, 2, 8, 4, 42, 77, 81, 84, 96, 64, 86, 5, 63, 10]
 WEAK_Y = [11, 54, 92, 34, 100, 15, 33, 99, 92, 98, 56, 18, 14, 13, 2, 22, 10, 98, 25, 94]
-LEAKING = 6  # 19 and 33 of 100; all others are next to the line of guessing
+LEAKING = 6  # 19 and 33 of 100; all others are close to the line of guessing
 
 
 def test_a_mode_near_zero_is_what_the_bases_say() -> None:
-    """Without the one base that leaks, independent counts have that mode too: it is in the data.
+    """Without the one leaking base, independent counts have that mode too: it is in the data.
 
-    Nineteen attacks lie along the line of guessing, many of them near its ends.  Where epsilon is below
+    Nineteen attacks are close to the line of guessing, many near its ends.  Where epsilon is below
     delta the region is a strip of even width; above, it is thin towards the ends, and such attacks
     are less likely.  What the likelihood decides is how firmly the twentieth base speaks against it.
     """
@@ -215,10 +215,10 @@ def test_a_mode_near_zero_is_what_the_bases_say() -> None:
 
     for likelihood in (em.IndependentBinomial(), em.CorrelatedCells(), em.KupperHaseman()):
         assert near_zero(rest, likelihood) > 0.9
-    # With it independent counts rule the mode out, and correlated decisions explain the base away.
+    # With it independent counts rule out the mode, and correlated decisions explain the base away.
     assert near_zero(counts, em.IndependentBinomial()) < 1e-3
     assert near_zero(counts, em.CorrelatedCells()) > 0.9
-    # It is a matter of delta: where the strip is thinner still, the prior has nothing in it.
+    # It depends on delta: if the strip is thinner still, it has no prior probability.
     middle = [k for k in range(20) if 20 <= WEAK_X[k] <= 80 or k == LEAKING]
     assert near_zero(counts.take(np.array(middle)), em.CorrelatedCells()) < 0.5
 
@@ -261,5 +261,5 @@ def test_other_models_are_set_beside_it() -> None:
     kinds = (em.CorrelatedCells(), em.CorrelatedNormal(), em.KupperHaseman())
     named = {kind.name: replace(posterior.model, likelihood=kind) for kind in kinds}
     beside = em.compare_models(counts, named, quick=True).assumptions
-    # Little tells them apart in two bases far from 0 and N.
+    # Two bases far from 0 and N hardly distinguish them.
     assert np.max(np.abs([each.log_bayes_factor for each in beside])) < 0.5  # type: ignore[arg-type]

@@ -44,11 +44,11 @@ def test_a_true_accountant_is_not_refuted_and_a_false_one_is(
         made.compose(dp_accounting.GaussianDpEvent(noise))
         found = em.judge_curve(curve, made.get_epsilon)
         labels[noise] = found.label
-        # No Gaussian mechanism promises anything at delta = 0.
+        # No Gaussian mechanism is private at delta = 0.
         assert found.verdicts[0] is None
         assert found.claims[0] == math.inf
         assert found.claims[2] == made.get_epsilon(1e-4)
-    # The strength is not assumed to be 1, so a true claim may stay open, but not fail.
+    # The strength is not assumed to be 1, so a true claim may stay open, but must not fail.
     assert labels[NOISE] in ("PASS (judged)", "INCONCLUSIVE")
     assert labels[6 * NOISE] == "FAIL (proven)"
 
@@ -88,7 +88,7 @@ def test_verdicts_are_those_of_separate_posteriors(
 
 def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:
     fails, open_, high = curve.quantile([0.001, 0.5, 0.999])
-    # So far out that a prior of twice the scale lets it pass too.
+    # So far out that a prior of twice the scale also passes.
     passes = np.full(5, 14.0)
     assert (passes > high).all()
 
@@ -97,7 +97,7 @@ def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:
         return em.judge_curve(curve, at.__getitem__)
 
     def one_of(other: np.ndarray | float) -> str:
-        """The label if the claim is another at one delta."""
+        """The label if the claim differs at one delta."""
         found = judged(np.where(np.arange(5) == 3, other, passes))
         assert found.label.startswith(str(found.outcome))
         return found.label
@@ -107,17 +107,17 @@ def test_overall_is_fail_at_any_and_pass_only_at_all(curve: DeltaCurve) -> None:
     assert one_of(0.2) == "FAIL (proven)"
     assert one_of(open_) == "INCONCLUSIVE"
     assert one_of(math.inf) == "PASS (judged)"
-    # What the posterior alone says does not ask another prior.
+    # The leaning of the posterior alone involves no other prior.
     leanings = [each.leaning for each in judged(high).verdicts if each is not None]
     assert leanings == [em.Outcome.PASS] * 5
-    with pytest.raises(InputError, match="expected a claim at one of the curve's deltas"):
+    with pytest.raises(InputError, match="expected a claim at one or more of the curve's deltas"):
         judged(np.full(5, math.inf))
     with pytest.raises(InputError, match="got claim=nan"):
         judged(np.full(5, math.nan))
 
 
 def test_claims_at_several_deltas_are_refuted_together_or_not_at_all(curve: DeltaCurve) -> None:
-    """Refuted at one delta by a little, the claims at all five are not: five looks were taken."""
+    """Refuted at one delta by a little, the claims at all five are not: five tests were made."""
     proven = em.prove(curve.counts, delta=1e-2).at_least
     at = em.ClaimedCurve(deltas=[0.0, 1e-2], epsilons=[14.0, proven - 0.01])
     alone = em.prove(curve.counts, delta=1e-2, claim=proven - 0.01)
@@ -140,7 +140,7 @@ def test_nothing_is_judged_where_the_tolerance_was_not_met() -> None:
         (reason,) = found.reasons
         assert "did not reach its accuracy" in reason
         assert em.judge_curve(rough, claim, accept_untrusted=True).label == label
-    # A proof needs no engine.
+    # A proof does not depend on the engine.
     assert em.judge_curve(rough, 0.001).label == "FAIL (proven)"
 
 
@@ -152,7 +152,7 @@ def test_between_listed_deltas_the_smaller_one_counts() -> None:
     deltas = np.array([0.0, 1e-7, 1e-6, 9.9e-5, 1e-4, 5e-3, 1e-2, 0.9])
     expected = [math.inf, math.inf, 3.0, 3.0, 2.0, 2.0, 1.0, 1.0]
     assert claimed_at(claim, deltas).tolist() == expected
-    # A mechanism that keeps the listed promises keeps those in between: Gaussian, by the accountant.
+    # A mechanism that satisfies the listed claims satisfies those in between (Gaussian accountant).
     made = PLDAccountant()
     made.compose(dp_accounting.GaussianDpEvent(1.0))
     listed = [1e-6, 1e-4, 1e-2]
@@ -178,7 +178,7 @@ def test_csv(tmp_path: Path) -> None:
         ("delta,epsilon\n1e-5,-2\n", "row 2: expected epsilon >= 0"),
         ("delta,epsilon\n1e-5,inf\n", "row 2: expected a finite epsilon"),
         ("delta,epsilon\n1e-5,2\n1e-5,1\n", "claim.csv: expected distinct deltas"),
-        ("delta,epsilon\n1e-5,2\n1e-3,3\n", "claim.csv: expected a claim that does not rise"),
+        ("delta,epsilon\n1e-5,2\n1e-3,3\n", "claim.csv: expected a claim that does not increase"),
     ],
 )
 def test_bad_csv(text: str, said: str, tmp_path: Path) -> None:

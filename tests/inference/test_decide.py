@@ -1,4 +1,4 @@
-"""The rule of verdicts: proven, judged or open, and the same words wherever it is asked."""
+"""The rule of verdicts: proven, judged or open, with the same text everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import epsilometer as em
 from epsilometer.calibration.attacks import draw_counts
 from epsilometer.calibration.mechanisms import Gaussian, Laplace, RandomisedResponse
-from epsilometer.inference.objections import Bound, exceeded, flipped, valid_bounds
+from epsilometer.inference.objections import Bound, bound_reasons, prior_reasons, valid_bounds
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question, Result
 from epsilometer.inference.verdict import (
@@ -72,7 +72,7 @@ def test_the_rule(
 
 
 def test_only_a_side_is_objected_to() -> None:
-    """Checks that take time are not asked for where the posterior takes no side."""
+    """Slow checks are not computed if the posterior takes no side."""
     asked: list[Outcome] = []
 
     def objections(leaning: Outcome) -> Iterable[str]:
@@ -99,15 +99,15 @@ def test_gates_nest() -> None:
 
 def test_reasons_of_objections() -> None:
     thresholds = Thresholds()
-    assert list(exceeded([Bound("a scan", 2.0)], 1.0, Outcome.PASS)) == [
+    assert list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.PASS)) == [
         "a scan is 2.00, above the claim"
     ]
-    assert not list(exceeded([Bound("a scan", 2.0)], 1.0, Outcome.FAIL))
-    assert not list(exceeded([Bound("a scan", 0.5)], 1.0, Outcome.PASS))
-    assert not list(flipped([(0.5, 0.01), (2.0, 0.04)], Outcome.PASS, thresholds))
-    (reason,) = flipped([(0.5, 0.01), (2.0, 0.3)], Outcome.PASS, thresholds)
+    assert not list(bound_reasons([Bound("a scan", 2.0)], 1.0, Outcome.FAIL))
+    assert not list(bound_reasons([Bound("a scan", 0.5)], 1.0, Outcome.PASS))
+    assert not list(prior_reasons([(0.5, 0.01), (2.0, 0.04)], Outcome.PASS, thresholds))
+    (reason,) = prior_reasons([(0.5, 0.01), (2.0, 0.3)], Outcome.PASS, thresholds)
     assert "times 2" in reason
-    (reason,) = flipped([], Outcome.PASS, thresholds)
+    (reason,) = prior_reasons([], Outcome.PASS, thresholds)
     assert "no other prior" in reason
 
 
@@ -143,7 +143,7 @@ def test_randomised_response_at_its_own_epsilon_never_fails() -> None:
 
 
 def test_a_gaussian_mechanism_does_not_pass_three() -> None:
-    """Its epsilon is 4.38, and one operating point of its curve looks like 1.4."""
+    """Its epsilon is 4.38, but one operating point of its curve looks like 1.4."""
     for seed, (bases, trials) in enumerate([(20, 100), (10, 300), (5, 100)]):
         counts = counts_of(Gaussian(1.0), 0.1, bases, trials, seed)
         verdict = em.judge(em.estimate(counts, em.AuditModel(delta=1e-5)), claim=3.0)
@@ -151,7 +151,7 @@ def test_a_gaussian_mechanism_does_not_pass_three() -> None:
 
 
 def leaky_and_quiet() -> em.Scores:
-    """One base that leaks much among many that leak nothing."""
+    """One leaking base among many that leak nothing."""
     rng = np.random.default_rng(3)
     shifts = [2.5] + [0.0] * 7
     return em.Scores(
@@ -167,7 +167,7 @@ def test_a_contradiction_is_said_first() -> None:
         false_positives=[10] * 8, trials_h0=100, false_negatives=[90] * 8, trials_h1=100
     )
     posterior = em.estimate(counts, em.AuditModel(delta=1e-3))
-    result = Result(posterior=posterior, scores=scores, asked=Question(claim=3.0))
+    result = Result(posterior=posterior, scores=scores, question=Question(claim=3.0))
     assert result.contradiction is not None
     assert result.proof is not None
     assert posterior.probability_above("epsilon", result.proof.at_least) < 0.95
@@ -177,7 +177,7 @@ def test_a_contradiction_is_said_first() -> None:
     assert result.verdict is not None
     assert result.verdict.outcome is Outcome.INCONCLUSIVE
     assert "what the same data prove" in result.verdict.meaning
-    quiet = Result(posterior=posterior, asked=Question(claim=3.0))
+    quiet = Result(posterior=posterior, question=Question(claim=3.0))
     assert quiet.contradiction is None
     whole = Result(posterior=posterior, scores=scores)
     assert summary.finding(whole).startswith("Do not quote the interval")
@@ -202,7 +202,7 @@ def test_views_of_the_whole_curve_agree(claim: float) -> None:
         with_point=[rng.normal(size=60) + 1.5 for _ in range(4)],
     )
     model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
-    result = ProfileResult(posterior=em.estimate(scores, model), asked=Question(claim=claim))
+    result = ProfileResult(posterior=em.estimate(scores, model), question=Question(claim=claim))
     verdict = result.verdict
     assert verdict is not None
     assert verdict == em.judge(result.posterior, claim=claim)
@@ -228,7 +228,7 @@ def test_weak_attacks_are_named_in_a_pass() -> None:
 
 
 def test_valid_bounds_hold_at_their_error() -> None:
-    """Bounds that stand beside the proof, on a mechanism of known epsilon."""
+    """Bounds shown with the proof, on a mechanism of known epsilon."""
     above = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)

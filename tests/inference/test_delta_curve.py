@@ -1,4 +1,4 @@
-"""The curve over delta: equal to separate runs, honest about its error, and rises that are explained."""
+"""The curve over delta: equal to separate runs, with true errors, and rises that are explained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epsilometer.inference.exact import panels, rings
 from epsilometer.inference.exact.engine import PROBED
 
 GRID = np.geomspace(1e-8, 0.1, 26)
-"""Of these most are interpolated, and the checks look at such and at solved ones."""
+"""Most of these are interpolated; the checks cover interpolated and solved ones."""
 
 
 def _counts(x: object, n0: int, y: object, n1: int) -> em.AttackCounts:
@@ -28,7 +28,7 @@ SMALL = _counts([1, 2, 0], 5, [2, 0, 3], 4)
 ZERO = _counts([0, 0], 100, [0, 10], 100)
 SHARP = _counts([2000, 2500], 20_000, [8000, 4000], 20_000)
 WEAK = _counts([20] * 5, 200, [180] * 5, 200)
-"""Attacks that tell nothing, all at the target rate 0.1."""
+"""Uninformative attacks, all at the target rate 0.1."""
 
 BINOMIAL = em.AuditModel(delta=0.5)
 FIXED = replace(BINOMIAL, strength=em.Fixed(value=0.5))
@@ -36,7 +36,7 @@ CORRELATED = replace(BINOMIAL, likelihood=em.CorrelatedNormal())
 
 
 def worst_difference(curve: DeltaCurve, deltas: list[float]) -> float:
-    """The largest change of quantile or mean against a run of its own, in units of the tolerance."""
+    """The largest difference in quantile or mean from a separate run, in units of the tolerance."""
     worst = 0.0
     for delta in deltas:
         alone = em.estimate(curve.counts, replace(curve.model, delta=delta))
@@ -87,7 +87,7 @@ def test_equals_separate_runs(
     curve = em.estimate_curve(counts, model, deltas)
     assert curve.trustworthy
     np.testing.assert_array_equal(curve.deltas, deltas)
-    # In units of the engine's tolerance, which is all that either side promises.
+    # In units of the engine's tolerance, which is all that either side guarantees.
     assert worst_difference(curve, looked_at(curve)) < 1
 
 
@@ -97,7 +97,7 @@ def test_most_deltas_are_interpolated() -> None:
 
 
 def test_the_wrong_delta_in_the_core_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control: masses read off the shared table at half of the delta they are meant for."""
+    """Control: masses from the shared table at half of the intended delta."""
 
     true = panels.lagrange
 
@@ -113,7 +113,7 @@ def test_the_wrong_delta_in_the_core_is_caught(monkeypatch: pytest.MonkeyPatch) 
 def test_interpolation_that_is_not_checked_is_wrong_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Control: gaps are accepted whatever the solves inside of them show."""
+    """Control: gaps are accepted whatever the solves inside them show."""
     deltas = np.geomspace(1e-6, 0.05, 30)
     monkeypatch.setattr(delta_sweep, "SHARE", 1e9)
     curve = em.estimate_curve(SHARP, BINOMIAL, deltas)
@@ -144,7 +144,7 @@ def test_dependent_attacks_share_a_surface_too() -> None:
     assert worst_difference(curve, [1e-2]) < 1
 
 
-# --- what a curve answers ------------------------------------------------------------------------
+# --- queries of a curve --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_answers_are_those_of_the_densities(curve: DeltaCurve) -> None:
     low, high = curve.credible_interval(0.8)
     for index, delta in enumerate(curve.deltas):
         density = curve.at(float(delta))
-        # Bisection to the last digits, which may depend on how many are looked for together.
+        # Bisection to the last digits, which may depend on how many are computed together.
         assert low[index] == pytest.approx(float(density.quantile(0.1)), rel=1e-12)
         assert high[index] == pytest.approx(float(density.quantile(0.9)), rel=1e-12)
         assert curve.median[index] == pytest.approx(float(density.quantile(0.5)), rel=1e-12)
@@ -204,7 +204,7 @@ def test_weak_attacks_at_one_rate_rise_and_the_reasons_hold() -> None:
     assert median.highest - median.lowest > 100 * curve.tolerance
     assert curve.rising.tolist() == [False, False, True, True, True]
     alone = [em.estimate(WEAK, replace(BINOMIAL, delta=d)) for d in (3e-3, 0.1, 0.3)]
-    # It is no artefact of the curve: separate runs rise as much.
+    # It is not an artefact of the curve: separate runs rise as much.
     assert alone[2].median("epsilon") - alone[0].median("epsilon") == pytest.approx(
         median.highest - median.lowest, abs=2 * curve.tolerance
     )
@@ -220,7 +220,7 @@ def test_weak_attacks_at_one_rate_rise_and_the_reasons_hold() -> None:
 
 
 def test_aimless_attacks_pull_epsilon_below_delta_or_above_it() -> None:
-    """The second reason: what counts is where the region is wide, at a rate of 0.1 or of one half."""
+    """The second reason: it depends on the width of the region at a rate of 0.1 or of one half."""
     deltas = [1e-5, 1e-4, 1e-3]
     at_a_tenth = em.estimate_curve(_counts([10] * 20, 100, [90] * 20, 100), BINOMIAL, deltas)
     assert (at_a_tenth.median < deltas).all()

@@ -124,13 +124,13 @@ def test_golden_correlated(name: str) -> None:
         _counts(x, 100, y, 100), AuditModel(delta=0.001, likelihood=CorrelatedNormal())
     )
     assert posterior.trustworthy
-    # The notes are good to 0.01 and rounded to 0.01; finer levels of A3 give 1.172 for their 1.16.
+    # The notes are good to 0.01 and rounded to 0.01; finer steps of A3 give 1.172 for their 1.16.
     np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.015)
     assert posterior.mean("strength") == pytest.approx(strength, abs=0.002)
 
 
 def test_correlated_against_two_dimensional_sums() -> None:
-    """One base, tau and rho pinned by a tiny prior scale: the posterior on a plain grid."""
+    """One base, tau and rho fixed by a tiny prior scale: the posterior on a plain grid."""
     likelihood = CorrelatedNormal(within_correlation_scale=1e-7)
     counts = _counts([12], 50, [9], 40)
     posterior = estimate_exact(counts, AuditModel(delta=0.01, likelihood=likelihood))
@@ -168,7 +168,7 @@ def test_correlated_against_two_dimensional_sums() -> None:
         post += (inside - core) / area
     post *= np.exp(-0.5 * epsilon**2 / 10)
     expected = quantile(epsilon, post / post.sum(), QUANTILES)
-    # Points of a 500 x 500 grid fall in or out of the region as wholes: about 0.02 in epsilon.
+    # Points of a 500 x 500 grid are either inside or outside the region: about 0.02 in epsilon.
     np.testing.assert_allclose(posterior.quantile("epsilon", QUANTILES), expected, atol=0.04)
 
 
@@ -176,7 +176,7 @@ WEAK = (
     [14, 10, 4, 9, 12, 10, 11, 12, 13, 14, 24, 6, 13, 9, 9, 9, 13, 12, 13, 10],
     [91, 76, 84, 71, 84, 87, 85, 85, 91, 89, 91, 89, 89, 83, 87, 87, 87, 88, 89, 86],
 )
-"""Twenty attacks that hardly tell anything, as a private algorithm leaves them."""
+"""Twenty nearly uninformative attacks, as on a private algorithm."""
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_weak_attacks_are_resolved_where_epsilon_is_about_delta() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.005, 0.02, 0.3])
 def test_thin_regions_against_sums_along_their_length(epsilon: float) -> None:
-    """tau, rho and strength pinned: the evidence is the mass of the region over its area."""
+    """tau, rho and strength fixed: the evidence is the mass of the region over its area."""
     from epsilometer.model import region
 
     delta, trials = 0.001, 100
@@ -256,7 +256,7 @@ def test_priors_for_epsilon_by_reweighting(prior: Prior) -> None:
 
 
 FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
-"""Priors that reach to where masses and areas are smaller than any double resolves side by side."""
+"""Priors that extend to where masses and areas are too small for double precision."""
 
 
 @pytest.mark.parametrize("prior", FAR)
@@ -264,7 +264,7 @@ FAR = [HalfNormal(scale=30.0), Exponential(mean=10.0), LogNormal()]
 def test_priors_that_reach_far_find_no_peak_in_the_noise(
     prior: Prior, strength: Beta | Fixed
 ) -> None:
-    """Few trials leave epsilon to the prior; its far end must not win by masses that are rounding."""
+    """Few trials leave epsilon to the prior; rounding errors of masses must not favour its far end."""
     counts = _counts([0, 1, 1, 2], 3, [1, 1, 2, 3], 3)
     check_by_reweighting(counts, prior, strength=strength)
 
@@ -293,13 +293,13 @@ def check_by_reweighting(counts: AttackCounts, prior: Prior, **model: Any) -> No
     _, weights = gauss_legendre(marginal.values.shape[1])
     half = 0.5 * np.diff(marginal.breaks)[:, None]
     share = float(np.sum(half * marginal.values * ratio * weights))
-    # The evidence is a product of likelihoods that are each good to the tolerance.
+    # The evidence is a product of likelihoods, each accurate to the tolerance.
     evidence = wide.log_evidence + np.log(share)
     assert near.log_evidence == pytest.approx(evidence, abs=len(counts) * tolerance)
 
 
 def test_panels_that_are_never_resolved_still_fit_together() -> None:
-    """With few rounds the last split had no rows; now there is none."""
+    """With few rounds the last split once had no rows."""
     counts = _counts([10, 30, 0, 5], 100, [20, 30, 0, 4], 80)
     model = AuditModel(delta=0.05, strength=Fixed(value=0.5), likelihood=CorrelatedNormal())
     posterior = estimate_exact(counts, model)
@@ -394,7 +394,7 @@ def test_edges_of_the_domain(x: list[int], n0: int, y: list[int], n1: int, delta
 
 
 def test_huge_trials_pin_the_critical_level() -> None:
-    """With a billion trials at strength 1 epsilon is the critical level of the rates."""
+    """With a billion trials at strength 1 epsilon is the critical epsilon of the rates."""
     from epsilometer.model.region import critical_epsilon
 
     counts = _counts([10**8], 10**9, [2 * 10**8], 10**9)
@@ -412,7 +412,7 @@ def test_huge_trials_pin_the_critical_level() -> None:
 def test_nodes_in_delta_do_not_matter(
     x: list[int], n: int, y: list[int], delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice as many values of d between which masses are interpolated must give the same answer."""
+    """Twice as many values of d to interpolate masses between must give the same answer."""
     from epsilometer.inference.exact import surface
 
     counts, model = _counts(x, n, y, n), AuditModel(delta=delta)
@@ -428,7 +428,7 @@ def test_nodes_in_delta_do_not_matter(
 
 
 def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control: with next to none for sharp counts the stated error is large."""
+    """Control: with hardly any for sharp counts the stated error is large."""
     from epsilometer.inference.exact import surface
 
     counts, model = _counts([3000, 9000], 20_000, [5000, 4000], 20_000), AuditModel(delta=0.05)
@@ -438,7 +438,7 @@ def test_too_few_nodes_in_delta_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fluxes share out their work, so they must not be asked for by those who would do it."""
+    """Fluxes use the thread pool, so they must not be called from within its tasks."""
     from epsilometer.inference.exact import flux, surface
 
     askers, log_flux = set(), flux.log_flux
@@ -448,7 +448,7 @@ def test_a_pool_of_threads_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPa
         return log_flux(*question)
 
     monkeypatch.setattr(surface, "log_flux", seen)
-    monkeypatch.setattr(surface, "CHUNK_ENTRIES", 1)  # each attack is a job of its own
+    monkeypatch.setattr(surface, "CHUNK_ENTRIES", 1)  # each attack is a separate job
     estimate_exact(
         _counts([5, 30], 50, [20, 10], 60), AuditModel(delta=0.02, strength=Fixed(value=1.0))
     )
@@ -506,7 +506,7 @@ def test_many_bases_find_the_truth(bases: int) -> None:
     for name, truth in (("epsilon", 3.0), ("strength", 0.3)):
         low, high = posterior.quantile(name, [1e-4, 1 - 1e-4])
         assert low < truth < high
-    # Draws come from the joint grid, quantiles from the marginals: they must tell the same story.
+    # Draws come from the joint grid, quantiles from the marginals: they must agree.
     drawn = posterior.draws(20_000, rng=rng)["strength"]
     middle = posterior.median("strength")
     assert abs(np.mean(drawn < middle) - 0.5) < 5 * 0.5 / np.sqrt(20_000)

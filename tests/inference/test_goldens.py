@@ -25,7 +25,7 @@ PROBABILITIES = [0.05, 0.25, 0.5, 0.75, 0.95]
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How far an answer may be off, on top of the error that the engine states.
+    """Allowed error of a result, in addition to the error stated by the engine.
 
     ``quantile`` is of quantiles and means of epsilon and of the strength, relative above 1;
     ``nuisance`` of the correlations' and the spread's, in units of their 90 % interval.
@@ -36,12 +36,12 @@ class Tolerance:
     nuisance: float = 0.0
 
 
-# Binomial: the engine's own tolerance is 1e-3, and the kept numbers are good to 1e-5.  Its evidence is
-# a sum over up to ten bases, each good to a few 1e-5; 2e-3 moves no odds that anybody would quote.
+# Binomial: the engine's tolerance is 1e-3, and the golden values are good to 1e-5.  The evidence is
+# a sum over up to ten bases, each good to a few 1e-5; 2e-3 does not change any odds worth quoting.
 FLUXES = Tolerance(quantile=1e-3, evidence=2e-3)
 # Correlated counts and groups: two-dimensional quadrature with a tolerance of 1e-2; at 20 bases
-# levels of resolution differ by 3e-3 in the evidence, and the rules over the correlations by a little
-# more.  Marginals of the correlations come from rules of few nodes: between two levels of resolution
+# refinement steps differ by 3e-3 in the evidence, and the rules over the correlations by slightly
+# more.  Marginals of the correlations come from rules of few nodes: between two refinement steps
 # their quantiles moved by up to .015 of the interval.
 PLANAR = Tolerance(quantile=1e-2, evidence=3e-2, nuisance=0.05)
 
@@ -66,7 +66,7 @@ def close(values: ArrayLike, expected: Sequence[float], tolerance: float) -> Non
 
 
 def check_posterior(posterior: Any, name: str) -> None:
-    """Every kept number of a case: quantiles, means and the log evidence."""
+    """Every golden value of a case: quantiles, means and the log evidence."""
     tolerance, golden = TOLERANCES[CASES[name].path], paths.POSTERIORS[name]
     assert posterior.trustworthy
     assert posterior.parameters == tuple(golden)
@@ -109,7 +109,7 @@ def test_posteriors(name: str) -> None:
 def test_a_model_that_is_slightly_another_fails_the_same_check(
     name: str, change: dict[str, object]
 ) -> None:
-    """Negative controls: a few per cent of one assumption is more than the tolerances forgive."""
+    """Negative controls: changing one assumption by a few per cent exceeds the tolerances."""
     case = CASES[name]
     other = em.estimate(case.counts, replace(case.model, **change))  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
@@ -121,7 +121,7 @@ def test_leave_one_out(name: str) -> None:
     golden, tolerance = paths.LEFT_OUT[name], TOLERANCES[CASES[name].path].quantile
     influence = em.leave_one_out(found(name), level=0.9)
     assert influence.reliable.all()
-    # The kept numbers met estimates from the other bases to the tolerance, and so may these.
+    # The golden values matched estimates from the other bases to the tolerance, and so may these.
     for part, expected in golden.items():
         close(getattr(influence, part), expected, 2 * tolerance)
 
@@ -153,7 +153,7 @@ def test_comparison(name: str) -> None:
     own = found(name)
     models = alternatives(own.model, own.counts)
     assert [label_of(own.model, own.counts), *models] == list(paths.COMPARED[name])
-    # The golden evidences are from when correlated counts had the published density alone.
+    # The golden evidences date from when correlated counts had only the published density.
     models |= {
         label: replace(model, likelihood=em.CorrelatedNormal())
         for label, model in models.items()

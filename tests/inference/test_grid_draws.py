@@ -29,7 +29,7 @@ def binomial(**model: object) -> GridPosterior:
 
 
 def correlated() -> GridPosterior:
-    # One coarse level: draws must agree with the marginals of whatever grid they come from.
+    # No refinement: draws must agree with the marginals of their own grid.
     counts = em.AttackCounts(
         false_positives=[10, 30], trials_h0=100, false_negatives=[20, 30], trials_h1=80
     )

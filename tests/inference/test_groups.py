@@ -54,7 +54,7 @@ def twin(
 ) -> float:
     """log p(counts of one group | parameters) by sums over a plain grid of the unit square.
 
-    What is inside the region is decided cell by cell, so the error is about a cell's side.
+    Cells are either inside or outside the region, so the error is about a cell's side.
     """
     size = 700
     edges = np.linspace(0.0, 1.0, size + 1)
@@ -87,13 +87,13 @@ def ours(
         strength=em.Fixed(value=strength),
         dependence=em.ScatteredMembers(scatter=scatter, spread=em.Fixed(value=spread)),
     )
-    surface = GroupSurface.of(counts, model, deltas=(delta,), level=2)
+    surface = GroupSurface.of(counts, model, deltas=(delta,), refinement=2)
     point = np.array([epsilon]), np.array([strength])
     return float(surface.log_likelihood(*point, delta)[0, 0])
 
 
 TWIN_TOLERANCE = 0.03
-"""Both carry errors of about a cell: 1/700 of the square here, a fiftieth of a count's noise there."""
+"""Both have errors of about a cell: 1/700 of the square here, a fiftieth of a count's noise there."""
 
 TWIN_CASES: list[tuple[list[int], list[int], int, tuple[float, float, float, float]]] = [
     ([3, 5, 2], [10, 12, 9], 30, (1.0, 0.05, 0.3, 0.05)),
@@ -129,7 +129,7 @@ def test_members_with_very_different_trials() -> None:
 
 
 def test_a_thin_region_keeps_its_likelihood() -> None:
-    """As epsilon goes to 0 at a corner nearly all scatter is cut away, and the quotient stays."""
+    """As epsilon goes to 0 at a corner nearly all scatter is cut off, and the quotient remains."""
     counts = grouped([5, 5], [95, 95], 100, ["a", "a"])
     found = [ours(counts, epsilon, 0.0, 0.2, 0.05, NORMAL) for epsilon in (0.01, 0.001, 0.0001)]
     assert found[1:] == pytest.approx([found[0]] * 2, abs=0.02)
@@ -159,12 +159,12 @@ def test_spread_0_is_one_pooled_attack() -> None:
     still = replace(MODEL, dependence=em.ScatteredMembers(spread=em.Fixed(value=0.0)))
     at_once, pooled = em.estimate(SMALL, still), em.estimate(SMALL.pooled(), MODEL)
     probabilities = [0.05, 0.5, 0.95]
-    # The tolerance of the pooled one is finer than that of groups, so levels may differ.
+    # The tolerance of the pooled one is finer than that of groups, so refinement steps may differ.
     for name in ("epsilon", "strength"):
         assert at_once.quantile(name, probabilities) == pytest.approx(
             pooled.quantile(name, probabilities), rel=2e-3
         )
-    # Given the pooled counts, how they fell on the members is a matter of binomial coefficients.
+    # Given the pooled counts, their distribution over members only affects binomial coefficients.
     choices = sum(
         math.log(math.comb(int(n), int(k)))
         for part, sign in ((SMALL, 1), (SMALL.pooled(), -1))
@@ -249,7 +249,7 @@ def mcmc(model: em.AuditModel, counts: em.AttackCounts = SMALL, *, seed: int = 1
     [
         MODEL,
         replace(MODEL, strength=em.Fixed(value=0.0)),
-        # Both are far below what the rates of most members ask for by themselves.
+        # Both are far below what the rates of most members alone would require.
         replace(MODEL, epsilon=em.Uniform(upper=0.3)),
         replace(MODEL, epsilon=em.Fixed(value=0.2)),
     ],
@@ -288,7 +288,7 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
         "cross_correlation",
         "spread",
     }
-    # Decisions that may be correlated tell less of the scatter, and much the same of epsilon.
+    # Possibly correlated decisions say less about the scatter, and much the same about epsilon.
     assert sampled.median("epsilon") == pytest.approx(exact_small().median("epsilon"), rel=0.1)
 
 
@@ -348,16 +348,18 @@ def test_the_share_of_the_scatter_inside(code: int, a: float, b: float) -> None:
 @pytest.mark.parametrize(("a", "b"), PLACES)
 def test_sliding_with_the_region_can_be_undone_and_has_its_jacobian(a: float, b: float) -> None:
     old, new, delta, h = 2.0, 2.2, 0.03, 1e-6
-    x, y, jacobian = kernels._to_level(a, b, old, new, delta)
-    assert kernels._to_level(x, y, new, old, delta)[:2] == pytest.approx((a, b), abs=1e-12)
+    x, y, jacobian = kernels._move_with_region(a, b, old, new, delta)
+    assert kernels._move_with_region(x, y, new, old, delta)[:2] == pytest.approx((a, b), abs=1e-12)
     columns = []
     for da, db in ((h, 0.0), (0.0, h)):
-        up, down = (kernels._to_level(a + k * da, b + k * db, old, new, delta) for k in (1, -1))
+        up, down = (
+            kernels._move_with_region(a + k * da, b + k * db, old, new, delta) for k in (1, -1)
+        )
         columns.append([(up[0] - down[0]) / (2 * h), (up[1] - down[1]) / (2 * h)])
     assert math.log(abs(np.linalg.det(columns))) == pytest.approx(jacobian, abs=1e-6)
 
 
-# --- what else a posterior answers --------------------------------------------------------------
+# --- other queries of a posterior ---------------------------------------------------------------
 
 
 def test_a_grouped_posterior_survives_a_file(tmp_path: object) -> None:
@@ -490,7 +492,7 @@ def test_members_that_scatter_eight_times_as_far_are_noticed() -> None:
 
 
 def test_uniform_scatter_is_nearly_normal_scatter() -> None:
-    """Scatter that ends abruptly once had likelihoods larger than any count's, and evidences above 0."""
+    """Scatter that ends abruptly once had likelihoods above any count's, and log evidence above 0."""
     counts = em.AttackCounts(
         false_positives=[20, 25, 23, 60, 55],
         trials_h0=80,
@@ -505,7 +507,7 @@ def test_uniform_scatter_is_nearly_normal_scatter() -> None:
         for scatter in (NORMAL, UNIFORM)
     )
     assert uniform.trustworthy
-    # The same variance, and little to tell the shapes apart.
+    # The same variance, and little to distinguish the shapes.
     assert uniform.log_evidence == pytest.approx(normal.log_evidence, abs=0.2)
     for probability in (0.05, 0.5, 0.95):
         expected = float(normal.quantile("epsilon", probability))

@@ -33,7 +33,7 @@ BINOMIAL = 1e-4
 for ten times that."""
 
 CORRELATED = 1e-2
-"""The exact engine's tolerance: the twin may stop at another level of resolution."""
+"""The exact engine's tolerance: the twin may stop at another refinement step."""
 
 
 def _counts(x: object, n0: object, y: object, n1: object) -> AttackCounts:
@@ -65,7 +65,7 @@ def _gaps(found: Influence, expected: NDArray[np.float64]) -> NDArray[np.float64
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[AttackCounts]:
-    """The counts that the exact engine was run on again."""
+    """The counts on which the exact engine ran again."""
     seen: list[AttackCounts] = []
 
     def recorded(
@@ -118,7 +118,7 @@ CASES: dict[str, tuple[AttackCounts, AuditModel]] = {
         _counts([10, 12], 40, [20, 18], 50),
         AuditModel(delta=0.05, likelihood=CorrelatedNormal(), strength=Fixed(value=0.98)),
     ),
-    # Four attacks that tell nothing and one that alone holds epsilon up.
+    # Four uninformative attacks and one that alone determines epsilon.
     "outlier": (
         _counts([500, 480, 510, 505, 100], 1000, [500, 505, 490, 510, 100], 1000),
         AuditModel(delta=0.01),
@@ -150,13 +150,13 @@ QUICK = ("delta 0", "strength fixed", "correlated, delta 0")
 def test_division_is_estimation_without_the_base(case: str, runs: list[AttackCounts]) -> None:
     posterior = _posterior(case)
     found = leave_one_out(posterior)
-    # Otherwise it would be no more than the twin itself.  Panels resolve a spike near 0 for all bases
-    # together, and not without one of them, so that there the engine does run anew.
+    # Otherwise it would be the twin itself.  Panels resolve a spike near 0 for all bases together,
+    # but not without one of them, so there the engine does run again.
     assert len(runs) < len(posterior.counts) / 2 or "spike" in case
     assert found.reliable.all()
     tolerance = CORRELATED if "correlated" in case else BINOMIAL
     if "spike" in case:
-        # The two stop at different levels, each within its own tolerance.
+        # The two stop at different refinement steps, each within its own tolerance.
         tolerance *= 2
     assert np.all(_gaps(found, _expected(case)) < tolerance)
 
@@ -171,7 +171,7 @@ def test_counts_sharper_than_delta(runs: list[AttackCounts]) -> None:
 
 
 def test_against_a_brute_force_grid() -> None:
-    """Nothing of the exact engine in the twin."""
+    """The twin uses nothing of the exact engine."""
     rows = [(30, 100, 20, 60), (20, 100, 20, 60), (25, 100, 30, 60)]
     x, n0, y, n1 = zip(*rows, strict=True)
     found = leave_one_out(estimate_exact(_counts(x, n0, y, n1), AuditModel(delta=0.01)))
@@ -185,7 +185,7 @@ def test_against_a_brute_force_grid() -> None:
         np.testing.assert_allclose(_quantiles(found)[base], expected, atol=0.015)
 
 
-# --- known mistakes -----------------------------------------------------------------------------
+# --- deliberate mistakes ------------------------------------------------------------------------
 
 Each = Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]
 
@@ -194,7 +194,7 @@ def _distort(
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[GridPosterior, NDArray[np.float64]], NDArray[np.float64]],
 ) -> None:
-    """Have other likelihoods divided out than those of the bases."""
+    """Divide out other likelihoods than those of the bases."""
     true = influence._Division.each
 
     def wrong(self: influence._Division) -> Each:
@@ -245,7 +245,7 @@ def test_the_twin_rejects_known_mistakes(
     assert _gaps(leave_one_out(_posterior(case)), _expected(case)).max() > 0.03
 
 
-# --- where the grid does not serve --------------------------------------------------------------
+# --- where the grid is inadequate ---------------------------------------------------------------
 
 
 def test_an_outlying_base_is_left_out_by_estimating_anew(runs: list[AttackCounts]) -> None:
@@ -304,12 +304,12 @@ def test_the_most_doubtful_come_first_and_many_bases_allow_few() -> None:
 
 
 def test_a_base_that_sets_the_prior_of_the_correlations(runs: list[AttackCounts]) -> None:
-    """Only there are many trials; without it tau, rho and epsilon have other bounds."""
+    """It alone has many trials; without it tau, rho and epsilon have other bounds."""
     counts = _counts([10, 12, 8], [60, 50, 50], [14, 12, 14], 50)
     posterior = estimate_exact(counts, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
     gaps = _gaps(leave_one_out(posterior), _twin(posterior))
     assert [rest.trials_h0.tolist() for rest in runs] == [[50, 50]]
-    # The twin does the very same.
+    # The twin does exactly the same.
     assert gaps[0] == 0
     assert gaps.max() < CORRELATED
 
@@ -405,7 +405,7 @@ def test_mcmc_has_the_influence_of_the_exact_engine_and_agrees_with_it() -> None
     found = leave_one_out(sampled)
     exact = leave_one_out(estimate_exact(counts, model))
     np.testing.assert_array_equal(_quantiles(found), _quantiles(exact))
-    # And chains on the other two bases say the same; nothing of the exact engine is in them.
+    # Chains on the other two bases agree; they use nothing of the exact engine.
     rest = em.estimate(_without(counts, 0), model, settings)
     draws = rest.samples["epsilon"].ravel()
     effective = rest.diagnostics.parameters["epsilon"].tail_effective_size
@@ -421,7 +421,7 @@ def test_mcmc_has_the_influence_of_the_exact_engine_and_agrees_with_it() -> None
 def test_refusals() -> None:
     counts = _counts([10, 30], 100, [20, 30], 80)
     fixed = estimate_exact(counts, AuditModel(delta=0.01, epsilon=Fixed(value=2.0)))
-    with pytest.raises(InputError, match=r"Fixed\(value=2.0\): no base has any influence"):
+    with pytest.raises(InputError, match=r"Fixed\(value=2.0\): no base influences"):
         leave_one_out(fixed)
     with pytest.raises(InputError, match="0 < level < 1"):
         leave_one_out(estimate_exact(counts, AuditModel(delta=0.01)), level=1.0)
@@ -429,7 +429,7 @@ def test_refusals() -> None:
 
 def test_work_is_reported() -> None:
     lines: list[str] = []
-    leave_one_out(_posterior("outlier"), report=lines.append)
+    leave_one_out(_posterior("outlier"), on_message=lines.append)
     assert lines == [
         "likelihoods of the bases",
         "without base '4', estimated anew (1 of 1)",

@@ -1,4 +1,4 @@
-"""The integrator asks a surface only for what it does not know yet."""
+"""The integrator evaluates a surface only where it has not done so before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTS = em.AttackCounts(
 
 @dataclass
 class Counting:
-    """A surface that remembers how many points it was asked for."""
+    """A surface that records how many points it evaluated."""
 
     surface: Any
     asked: list[int] = field(default_factory=list)
@@ -54,7 +54,7 @@ def test_rows_that_are_known_are_taken_over(likelihood: Any, strength: Any) -> N
     where = _refined(first)
     anew = evaluate(counting, model, where, 6)
     taken = evaluate(counting, model, where, 6, before.rows)
-    # Positions that agree up to rounding are asked as one, so other questions round otherwise.
+    # Positions that agree up to rounding are merged, so other queries round differently.
     np.testing.assert_allclose(taken.rows.log_likelihood, anew.rows.log_likelihood, rtol=1e-7)
     assert 0 < counting.asked[2] < 0.6 * counting.asked[1]
 

@@ -1,4 +1,4 @@
-"""MCMC against the exact engine, its settings, and twins with a fault that the check must catch."""
+"""MCMC against the exact engine, its settings, and faulty twins that the check must catch."""
 
 from __future__ import annotations
 
@@ -259,19 +259,19 @@ GROUPED = AttackCounts(
 
 
 class Tilted(IndependentBinomial):
-    """A likelihood of somebody else's."""
+    """A third-party likelihood."""
 
     name = "tilted"
 
 
 class Narrow(NormalScatter):
-    """A scatter of somebody else's."""
+    """A third-party scatter."""
 
     name = "narrow"
 
 
 class Shifted(HalfNormal):
-    """A prior of somebody else's, of which compiled code knows nothing."""
+    """A third-party prior, unknown to compiled code."""
 
     @property
     def compiled(self) -> Any:
@@ -314,7 +314,7 @@ def test_all_models_of_these_tests_are_supported() -> None:
     for counts, model in MODELS.values():
         assert McmcSettings().supports(counts, model) is None
     assert McmcSettings().supports(GROUPED, scattered(scatter=UniformScatter())) is None
-    # Rows that stand alone have no scatter that could be in the way.
+    # Independent rows have no scatter that could be refused.
     assert McmcSettings().supports(ONE, AuditModel(delta=0.0, dependence=PooledGroups())) is None
     both = AuditModel(delta=0.0, epsilon=Fixed(value=1.0), strength=Fixed(value=0.5))
     assert McmcSettings().supports(ONE, replace(both, likelihood=CorrelatedNormal())) is None

@@ -1,4 +1,4 @@
-"""Evidences against slow twins; comparisons that must come out for the model that made the data."""
+"""Evidence against slow twins; comparisons that must favour the model that made the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epsilometer.inference.checks.comparison import (
     _Engine,
     alternatives,
     compare_models,
-    evidence_in_words,
+    interpret_bayes_factor,
     label_of,
     to_rows,
 )
@@ -34,7 +34,7 @@ def counts(x: list[int], n0: int, y: list[int], n1: int) -> em.AttackCounts:
 ONE, TWO = counts([8], 20, [6], 20), counts([8, 3], 20, [6, 9], 30)
 
 
-# --- evidences of binomial counts by quadrature -----------------------------------------------
+# --- evidence of binomial counts by quadrature ------------------------------------------------
 
 
 def log_likelihood(data: em.AttackCounts, epsilon: FloatArray, strength: FloatArray) -> FloatArray:
@@ -50,7 +50,7 @@ def log_likelihood(data: em.AttackCounts, epsilon: FloatArray, strength: FloatAr
         whole = region_mass(x, n0, y, n1, epsilon, np.full_like(epsilon, DELTA))
         core = region_mass(x, n0, y, n1, strength * epsilon, strength * DELTA)
         # The masses are those of Beta distributions; a binomial integrates to 1 / (N + 1).
-        # Far out both are 1 and their difference is rounding, where the prior leaves nothing.
+        # Far out both are 1 and their difference is rounding; the prior is negligible there.
         ring = np.maximum(whole - core, 1e-300)
         total += np.log(ring / ring_area(epsilon, DELTA, strength))
         total -= math.log((n0 + 1) * (n1 + 1))
@@ -58,7 +58,7 @@ def log_likelihood(data: em.AttackCounts, epsilon: FloatArray, strength: FloatAr
 
 
 def quadrature_evidence(data: em.AttackCounts, strength: float | None) -> float:
-    """The log evidence by Gauss-Legendre rules over epsilon and, unless given, over s."""
+    """The log evidence by Gauss-Legendre rules over epsilon and, unless it is fixed, over s."""
     points, weights = np.polynomial.legendre.leggauss(40)
     epsilon, share = 8.0 * (1 + points), 8.0 * weights
     prior = np.exp(em.HalfNormal().log_density(epsilon)) * share
@@ -89,7 +89,7 @@ def test_binomial_evidence_against_quadrature(
     assert found == pytest.approx(expected, abs=3e-3)
     by_tables = _Engine(counts=data, quick=False, report=None).estimate(model)
     assert by_tables.log_evidence == pytest.approx(expected, abs=3e-3)
-    # Twins without the binomials' constants, or without the areas, are seen to be wrong.
+    # Twins without the binomial constants, or without the areas, are detected.
     constants = float(
         sum(
             math.log(math.comb(n, k))
@@ -118,7 +118,7 @@ def test_tables_serve_many_strengths_and_equal_the_engine() -> None:
         )
 
 
-# --- evidences of correlated counts by Monte Carlo --------------------------------------------
+# --- evidence of correlated counts by Monte Carlo ---------------------------------------------
 
 
 def monte_carlo_evidence(
@@ -174,15 +174,15 @@ def test_correlated_evidence_against_monte_carlo(
     model = em.AuditModel(delta=DELTA, strength=strength, likelihood=likelihood)
     found = em.estimate(data, model).log_evidence
     expected, error = monte_carlo_evidence(data, model, 400_000)
-    # Four standard errors, and the few nodes that the engine has for tau and rho.
+    # Four standard errors, plus the error of the engine's few nodes for tau and rho.
     room = 4 * error + 0.015
     assert abs(found - expected) < room
-    # A twin whose cross correlation has the density of a one-sided range is off by log 2.
+    # A twin whose cross correlation has a one-sided range is off by log 2.
     assert abs(found + math.log(2) - expected) > room
 
 
 def test_the_prior_is_cut_where_the_correlated_likelihood_is_not_used() -> None:
-    """With 3 trials it begins at 1/6, above 4 % of the prior: an evidence is over the rest."""
+    """With 3 trials it starts at 1/6, above 4 % of the prior: the evidence is over the rest."""
     data = counts([1], 3, [1], 3)
     model = em.AuditModel(delta=DELTA, likelihood=em.CorrelatedNormal())
     assert isinstance(model.epsilon, em.HalfNormal)
@@ -219,7 +219,7 @@ def mean_factor(
 
 
 def speaks_for_its_maker(weak: em.AuditModel, strong: em.AuditModel) -> bool:
-    """Whether data of strength 0 speak for the first model and data of strength 0.9 for the second."""
+    """Whether data of strength 0 favour the first model and data of strength 0.9 the second."""
     models = {"weak": weak, "strong": strong}
     one = mean_factor(lambda rng: drawn(0.0, rng), models)
     two = mean_factor(lambda rng: drawn(0.9, rng), models)
@@ -249,7 +249,7 @@ def correlated_counts(tau: float, rng: np.random.Generator) -> em.AttackCounts:
 
 
 def test_evidence_is_for_correlation_where_there_is_some() -> None:
-    """Rates on a thin ring: what lies beside it must be the scatter of the counts."""
+    """Rates on a thin ring: anything outside it must be due to the scatter of the counts."""
     strength = em.Fixed(value=0.95)
     models = {
         "binomial": em.AuditModel(delta=0.01, strength=strength),
@@ -289,7 +289,7 @@ def test_the_default_set_of_assumptions(comparison: ModelComparison) -> None:
     rows = to_rows(comparison, level=0.8)
     assert rows[2]["log_bayes_factor"] == comparison.assumptions[2].log_bayes_factor
     sentences = " ".join(comparison.sentences())
-    assert "no licence" in sentences
+    assert "does not justify" in sentences
     assert "Kass and Raftery" in sentences
 
 
@@ -328,7 +328,7 @@ def test_chains_are_compared_by_the_exact_engine(comparison: ModelComparison) ->
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (counts([0, 0, 5], 50, [10, 20, 30], 50), "no bound"),
+        (counts([0, 0, 5], 50, [10, 20, 30], 50), "unbounded"),
         (counts([1, 1], 1_000_000, [400_000] * 2, 1_000_000), ""),
         (counts([1], 2, [1], 2), ""),
         (counts([10, 30], 100, [20, 30], 100), ""),
@@ -346,7 +346,7 @@ def test_densities_that_are_no_probabilities_are_not_compared(
         assert other.comparable == (not reason)
         assert reason in other.reason
         assert (other.probability is None) == bool(reason)
-        assert (other.words == "not comparable") == bool(reason)
+        assert (other.interpretation == "not comparable") == bool(reason)
 
 
 def test_counts_that_hardly_spread_are_not_compared() -> None:
@@ -369,7 +369,7 @@ def test_what_is_not_available_says_why() -> None:
     model = em.AuditModel(delta=0.01, likelihood=em.CorrelatedNormal())
     row = compare_models(posterior, {"correlated": model}).assumptions[1]
     assert row.posterior is None
-    assert row.words == "not available"
+    assert row.interpretation == "not available"
     assert "trials_h0 >= 2" in row.reason
     assert row.probability is None
 
@@ -393,7 +393,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 )
 def test_words_are_those_of_kass_and_raftery(factor: float, words: str) -> None:
     """Steps at 2 log B of 2, 6 and 10."""
-    assert evidence_in_words(factor) == words
+    assert interpret_bayes_factor(factor) == words
 
 
 def test_labels_tell_models_apart() -> None:

@@ -1,4 +1,4 @@
-"""What more data would settle: against a plain loop over multiplied counts."""
+"""How much more data would settle a verdict: against a plain loop over multiplied counts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COUNTS = AttackCounts(
 )
 MODEL = AuditModel(delta=0.01, epsilon=HalfNormal(scale=3.0))
 PROBABILITIES = (0.06, 0.2, 0.3, 0.5, 0.8, 0.9)
-"""Where in the posterior the claims are."""
+"""Positions of the claims in the posterior."""
 
 
 @cache
@@ -58,7 +58,7 @@ def claim_at(probability: float) -> float:
 def draws(
     counts: AttackCounts, likelihood: IndependentBinomial | CorrelatedNormal | None = None
 ) -> SamplePosterior:
-    """Any posterior of given counts: only its counts and its model are looked at."""
+    """Any posterior of given counts: only its counts and its model are used."""
     model = AuditModel(delta=0.01, likelihood=likelihood or IndependentBinomial())
     samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
     return SamplePosterior(
@@ -136,7 +136,7 @@ def ahead(factor: int, way: str) -> GridPosterior:
 
 
 def plain_loop(claim: float, thresholds: Thresholds, way: str) -> MoreData:
-    """From the smallest factor up, until the question is settled."""
+    """From the smallest factor up, until the verdict is settled."""
     for factor in (2, 4, 10):
         above = ahead(factor, way).probability_above("epsilon", claim)
         outcome = thresholds.outcome(above)
@@ -173,7 +173,7 @@ def test_smallest_factor_is_what_a_plain_loop_finds(
 
 
 def test_the_claims_above_cover_every_answer() -> None:
-    """Controls: each factor and none is the answer somewhere, and the ways differ."""
+    """Controls: each factor and none is the answer somewhere, and the two kinds of data differ."""
     thresholds = Thresholds()
     answers = {
         way: [plain_loop(claim_at(p), thresholds, way).factor for p in PROBABILITIES]
@@ -197,7 +197,7 @@ def test_draws_are_looked_ahead_of_by_the_exact_engine() -> None:
     found = look_ahead(sampled, verdict).bases
     assert found is not None
     expected = estimate_exact(with_more_bases(COUNTS, found.factor or 10), sampled.model)
-    # The very same computation.
+    # Exactly the same computation.
     assert found.probability_above == expected.probability_above("epsilon", verdict.claim)
 
 
@@ -206,7 +206,7 @@ def test_draws_are_looked_ahead_of_by_the_exact_engine() -> None:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What an engine would return, as far as it is looked at."""
+    """The parts of an engine's result that are used."""
 
     above: float
     trustworthy: bool = True
@@ -219,7 +219,7 @@ class Foreseen:
 def foresee(
     monkeypatch: pytest.MonkeyPatch, answers: dict[int, Foreseen | Exception], trials: int = 100
 ) -> list[int]:
-    """Answer by the factor with which one base of so many trials was multiplied; record them."""
+    """Answer by the factor with which one base was multiplied; record the factors."""
     asked: list[int] = []
 
     def engine(counts: AttackCounts, _: AuditModel) -> Any:
@@ -251,10 +251,10 @@ YES, NO, OPEN = Foreseen(0.01), Foreseen(0.99), Foreseen(0.5)
         (OPEN, YES, YES, [10, 4, 2], 4, "PASS"),
         (OPEN, OPEN, NO, [10, 4], 10, "FAIL"),
         (OPEN, OPEN, OPEN, [10], None, "INCONCLUSIVE"),
-        # Not monotone: what the largest factor leaves open is called open.
+        # Not monotone: if the largest factor leaves it open, it counts as open.
         (YES, YES, OPEN, [10], None, "INCONCLUSIVE"),
         (YES, OPEN, YES, [10, 4], 10, "PASS"),
-        # Whatever goes wrong ends the search; what was found stands.
+        # Any error ends the search; earlier findings are kept.
         (YES, Foreseen(0.0, trustworthy=False), YES, [10, 4], 10, "PASS"),
         (ContradictionError(), NO, NO, [10, 4, 2], 4, "FAIL"),
     ],
@@ -303,7 +303,7 @@ def test_nothing_is_said_where_the_largest_factor_went_wrong(
 def test_challenges_beyond_what_can_be_counted_are_not_tried(
     monkeypatch: pytest.MonkeyPatch, counts: AttackCounts
 ) -> None:
-    """Ten times 2e14 trials is above 1e15, under either hypothesis; more bases are no matter."""
+    """Ten times 2e14 trials exceeds 1e15, under either hypothesis; more bases are no problem."""
     trials = int(counts.trials_h1[0])
     asked = foresee(monkeypatch, {2: OPEN, 4: YES, 10: NO}, trials)
     found = look_ahead(draws(counts), UNSETTLED)
@@ -348,7 +348,7 @@ def test_too_many_distinct_counts_are_left(
     many = look_ahead(draws(distinct(most + 1), likelihood), UNSETTLED)
     assert many == Outlook(challenges=None, bases=None)
     assert asked == [10, 10]
-    # The same counts again and again are few.
+    # Repeating the same counts keeps the number of distinct ones small.
     repeated = with_more_bases(distinct(most // 10), 10 * 10)
     foresee(monkeypatch, {10: OPEN}, trials=3000 * len(repeated))
     assert look_ahead(draws(repeated, likelihood), UNSETTLED).bases is not None
@@ -359,7 +359,7 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     report: Callable[[str], None] = said.append
     look_ahead(draws(one_base()), UNSETTLED, report=report)
-    assert said == [f"what {k} times as much data would settle" for k in (10, 4, 10, 4)]
+    assert said == [f"outlook with {k} times as much data" for k in (10, 4, 10, 4)]
 
 
 def test_the_model_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Predictive checks: the law on the rings in closed form, then p-values that must be uniform.
+"""Predictive checks: the distribution on the rings in closed form, then p-values that must be uniform.
 
 Kolmogorov-Smirnov and binomial checks are at level 1e-4 each, as in `test_sbc.py`; every kind of
 check has a twin with a fault that it must catch.
@@ -42,7 +42,7 @@ LEVEL = 1e-4
 WORST_Z = 4.5
 """About 40 comparisons of shares: a false alarm in one of them has probability 3e-4."""
 
-# --- the law on the rings ---------------------------------------------------------------------
+# --- the distribution on the rings ------------------------------------------------------------
 
 SIZE = 20_000
 RINGS = [
@@ -81,7 +81,7 @@ def share_within(points: Points, epsilon: float, delta: float, strength: float) 
 def share_below_slope(points: Points, epsilon: float, delta: float, strength: float) -> FloatArray:
     """Share of the quarter ring below the line from (0, 0) through each point.
 
-    Below slope k, what R(t, d) leaves out of the quarter is a triangle of area
+    Below slope k, the part of the quarter outside R(t, d) is a triangle of area
     (1 - d)^2 k / (1 + k e^t) / 2; the ring is the difference of two, or the derivative at s = 1.
     """
     alpha, beta = quarter(*points)
@@ -132,7 +132,7 @@ def test_share_below_each_critical_epsilon_is_a_quotient_of_areas(
 def test_projections_agree_with_slower_samplers(
     epsilon: float, delta: float, strength: float
 ) -> None:
-    """A law in the plane is known by its projections: against rejection, or one ring's twin."""
+    """A distribution in the plane is determined by its projections: against rejection, or a twin."""
     rng = np.random.default_rng(5)
     alpha, beta = sample_rings(epsilon, delta, strength, size=(SIZE,), rng=rng)
     if strength < 1:
@@ -214,7 +214,7 @@ def test_bad_rings_are_refused() -> None:
 
 
 def known(counts: AttackCounts, model: AuditModel, **samples: FloatArray) -> SamplePosterior:
-    """A posterior that is whatever the given draws say."""
+    """A posterior defined by the given draws."""
     return SamplePosterior(
         counts=counts,
         model=model,
@@ -225,7 +225,7 @@ def known(counts: AttackCounts, model: AuditModel, **samples: FloatArray) -> Sam
 
 
 def simulated(model: AuditModel, bases: int, trials: int, rng: np.random.Generator) -> AttackCounts:
-    """Binomial counts from the prior, by the sampler of one ring: nothing shared with the check."""
+    """Binomial counts from the prior, by the sampler of one ring: independent of the check."""
     assert isinstance(model.epsilon, HalfNormal)
     assert isinstance(model.strength, Beta)
     assert isinstance(model.likelihood, IndependentBinomial)
@@ -272,7 +272,7 @@ def test_p_values_are_uniform_where_replicates_are_drawn_like_the_counts() -> No
             assert np.sum(values <= 0.1) <= binom.isf(LEVEL, len(values), 0.1)
         else:
             assert kstest(values, "uniform").pvalue > LEVEL, name
-    # Control: attacks on a more private algorithm than the replicates are drawn for.
+    # Control: attacks on a more private algorithm than the replicates assume.
     other = AuditModel(delta=0.02, epsilon=HalfNormal(scale=0.3), strength=PRIOR.strength)
     wrong = p_values(lambda: simulated(other, 5, 1000, rng), judge, 100)
     assert kstest(wrong["mean advantage"], "uniform").pvalue < LEVEL
@@ -288,7 +288,7 @@ def test_small_p_values_are_not_more_frequent_than_they_should_be() -> None:
         return check_predictions(posterior, rng=rng, replicates=400)
 
     def alike() -> AttackCounts:
-        """Control: attacks that do not differ by more than chance."""
+        """Control: attacks that differ only by chance."""
         return AttackCounts(
             false_positives=rng.binomial(300, 0.2, 8),
             trials_h0=300,
@@ -311,7 +311,11 @@ def test_small_p_values_are_not_more_frequent_than_they_should_be() -> None:
         (0.0, np.arange(9.0), 0.3),  # One tie counts half: 2 (1 + 0 + 1/2) / 10.
         (4.0, np.arange(9.0), 1.0),
         (7.0, np.ones(9) * 7, 1.0),
-        (0.1 + 0.2, np.array([0.3] * 4 + [1.0] * 5), 0.6),  # Rounding is no difference.
+        (
+            0.1 + 0.2,
+            np.array([0.3] * 4 + [1.0] * 5),
+            0.6,
+        ),  # Rounding does not count as a difference.
     ],
 )
 def test_p_value_by_hand(observed: float, replicates: FloatArray, expected: float) -> None:
@@ -319,7 +323,7 @@ def test_p_value_by_hand(observed: float, replicates: FloatArray, expected: floa
     assert two_sided_p_value(-observed, -replicates) == pytest.approx(expected, abs=1e-15)
 
 
-# --- counts the model makes, and counts it cannot make ----------------------------------------
+# --- counts that the model generates, and counts that it cannot -------------------------------
 
 
 def check(
@@ -344,7 +348,7 @@ def test_counts_of_the_model_are_no_surprise() -> None:
 
 
 def test_attacks_all_alike_are_a_surprise() -> None:
-    """The rates of the model spread along the curve; these do not, however many the trials."""
+    """The model's rates spread along the curve; these do not, however many the trials."""
     counts = AttackCounts(
         false_positives=[10**5] * 15, trials_h0=10**6, false_negatives=[10**5] * 15, trials_h1=10**6
     )
@@ -362,7 +366,7 @@ def test_attacks_all_alike_are_a_surprise() -> None:
 
 
 def test_a_mixture_of_attacks_is_a_surprise() -> None:
-    """Ten attacks at one strong point and ten that guess: the model has nothing in between them."""
+    """Ten attacks at one strong point and ten that guess: the model allows no such gap."""
     counts = AttackCounts(
         false_positives=[10] * 10 + [500] * 10,
         trials_h0=1000,
@@ -373,7 +377,7 @@ def test_a_mixture_of_attacks_is_a_surprise() -> None:
 
 
 def test_too_many_counts_at_their_ends_are_a_surprise() -> None:
-    """Attacks that never say member do not need epsilon, but new ones would say it now and then."""
+    """Attacks that never say member are compatible with epsilon 0, but replicates would say it."""
     counts = AttackCounts(
         false_positives=[0] * 20, trials_h0=100, false_negatives=[100] * 20, trials_h1=100
     )
@@ -382,7 +386,7 @@ def test_too_many_counts_at_their_ends_are_a_surprise() -> None:
     assert statistic.surprising
 
 
-# --- what is compared -------------------------------------------------------------------------
+# --- the statistics ---------------------------------------------------------------------------
 
 MIXED = AttackCounts(
     false_positives=[30, 8, 50, 2, 38],
@@ -454,7 +458,7 @@ def test_reflected_counts_give_the_same_answer() -> None:
 
 
 def test_each_base_keeps_its_own_trials() -> None:
-    """A single trial is always at an end; of a million trials near guessing, none ever is."""
+    """A single trial is always extreme; of a million trials near guessing, none ever is."""
     counts = AttackCounts(
         false_positives=[1, 500_000, 0],
         trials_h0=[1, 10**6, 1],
@@ -484,7 +488,7 @@ def one_base(trials_h0: int, trials_h1: int) -> AttackCounts:
 def assert_interval(
     ends: tuple[float, float, float], distribution: Callable[[float], float], replicates: int
 ) -> None:
-    """The interval at level .9 and the median must be where the distribution says they are."""
+    """The interval at level .9 and the median must be the quantiles of the distribution."""
     for value, expected in zip(ends, (0.05, 0.5, 0.95), strict=True):
         error = abs(distribution(value) - expected)
         assert error <= WORST_Z * np.sqrt(expected * (1 - expected) / replicates), expected
@@ -578,7 +582,7 @@ def test_correlated_counts_spread_as_stated(tau: float, rho: float) -> None:
 
 
 def test_correlated_counts_are_whole_and_possible() -> None:
-    """Next to the bound of tau too, where the variance of the largest base is all but 0."""
+    """Also near the bound of tau, where the variance of the largest base nearly vanishes."""
     counts = AttackCounts(
         false_positives=[0, 3], trials_h0=[5, 10], false_negatives=[2, 7], trials_h1=[4, 7]
     )
@@ -625,7 +629,7 @@ def test_engines_agree() -> None:
         for seed, posterior in ((1, chains), (2, exact))
     )
     # p is twice a share, so its standard error is at most 1 / sqrt(replicates) for either check,
-    # and likewise with the effective draws for the chains.
+    # and analogously with the effective draws for the chains.
     effective = min(
         figures.bulk_effective_size for figures in chains.diagnostics.parameters.values()
     )

@@ -1,4 +1,4 @@
-"""A result is judged once, each of its checks is worked out once, and every view says the same."""
+"""A result is judged once, each of its checks is computed once, and every view agrees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import epsilometer as em
 from epsilometer.inference import result as results
 from epsilometer.inference.result import OtherModels, Question, Result
-from epsilometer.report.page import render
+from epsilometer.report.page.published import render
 from epsilometer.report.summary import result_data, result_text, summary_data
 
 COUNTS = em.AttackCounts(
@@ -23,7 +23,7 @@ PERFECT = em.AttackCounts(
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often each check was worked out."""
+    """How often each check was computed."""
     times: dict[str, int] = {}
 
     def watch(name: str) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return called
 
-    for name in ("decide", "prove", "valid_bounds", "counts_at_their_ends", "check_predictions",
+    for name in ("decide", "prove", "valid_bounds", "check_extreme_counts", "check_predictions",
                  "leave_one_out", "compare_models", "look_ahead"):  # fmt: skip
         monkeypatch.setattr(results, name, watch(name))
     return times
@@ -43,13 +43,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
-    result = Result(posterior=posterior, asked=Question(claim=posterior.median("epsilon")))
-    assert counted == {}  # nothing before somebody asks
+    result = Result(posterior=posterior, question=Question(claim=posterior.median("epsilon")))
+    assert counted == {}  # nothing is computed before it is needed
     render(result)
     for _ in range(2):
         result_data(result)
         result_text(result)
-        assert result.warnings == result.doubts
+        assert result.warnings == result.data_warnings
     assert set(counted.values()) == {1}
     assert len(counted) == 8
 
@@ -58,24 +58,24 @@ def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> No
     result = Result(posterior=em.estimate(COUNTS, em.AuditModel(delta=0.01)))
     assert "claim" not in summary_data(result)
     result_text(result)
-    assert counted == {"counts_at_their_ends": 1, "prove": 1, "valid_bounds": 1}
+    assert counted == {"check_extreme_counts": 1, "prove": 1, "valid_bounds": 1}
 
 
 def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
     model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
     told: list[str] = []
     result = Result(
-        posterior=em.estimate(PERFECT, model), asked=Question(level=0.8), report=told.append
+        posterior=em.estimate(PERFECT, model), question=Question(level=0.8), report=told.append
     )
     beside = summary_data(result)["independent_counts"]
     binomial = em.estimate(PERFECT, em.AuditModel(delta=1e-3))
     assert beside["interval"] == list(binomial.credible_interval("epsilon", 0.8))
     assert (beside["bases"], beside["of"]) == (4, 4)
-    assert any("4 of 4 bases" in sentence for sentence in result.doubts)
-    assert set(result.doubts) <= set(result.warnings)
-    assert counted["counts_at_their_ends"] == 1
+    assert any("4 of 4 bases" in sentence for sentence in result.data_warnings)
+    assert set(result.data_warnings) <= set(result.warnings)
+    assert counted["check_extreme_counts"] == 1
     assert sum("independent counts" in line for line in told) == 1
-    # Where it is not to be doubted there is nothing beside it.
+    # If the result is not doubtful there is no second one.
     plain = Result(posterior=binomial)
     assert "independent_counts" not in summary_data(plain)
 
@@ -85,7 +85,7 @@ def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[s
 )
 def test_other_models_as_far_as_asked(asked: OtherModels, found: int) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
-    result = Result(posterior=posterior, asked=Question(other_models=asked))
+    result = Result(posterior=posterior, question=Question(other_models=asked))
     assert (len(result.models.assumptions) if result.models else 0) == found
     assert ("model_comparison" in result_data(result)) is (asked is OtherModels.FULL)
 
@@ -93,7 +93,7 @@ def test_other_models_as_far_as_asked(asked: OtherModels, found: int) -> None:
 def test_views_agree_with_the_verdict() -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
     asked = Question(claim=0.01, claim_source="algorithm", thresholds=em.Thresholds())
-    result = Result(posterior=posterior, asked=asked)
+    result = Result(posterior=posterior, question=asked)
     assert result.verdict == em.judge(posterior, claim=0.01)
     assert result.proof == em.prove(COUNTS, delta=0.01, claim=0.01)
     data = result_data(result)

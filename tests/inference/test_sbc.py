@@ -55,7 +55,7 @@ def ranks(
 
 
 BINOMIAL = AuditModel(delta=0.02, epsilon=HalfNormal(scale=1.5), strength=Beta(a=2.0, b=2.0))
-# Many trials, so that rounding the normal counts to integers and cutting them to 0..N is nothing.
+# Many trials, so that rounding the normal counts to integers and clipping them to 0..N is negligible.
 CORRELATED = AuditModel(
     delta=0.02,
     epsilon=HalfNormal(scale=1.0),
@@ -64,7 +64,7 @@ CORRELATED = AuditModel(
 )
 
 
-# Few trials: rounding and cutting are part of these likelihoods.
+# Few trials: rounding and clipping are part of these likelihoods.
 CELLS = replace(CORRELATED, likelihood=CorrelatedCells(within_correlation_scale=0.02))
 CORRECTED = replace(CORRELATED, likelihood=KupperHaseman(within_correlation_scale=0.02))
 MODELS = {
@@ -97,6 +97,6 @@ def test_truth_ranks_uniformly_and_the_sabotaged_twin_does_not(
     model = MODELS[name]
     for parameter, values in ranks(engine, model, replicates, seed=5).items():
         assert kstest(values, "uniform").pvalue > LEVEL, parameter
-    # The twin: epsilon off by a factor, as a slip in the model or the engine would have it.
+    # The twin: epsilon off by a factor, as from a mistake in the model or the engine.
     wrong = ranks(engine, model, 7 if name == "correlated" else 12, seed=5, slip=3.0)["epsilon"]
     assert kstest(wrong, "uniform").pvalue < LEVEL

@@ -1,4 +1,4 @@
-"""Other priors on the same surface: the answer is that of a run with the other prior."""
+"""Other priors on the same surface: the result is that of a run with the other prior."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RUNS: dict[tuple[int, AuditModel], GridPosterior] = {}
 
 
 def run(counts: AttackCounts, model: AuditModel) -> GridPosterior:
-    """A posterior that can be trusted, each made once; counts are those of this module."""
+    """A trustworthy posterior, each computed once; counts are those of this module."""
     key = id(counts), model
     if key not in _RUNS:
         _RUNS[key] = em.estimate(counts, model)
@@ -55,7 +55,7 @@ def exact(counts: AttackCounts, epsilon: Scaled, **others: Any) -> GridPosterior
 def excess(posterior: GridPosterior, other: AlternativePrior) -> float:
     """How far the quantiles are from those of a run with the other prior, in errors of both runs.
 
-    At most 1 is as accurate as promised.  Differences are relative where above 1, as the engine's
+    At most 1 is as accurate as stated.  Differences are relative above 1, like the engine's
     own estimates of its error are.
     """
     direct = run(posterior.counts, other.model)
@@ -64,7 +64,7 @@ def excess(posterior: GridPosterior, other: AlternativePrior) -> float:
     return float(gap.max()) / (posterior.accuracy.error + direct.accuracy.error)
 
 
-# --- the same answer as a run of its own ------------------------------------------------------
+# --- the same result as a separate run --------------------------------------------------------
 
 CASES: list[tuple[AttackCounts, Scaled, float, dict[str, Any]]] = [
     (ONE, HalfNormal(), 0.5, {}),
@@ -93,7 +93,7 @@ def test_another_prior_is_a_run_of_its_own(
 ) -> None:
     posterior = exact(counts, prior, **others)
     said: list[str] = []
-    (other,) = prior_sensitivity(posterior, factors=[factor], report=said.append)
+    (other,) = prior_sensitivity(posterior, factors=[factor], on_message=said.append)
     assert said == [f"prior scale x {factor:g}"]
     assert other.factor == factor
     assert other.model.epsilon == prior.rescaled(factor)
@@ -101,14 +101,14 @@ def test_another_prior_is_a_run_of_its_own(
     assert other.model.strength == posterior.model.strength
     assert other.model.delta == posterior.model.delta
     assert excess(posterior, other) <= 1
-    # Control: the posterior as it was is seen to be another.
+    # Control: the original posterior is detected as different.
     if factor == 1:
         return
     assert excess(posterior, replace(other, epsilon=posterior.marginals["epsilon"])) > 1
 
 
 def test_tables_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A narrower prior needs no table that the posterior does not have."""
+    """A narrower prior needs no table beyond those of the posterior."""
     posterior = exact(STRONG, HalfNormal())
 
     def refuse(*_: object, **__: object) -> NoReturn:
@@ -140,8 +140,8 @@ def test_uniform_priors_end_abruptly(counts: AttackCounts, others: dict[str, Any
     assert excess(posterior, narrow) <= 1
     assert excess(posterior, wide) <= 1
     assert float(narrow.epsilon.quantile(1.0)) <= 3.0
-    # Below the narrow end the posteriors are proportional: the wide one, cut there.  A tolerance of
-    # 1e-2 of epsilon for correlated counts is at most so much of its probability here.
+    # Below the narrow end the posteriors are proportional: the wide one, truncated there.  A
+    # tolerance of 1e-2 of epsilon for correlated counts is at most this much probability here.
     cut = float(wide.epsilon.cdf(3.0))
     for probability in PROBED:
         at = float(narrow.epsilon.quantile(probability))
@@ -156,12 +156,12 @@ def test_draws_are_estimated_anew() -> None:
     others = prior_sensitivity(sampled)
     assert [other.factor for other in others] == [0.5, 2.0]
     for other in others:
-        # The same computation but for how far its tables reach.
+        # The same computation except for the extent of its tables.
         expected = em.estimate(ONE, other.model).quantile("epsilon", PROBED)
         np.testing.assert_allclose(other.epsilon.quantile(PROBED), expected, rtol=1e-4)
 
 
-# --- what comes out ---------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------
 
 
 def test_narrower_priors_give_lower_answers() -> None:

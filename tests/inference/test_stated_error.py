@@ -1,4 +1,4 @@
-"""The error that the exact engine states is true: nasty and random problems against an oracle.
+"""The exact engine's stated error is true: difficult and random problems against an oracle.
 
 Priors here are often narrow, or end, with the counts pushing against them, so that the posterior lies
 far outside the prior's bulk; counts are 0 or all, trials from 1 to ten thousand, delta up to .9.  Where
@@ -25,7 +25,7 @@ from tests.inference.stated_error_oracle import Row, Truth
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 ORACLE_ERROR = 1e-4
-"""Forgiven on top of the stated error, relative above 1.  The oracle is good to 1e-5; the rest is room
+"""Allowed on top of the stated error, relative above 1.  The oracle is good to 1e-5; the rest allows
 for an error estimate that is itself an estimate, a tenth of the default tolerance."""
 
 EVIDENCE_ERROR = 5e-3
@@ -67,7 +67,7 @@ def case(
 
 
 FIVE: list[Row] = [(0, 100, 2, 100)] * 5
-"""Attacks that are nearly perfect: epsilon has to be about 4 whatever the prior thinks of it."""
+"""Nearly perfect attacks: epsilon has to be about 4 whatever the prior."""
 
 TWO: list[Row] = [(100, 1000, 120, 1000), (400, 1000, 450, 1000)]
 TINY = em.Exponential(mean=0.1)
@@ -121,7 +121,7 @@ SLOW_NASTY = {
 
 
 def random_case(seed: int) -> Case:
-    """Any number of trials, rates, delta and priors, also such as do not go together."""
+    """Any number of trials, rates, delta and priors, including contradictory ones."""
     rng = np.random.default_rng([20260, seed])
     rows: list[Row] = []
     for _ in range(int(rng.integers(1, 5))):
@@ -164,7 +164,7 @@ ALL = QUICK | SLOW
 
 @cache
 def answer(name: str) -> Any:
-    """The engine's posterior, or None if it refuses: counts that it takes for impossible."""
+    """The engine's posterior, or None if it refuses the counts as impossible."""
     try:
         return em.estimate(ALL[name].counts, ALL[name].model)
     except em.ContradictionError:
@@ -196,7 +196,7 @@ def test_the_stated_error_is_true(name: str) -> None:
     "names", [pytest.param(QUICK, id="quick"), pytest.param(ALL, id="all", marks=pytest.mark.slow)]
 )
 def test_nearly_all_answers_are_trustworthy(names: dict[str, Case]) -> None:
-    """An engine that trusts itself nowhere would pass the test above."""
+    """An engine that is never trustworthy would pass the test above."""
     doubtful = [name for name in names if answer(name) is None or not answer(name).trustworthy]
     assert len(doubtful) <= 0.1 * len(names), f"not trustworthy: {doubtful}"
 
@@ -223,7 +223,7 @@ def test_an_oracle_without_the_area_is_caught() -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """Answers of an oracle in the place of an engine's, with an error that it states."""
+    """Results of an oracle in place of the engine's, with a stated error."""
 
     answers: Truth
     accuracy: SimpleNamespace
@@ -296,7 +296,7 @@ def region_mass(row: Row, t: float, d: float) -> mpmath.mpf:
 def test_masses_of_rings_against_mpmath(
     row: Row, epsilon: float, delta: float, strength: float, digits: int
 ) -> None:
-    # Both digits and panels of mpmath are for differences of incomplete beta functions near 1.
+    # mpmath needs these digits and panels for differences of incomplete beta functions near 1.
     with mpmath.workdps(digits):
         mass = region_mass(row, epsilon, delta) - region_mass(
             row, strength * epsilon, strength * delta

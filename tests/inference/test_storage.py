@@ -1,4 +1,4 @@
-"""A stored posterior must answer as the one that was stored; other files must be refused."""
+"""A loaded posterior must give the same results as the stored one; other files must be refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sampled(**model: object) -> SamplePosterior:
         model=audit,
         provenance=Provenance(engine="mcmc", settings={"num_chains": 3}, seconds=1.5, seed=7),
         samples=samples,
-        # One chain that never moved: its R-hat is infinite, which JSON cannot say.
+        # One chain that never moved: its R-hat is infinite, which JSON cannot represent.
         diagnostics=diagnose(samples | {"stuck": np.ones((3, 50))}, acceptance_rate=0.25),
     )
 
@@ -101,7 +101,7 @@ def test_restored_posterior_answers_identically(make: object, tmp_path: Path) ->
         assert isinstance(posterior, SamplePosterior)
         assert isinstance(restored, SamplePosterior)
         assert restored.diagnostics == posterior.diagnostics
-    # Stored once more, nothing changes.
+    # Stored again, nothing changes.
     restored.save(tmp_path / "again.nc")
     assert em.load(tmp_path / "again.nc").mean("epsilon") == posterior.mean("epsilon")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["again.nc", "posterior.nc"]

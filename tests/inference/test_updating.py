@@ -1,4 +1,4 @@
-"""Updating must be the same as estimating from all counts, and say truly what each batch did."""
+"""Updating must equal estimating from all counts, and record the true effect of each batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def at_once(model: em.AuditModel, *parts: em.AttackCounts) -> GridPosterior:
 
 
 def largest_change(one: em.Posterior, two: em.Posterior) -> float:
-    """Over the quantiles of all parameters, relative where above 1: what the engine promises."""
+    """Over the quantiles of all parameters, relative above 1, as the engine states it."""
     worst = 0.0
     for name in one.parameters:
         values = one.quantile(name, PROBABILITIES), two.quantile(name, PROBABILITIES)
@@ -83,7 +83,7 @@ def test_updated_posterior_against_a_brute_force_grid() -> None:
 
 
 def test_multiplying_marginals_fails_the_same_check() -> None:
-    """The sabotaged twin forgets that old and new attacks share one strength."""
+    """The sabotaged twin ignores that old and new attacks share one strength."""
     model = em.AuditModel(delta=0.01)
     old, new = em.estimate(FIRST, model), em.estimate(SECOND, model)
     expected = at_once(model, FIRST, SECOND)
@@ -145,7 +145,7 @@ def test_names_that_are_numbers_are_counted_on_and_others_are_kept() -> None:
     assert named.counts.repeated_names == ("1",)
 
 
-# --- what a batch did -------------------------------------------------------------------------
+# --- the effect of a batch --------------------------------------------------------------------
 
 
 def test_three_batches_add_up() -> None:
@@ -155,7 +155,7 @@ def test_three_batches_add_up() -> None:
     assert [batch.rows for batch in batches] == [2, 2, 1]
     assert [batch.label for batch in batches] == ["batch 1", "more.csv", "batch 3"]
     assert isinstance(posterior, GridPosterior)
-    # The chain rule of probability; the prior's median is where the first batch began.
+    # The chain rule of probability; the first batch starts from the prior's median.
     predictive = [batch.log_predictive for batch in batches if batch.log_predictive is not None]
     assert math.fsum(predictive) == pytest.approx(posterior.log_evidence, abs=1e-9)
     moved = math.fsum(batch.shift for batch in batches)
@@ -203,7 +203,7 @@ def test_chains_tell_about_the_same_of_a_batch() -> None:
     exact = em.estimate(FIRST, model).update(SECOND)
     for one, two in zip(drawn.batches, exact.batches, strict=True):
         assert one.log_predictive is None
-        # Kernel estimates are smoother than what they estimate, and draws have their own error.
+        # Kernel estimates are too smooth, and draws have their own error.
         assert one.information == pytest.approx(two.information, abs=0.1)
         assert one.median == pytest.approx(two.median, abs=0.1)
 
@@ -231,7 +231,7 @@ def test_divergence_of_exponentials_and_normals() -> None:
     expected = math.log(2.0) + 1 / 2.0 - 1
     # What lies beyond 20 has probability 2e-9, and the floor of 1e-11 begins at 25.
     assert found == pytest.approx(expected, abs=1e-7)
-    # The wrong way round is another number, and is seen to be.
+    # The reverse divergence is a different number, and is detected.
     assert divergence(exponential(1.0, 37), exponential(2.0, 50)) != pytest.approx(
         expected, abs=1e-2
     )

@@ -1,4 +1,4 @@
-"""The verdict on a claim: three outcomes, ends included, and none from a run that went wrong.
+"""The verdict on a claim: three outcomes, thresholds included, and none from a failed run.
 
 What each answer rests on is told: a proof, a judgement that nothing spoke against, or neither.
 """
@@ -43,9 +43,9 @@ COUNTS = AttackCounts(
 """They prove that epsilon is above 1.1 at delta = 0.01, and no more than 1.2."""
 
 WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
-"""They prove nothing worth telling."""
+"""They prove nothing of note."""
 
-SAID = "the posterior lies {} the claim, and its checks do not speak against it"
+SAID = "the posterior lies {} the claim, and no check contradicts it"
 NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
 
 
@@ -63,7 +63,7 @@ def chains(epsilon: np.ndarray, *, epsilon_prior: Prior | None = None) -> Sample
 
 
 def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
-    """Well mixed draws of which exactly so many are above the claim, some of the others at it."""
+    """Well mixed draws of which an exact number are above the claim, some of the others at it."""
     rng = np.random.default_rng(5)
     above = round(2000 * share_above)
     draws = np.concatenate([np.full(2000 - above, claim), claim + rng.random(above)])
@@ -74,7 +74,7 @@ def mixed(share_above: float, claim: float = 1.0) -> SamplePosterior:
 
 
 def unopposed(posterior: SamplePosterior, claim: float, **changes: Any) -> Verdict:
-    """The verdict on a claim by the posterior alone: nothing is proven and nothing speaks against it."""
+    """The verdict by the posterior alone: nothing is proven and there are no objections."""
     arguments: dict[str, Any] = {
         "claim": claim,
         "above": posterior.probability_above("epsilon", claim),
@@ -176,7 +176,7 @@ def test_share_of_draws_above_the_claim_decides(share: float, outcome: str) -> N
     assert verdict.grounds is (Grounds.OPEN if outcome == "INCONCLUSIVE" else Grounds.JUDGED)
     assert verdict.thresholds == Thresholds(pass_at_most=0.05, fail_at_least=0.95)
     assert verdict.trustworthy
-    # The draws are not those of the counts: other priors say so, and nothing is judged.
+    # The draws are not those of the counts: other priors show it, and nothing is judged.
     judged = judge(posterior, claim=1.0)
     assert judged.outcome is Outcome.INCONCLUSIVE
     assert str(judged.leaning) == outcome
@@ -208,15 +208,15 @@ def test_claims_on_both_sides_of_an_exact_posterior() -> None:
     # Quantiles are found by bisection on the same distribution function, to 1e-16.
     found = [verdict.probability_above for verdict in verdicts]
     np.testing.assert_allclose(found, [0.99, 0.94, 0.5, 0.06, 0.01], atol=1e-9)
-    # Two attacks say little of how large epsilon may be: a wider prior would not let that pass.
+    # Two attacks say little about how large epsilon may be: a wider prior would not pass.
     assert [verdict.label for verdict in verdicts] == ["FAIL (judged)", *["INCONCLUSIVE"] * 4]
     last = verdicts[-1]
     assert last.reasons[0] == NOT_RELIED_ON.format("below")
     assert len(last.reasons) == 2
     assert last.reasons[1].startswith(
-        "the prior decides: with its scale times 2 it would be INCONCL"
+        "the prior decides: with its scale multiplied by 2 the verdict would be INCONCL"
     )
-    # Far enough above, every prior lets it pass; below what is proven, no prior is asked.
+    # Far enough above, every prior passes; below what is proven, no other prior is tried.
     assert judge(posterior, claim=12.0).label == "PASS (judged)"
     assert judge(posterior, claim=1.1).label == "FAIL (proven)"
     assert judge(posterior, claim=1.2).label == "FAIL (judged)"
@@ -258,7 +258,7 @@ def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
     verdict = ruled(above, refuted="it is", trusted=trusted, objections=refuse, caveats=refuse)
     assert (verdict.label, verdict.reasons) == ("FAIL (proven)", ("it is",))
     assert verdict.trustworthy is trusted
-    # What the posterior alone would say is still to be had.
+    # The leaning of the posterior alone is still available.
     assert verdict.leaning is Thresholds().outcome(above)
     assert not verdict.prior_alone
 
@@ -292,7 +292,7 @@ def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None
         assert verdict.reasons == (NOT_RELIED_ON.format(side), *said)
         assert verdict.leaning is word
         assert not verdict.prior_alone
-    # Control: without any the side is taken.
+    # Control: without objections the side is taken.
     verdict = ruled(above, objections=objections(), caveats=lambda: ("no more than that",))
     assert (verdict.outcome, verdict.grounds) == (word, Grounds.JUDGED)
     also = {
@@ -339,18 +339,18 @@ def test_a_fixed_epsilon_is_above_or_not(claim: float, outcome: str) -> None:
     verdict = judge(posterior, claim=claim)
     assert str(verdict.leaning) == outcome
     assert verdict.probability_above == verdict.prior_probability_above == float(claim < 3)
-    # An assumption is no judgement: there is no other prior to try.
+    # An assumption is not a judgement: there is no other prior to try.
     assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
     side = "above" if outcome == "FAIL" else "below"
     assert verdict.reasons == (
         NOT_RELIED_ON.format(side),
         "no other prior could be tried, so the prior may decide",
     )
-    # What the counts prove needs none.
+    # What the counts prove does not need one.
     assert judge(posterior, claim=1.0).label == "FAIL (proven)"
 
 
-# --- runs that went wrong ---------------------------------------------------------------------
+# --- failed runs ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome, lab
     assert (verdict.outcome, verdict.grounds) == (Outcome.INCONCLUSIVE, Grounds.OPEN)
     assert not verdict.trustworthy
     assert "did not reach its accuracy" in verdict.meaning
-    # The probability is still told; only the side is not taken.
+    # The probability is still reported; only the side is not taken.
     assert verdict.probability_above == float(outcome is Outcome.FAIL)
     assert verdict.leaning is outcome
     assert unopposed(posterior, claim) == verdict
@@ -373,7 +373,7 @@ def test_chains_that_never_moved_say_nothing(claim: float, outcome: Outcome, lab
     accepted = judge(posterior, claim=claim, accept_untrusted=True)
     assert accepted.trustworthy
     assert "accuracy" not in accepted.meaning
-    # Accepted, it is held to the checks like any other: other priors put half of epsilon above 0.9.
+    # If accepted, it must pass the checks like any other: other priors put half of epsilon above 0.9.
     assert accepted.label == label
     assert ("the prior decides" in accepted.meaning) is (label == "INCONCLUSIVE")
 
@@ -390,7 +390,7 @@ def test_exact_engine_that_missed_its_tolerance() -> None:
         assert "did not reach its accuracy" in verdict.meaning
         assert judge(posterior, claim=claim, accept_untrusted=True).label == label
         assert judge(usual, claim=claim).label == label
-    # A proof needs no engine.
+    # A proof does not depend on the engine.
     proven = judge(posterior, claim=0.001)
     assert (proven.label, proven.trustworthy) == ("FAIL (proven)", False)
     assert proven.reasons == judge(usual, claim=0.001).reasons
@@ -399,12 +399,12 @@ def test_exact_engine_that_missed_its_tolerance() -> None:
 def test_accepting_changes_nothing_for_a_sound_posterior() -> None:
     posterior = mixed(0.4)
     assert judge(posterior, claim=1.0, accept_untrusted=True) == judge(posterior, claim=1.0)
-    # Control: the two differ for one that is not.
+    # Control: the two differ if it is not.
     rough = replace(posterior, diagnostics=chains(np.full((2, 1000), 0.5)).diagnostics)
     assert judge(rough, claim=1.0, accept_untrusted=True) != judge(rough, claim=1.0)
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------
 
 
 def test_meanings_differ_and_promise_nothing() -> None:
@@ -417,10 +417,10 @@ def test_meanings_differ_and_promise_nothing() -> None:
     untrusted = judge(chains(np.full((2, 1000), 0.5)), claim=1.0).meaning
     assert len({*meanings, untrusted, proven}) == 6
     for meaning in (*meanings, untrusted):
-        # A judgement says that it is none.
+        # A judgement is marked as not being a proof.
         said = meaning.replace("no proof", "")
         assert not any(word in said for word in ("proof", "prove", "guarantee", "is private"))
-    assert "this is no proof of privacy" in meanings[0]
+    assert "this is not a proof of privacy" in meanings[0]
     assert "no proof refutes the claim" in meanings[3]
     assert "prove that epsilon is at least 1.1" in proven
     assert not any(word in proven for word in ("guarantee", "posterior"))

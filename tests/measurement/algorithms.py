@@ -1,4 +1,4 @@
-"""Algorithms for tests; in a module of their own so that other processes can import them."""
+"""Algorithms for tests, in a separate module so that other processes can import them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def labelled(seed: int = 7, records: int = 40) -> Population:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyMean:
-    """The mean with noise; each training takes some time and can be written down in a file."""
+    """The mean with noise; each training takes some time and can be logged to a file."""
 
     seconds: float = 0.0
     log: str | None = None
@@ -126,11 +126,11 @@ class NoisyMean:
 
     @property
     def fingerprint(self) -> str:
-        return "mean with noise 0.1"  # neither time nor log file change the models
+        return "mean with noise 0.1"  # neither time nor log file affects the models
 
 
 def note(log: str, task: Task) -> None:
-    """Append a line in one write, so that processes do not get in each other's way."""
+    """Append a line in one write, so that processes do not interfere."""
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(file, f"{task.base} {task.hypothesis} {task.replicate}\n".encode())
@@ -154,7 +154,7 @@ class UnpicklableError(Exception):
 
 
 class UnloadableError(Exception):
-    """Can be sent to another process, but not be put together again there."""
+    """Can be pickled, but not unpickled in another process."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
@@ -166,16 +166,16 @@ class OddError(BaseException):
 
 @dataclass(frozen=True, kw_only=True)
 class Faulty:
-    """The mean with noise, except that some models go wrong in a stated way.
+    """The mean with noise, except that some models fail in a given way.
 
     Parameters
     ----------
     faults
-        Base, hypothesis, replicate, and what happens.
+        Base, hypothesis, replicate, and the kind of failure.
     log
-        Where trainings are written down.
+        Where trainings are logged.
     only_first
-        Go wrong so many times only, counted by the log.
+        Fail only this many times, counted by the log.
     """
 
     faults: tuple[tuple[int, int, int, str], ...]
@@ -223,7 +223,7 @@ def go_wrong(fault: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyMany(Faulty):
-    """As `Faulty`, with models trained several at once."""
+    """Like `Faulty`, with several models trained at once."""
 
     batch_size: int = 5
 
@@ -235,7 +235,7 @@ class FaultyMany(Faulty):
 
 @dataclass(frozen=True, kw_only=True)
 class ManyAtOnce:
-    """Writes down what is trained by `train_many` only."""
+    """Logs only what is trained by `train_many`."""
 
     log: str
     batch_size: int = 4
@@ -259,7 +259,7 @@ def _refuse_here() -> None:
 
 
 class Unloadable(NoisyMean):
-    """Can be sent to another process, but not be put together again there."""
+    """Can be pickled, but not unpickled in another process."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return _refuse_here, ()
@@ -267,7 +267,7 @@ class Unloadable(NoisyMean):
 
 @dataclass(frozen=True, kw_only=True)
 class Spoils:
-    """Changes the data set or the point it is handed."""
+    """Changes the dataset or the point that it receives."""
 
     what: str
 
@@ -286,7 +286,7 @@ class Spoils:
 
 @dataclass(frozen=True, kw_only=True)
 class DiesLate(NoisyMean):
-    """Once, the process that trained a model dies shortly after it has given the loss back."""
+    """Once, the process that trained a model dies shortly after it has returned the loss."""
 
     mark: str
     delay: float
@@ -310,7 +310,7 @@ class Logistic(NoisyMean):
 
 @dataclass(frozen=True, kw_only=True)
 class Remembers:
-    """The model is its data set; the loss of a record is 0 if it is there, else 1."""
+    """The model is its dataset; the loss of a record is 0 if it is in there, else 1."""
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
         del rng
@@ -322,7 +322,7 @@ class Remembers:
 
 @dataclass(frozen=True, kw_only=True)
 class IgnoresData:
-    """Noise: who is in the data does not matter."""
+    """Noise that does not depend on the data."""
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
         return np.asarray(rng.standard_normal(dataset.features.shape[1]))
@@ -333,7 +333,7 @@ class IgnoresData:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Logistic):
-    """Asks about multiples of a point, or answers something wrong; spoils every array it is given."""
+    """Queries multiples of a point, or returns something wrong; changes every array it receives."""
 
     answers: str = "right"
 
@@ -361,7 +361,7 @@ class Asked(Logistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Nothing:
-    """Trains nothing, so that only what surrounds training takes time."""
+    """Trains nothing, so that only the overhead around training takes time."""
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> None:
         del dataset, rng

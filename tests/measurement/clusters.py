@@ -1,4 +1,4 @@
-"""A real Dask scheduler and real workers on the loopback interface, for as long as a block lasts."""
+"""A real Dask scheduler and real workers on the loopback interface, as a context manager."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _address(file: Path) -> str:
 
 
 def stop(processes: Sequence[psutil.Process]) -> None:
-    """End processes and all that they started."""
+    """End processes and all their descendants."""
     everyone = {child for process in processes for child in family(process)}
     for process in everyone:
         with _gone_is_fine():

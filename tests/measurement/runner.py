@@ -1,9 +1,9 @@
-"""One run of `measure` in a process of its own, so that tests can end it in any way.
+"""One run of `measure` in a separate process, so that tests can end it in any way.
 
     python -m tests.measurement.runner STORE EXECUTOR [options]
 
-Prints ``ready``, waits for a line on standard input if asked to, measures, and prints the numbers of
-models trained and reused.  Errors raised on purpose end it with status 1 and one line.
+Prints ``ready``, waits for a line on standard input if requested, measures, and prints the numbers of
+models trained and reused.  Deliberate errors end it with status 1 and one line.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def start(
     store: Path, executor: str = "serial", *options: str, new_session: bool = False
 ) -> subprocess.Popen[str]:
-    """Start a run, from the side of a test."""
+    """Start a run from within a test."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.measurement.runner", str(store), executor, *options],
         cwd=ROOT,
-        # The source beside these tests, wherever the package is installed from.
+        # The source next to these tests, wherever the package is installed.
         env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "src")])),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Canaries are put among records only where they look like records."""
+"""Canaries are added only to records of the same shape and kind."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_labels_are_not_dropped_in_silence() -> None:
 
 
 def test_another_length_is_refused_in_words() -> None:
-    with pytest.raises(em.InputError, match=r"records' shape \(4,\), got shape \(3,\)"):
+    with pytest.raises(em.InputError, match=r"shape of the records, \(4,\), got shape \(3,\)"):
         canaries().added_to(em.Dataset(features=np.zeros((4, 4))))

@@ -1,4 +1,4 @@
-"""How an algorithm is recognised: whatever could change its models must change its identity."""
+"""Identities of algorithms: anything that could change the models must change the identity."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Holder:
 
 
 class Slotted:
-    """Keeps its value where `vars` does not look."""
+    """Stores its value where `vars` does not see it."""
 
     __slots__ = ("value",)
 
@@ -76,7 +76,7 @@ def with_named_default(value: int) -> Callable[..., int]:
 
 
 class Extended(ClippedMean):
-    """A dataclass of ours, and an attribute beside its fields."""
+    """A dataclass with an attribute in addition to its fields."""
 
     def __init__(self, extra: int) -> None:
         super().__init__(noise=0.1, records=10)
@@ -128,7 +128,7 @@ def test_a_change_is_seen_or_refused(kind: str) -> None:
     try:
         described = identity(Holder(one)), identity(Holder(other))
     except InputError as error:
-        assert str(error).startswith("algorithm.value: cannot tell whether a ")  # noqa: PT017
+        assert str(error).startswith("algorithm.value: cannot detect whether a ")  # noqa: PT017
         assert "text attribute `fingerprint`" in str(error)  # noqa: PT017
         return
     assert differences(*described)
@@ -141,12 +141,12 @@ def test_a_change_is_seen_or_refused(kind: str) -> None:
     ids=lambda v: type(v).__name__,
 )
 def test_what_has_no_description_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match=r"algorithm\.value: cannot tell whether .*fingerprint"):
+    with pytest.raises(InputError, match=r"algorithm\.value: cannot detect whether .*fingerprint"):
         identity(Holder(value))
 
 
 def test_the_place_of_what_is_refused() -> None:
-    with pytest.raises(InputError, match=r"algorithm\.value\.list\[1\]: cannot tell"):
+    with pytest.raises(InputError, match=r"algorithm\.value\.list\[1\]: cannot detect"):
         identity(Holder({"list": [0, {1}]}))
 
 
@@ -281,7 +281,7 @@ def test_batch_sizes() -> None:
 
 
 def test_a_batch_size_for_records_is_not_ours() -> None:
-    # Learners have one, about records; only those that train many models at once mean models.
+    # Learners have a batch size of records; only algorithms that train many models mean models by it.
     learner = Holder()
     learner.batch_size = 256  # type: ignore[attr-defined]
     assert batch_size_of(learner) == 1

@@ -1,4 +1,4 @@
-"""Challenge bases: the two data sets they make, and that each is drawn from a stream of its own."""
+"""Challenge bases: the two datasets they define, and that each is drawn from its own stream."""
 
 from __future__ import annotations
 

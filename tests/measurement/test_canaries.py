@@ -1,4 +1,4 @@
-"""Canaries: drawn or crafted, put in by fair coins, scored without a look at them, kept in files."""
+"""Canaries: drawn or crafted, included by fair coins, scored without knowing them, saved to files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
     assert given is not None
     assert canaries.records is not None
     steps = (given - own[canaries.records]) % 4
-    # Three other labels, each as likely: 267 of 800, standard deviation 13.
+    # Three other labels, equally likely: 267 of 800, standard deviation 13.
     assert np.abs(np.bincount(steps, minlength=4) - [0, 267, 267, 267]).max() < 60
     assert np.bincount(steps)[0] == 0
 
@@ -78,7 +78,7 @@ def test_blank_ones_differ_by_their_labels() -> None:
     canaries = drawn(seed=5, kind="blank", count=4)
     assert (canaries.points.features == labelled().features.min(axis=0)).all()
     assert sorted(np.asarray(canaries.points.labels).tolist()) == [0, 1, 2, 3]
-    with pytest.raises(InputError, match=r"at most 4 blank canaries.*got 5.*Choose noise"):
+    with pytest.raises(InputError, match=r"at most 4 blank canaries.*got 5.*Use kind='noise'"):
         drawn(kind="blank", count=5)
 
 
@@ -96,12 +96,12 @@ def test_canaries_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (None, "expected a Dataset, or features and labels, got NoneType"),
+        (None, "expected a Dataset or a tuple .features, labels., got NoneType"),
         (([[1.0]] * 3, None), "expected 20 points, got shape"),
-        (np.zeros(()), "expected two points or more"),
-        (([[1.0], [1.0, 2.0]], None), "expected points of one shape"),
-        ((np.array([{}] * 20), None), "expected numbers in points, got object"),
-        ((np.zeros((20, 3)), np.zeros(3)), "expected 20 labels, one for each canary, got 3"),
+        (np.zeros(()), "expected at least two points"),
+        (([[1.0], [1.0, 2.0]], None), "expected points of the same shape"),
+        ((np.array([{}] * 20), None), "expected numeric points, got object"),
+        ((np.zeros((20, 3)), np.zeros(3)), "expected 20 labels, one per canary, got 3"),
     ],
 )
 def test_what_a_function_makes_is_checked(answer: Any, words: str) -> None:
@@ -110,7 +110,7 @@ def test_what_a_function_makes_is_checked(answer: Any, words: str) -> None:
 
 
 def test_coins_are_fair_and_their_own() -> None:
-    """Heads in half of all flips, and as often two in a row as chance has it."""
+    """Heads in half of all flips, and two in a row as often as expected by chance."""
     coins = flip(40_000, np.random.default_rng(7))
     assert abs(int(coins.sum()) - 20_000) < 5 * 100  # standard deviation 100
     pairs = int((coins[1:] == coins[:-1]).sum())
@@ -118,7 +118,7 @@ def test_coins_are_fair_and_their_own() -> None:
 
 
 def test_coins_do_not_follow_what_is_drawn() -> None:
-    """The coin of a record that is drawn many times falls either way, as often as chance has it."""
+    """The coin of a record that is drawn many times is fair and independent."""
     found = [drawn(seed=seed, count=40, kind="population") for seed in range(300)]
     inside, drawn_at_all = np.zeros(60), np.zeros(60)
     for each in found:
@@ -143,7 +143,7 @@ def test_one_sided_coins_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"count": 61}, "at most 60 canaries, the records that are not trained on"),
+        ({"count": 61}, "at most 60 canaries, the number of records .* not always trained on"),
         ({"count": 31, "outside": range(30)}, "at most 30 canaries"),
         ({"count": 1}, "count >= 2"),
         ({"outside": [60]}, "indices from 0 to 59 or a mask of 60 records"),
@@ -151,7 +151,7 @@ def test_one_sided_coins_are_refused() -> None:
         ({"outside": [True, False]}, "indices from 0 to 59"),
         ({"kind": "strange"}, "one of population, mislabelled, noise, blank"),
         ({"rng": 1}, r"expected rng=numpy.random.default_rng\(seed\), got rng=1"),
-        ({"kind": 3}, "a kind of canaries or a function"),
+        ({"kind": 3}, "a kind of canaries, a kind or a function"),
     ],
 )
 def test_out_of_range(options: dict[str, Any], words: str) -> None:
@@ -165,7 +165,7 @@ def test_labels_are_needed(kind: str) -> None:
     with pytest.raises(InputError, match=f"{kind} points need labels"):
         em.Canaries.draw(bare, count=3, rng=np.random.default_rng(1), kind=kind)
     same = Population(features=np.zeros((9, 2)), labels=[1] * 9)
-    with pytest.raises(InputError, match=r"two labels or more|at most 1 blank"):
+    with pytest.raises(InputError, match=r"at least two labels|at most 1 blank"):
         em.Canaries.draw(same, count=3, rng=np.random.default_rng(1), kind=kind)
 
 
@@ -188,15 +188,13 @@ def test_the_rest_of_the_population() -> None:
     assert canaries.records is not None
     expected = [n for n in range(60) if n not in canaries.records]
     assert np.array_equal(canaries.rest.features, population.features[expected])
-    with pytest.raises(InputError, match="got crafted ones"):
+    with pytest.raises(InputError, match="got crafted canaries"):
         _ = drawn(kind="noise").rest
 
 
 def test_canaries_that_are_out_must_not_be_in_the_data() -> None:
     canaries = drawn(kind="population")
-    with pytest.raises(
-        InputError, match=r"canaries that are out among them; train on `canaries\.rest`"
-    ):
+    with pytest.raises(InputError, match=r"excluded canaries in it; train on `canaries\.rest`"):
         canaries.added_to(labelled().take(np.arange(60)))
     assert len(canaries.added_to(canaries.rest)) == 40 + int(canaries.coins.sum())
 
@@ -216,7 +214,7 @@ def test_scores_are_negated_losses_by_coin() -> None:
     canaries = drawn()
     losses = np.random.default_rng(3).normal(size=20)
     scores = canaries.scores(losses, name="first")
-    without, with_point = scores.bases[0].as_they_came
+    without, with_point = scores.bases[0].in_training_order
     assert scores.one_run
     assert scores.names == ("first",)
     assert with_point.tolist() == [
@@ -247,13 +245,13 @@ def test_losses_that_are_none() -> None:
     losses[[4, 7]] = np.nan
     with pytest.raises(InputError, match=r"canary 4: expected a number as loss, got nan \(2 of 20"):
         canaries.scores(losses)
-    with pytest.raises(InputError, match="to answer a number for one point, which has"):
+    with pytest.raises(InputError, match="to return a number for one point"):
         canaries.scores(lambda point: point.features)  # type: ignore[arg-type, return-value]
-    with pytest.raises(InputError, match="expected numbers as losses"):
+    with pytest.raises(InputError, match="expected one number per canary"):
         canaries.scores(["a"] * 20)
     with pytest.raises(InputError, match="canary 0: expected a number as loss, got nan"):
         canaries.scores(np.full(20, np.inf), compared_with=np.full(20, np.inf))
-    with pytest.raises(InputError, match=r"expected 20 losses.*are the canaries those of another"):
+    with pytest.raises(InputError, match=r"expected 20 losses.*do the canaries come from another"):
         canaries.scores(np.zeros(19))
 
 
@@ -277,13 +275,13 @@ def test_other_coins_are_not_overwritten(tmp_path: Path) -> None:
     drawn().save(path)
     drawn().save(path)  # the same
     before = path.read_bytes()
-    with pytest.raises(InputError, match="perhaps coins of a training"):
+    with pytest.raises(InputError, match="perhaps the coins of a training"):
         drawn(seed=3).save(path)
     assert path.read_bytes() == before
 
 
 def test_records_are_not_written(tmp_path: Path) -> None:
-    """Identities are: a file of canaries gives no record away."""
+    """A canary file stores identities and reveals no record."""
     drawn().save(tmp_path / "c.npz")
     with np.load(tmp_path / "c.npz") as kept:
         assert "features" not in kept.files
@@ -293,9 +291,9 @@ def test_records_are_not_written(tmp_path: Path) -> None:
 def test_coins_of_another_file(tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
     drawn().save(path)
-    with pytest.raises(InputError, match="records of a population; give it"):
+    with pytest.raises(InputError, match="records of a population; pass it"):
         em.Canaries.load(path)
-    with pytest.raises(InputError, match="is it of another population"):
+    with pytest.raises(InputError, match="is this another population"):
         em.Canaries.load(path, labelled(seed=2))
     with pytest.raises(InputError, match="are not in this population"):
         em.Canaries.load(path, labelled(records=5))

@@ -1,4 +1,4 @@
-"""Challenge points: which records a kind picks, the bases around them, and what a store makes of it."""
+"""Challenge points: which records a kind selects, the bases around them, and how stores treat them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PEOPLE = Population(features=FEATURES, labels=LABELS)
 
 
 def last_records(population: Population, count: int, rng: np.random.Generator) -> Any:
-    """Not the first of a fixed order: more bases have other first points."""
+    """Not the first of a fixed order: with more bases the first points differ."""
     del rng
     return np.arange(len(population) - count, len(population))
 
@@ -79,7 +79,7 @@ def bases_of(plan: Plan) -> list[ChallengeBase]:
 
 
 def test_random_bases_are_what_they_were() -> None:
-    """Made before challenge points could be chosen; another value trains other models."""
+    """Recorded before challenge points could be chosen; another value trains other models."""
     prints = [
         draw_base(number, population_size=50, dataset_size=20, adjacency=kind, seed=3).fingerprint[
             :16
@@ -108,7 +108,7 @@ def test_the_identity_of_random_plans_is_what_it_was() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bases_never_train_on_the_point_without_it(kind: str, adjacency: Any) -> None:
     """Nor on the original of a mislabelled copy, nor on other crafted points."""
-    # As many records as there are: whatever may be drawn is.
+    # D is as large as possible, so every eligible record is drawn.
     size = 60 - 1 - (adjacency.name == "replace")
     plan = make(KINDS[kind], dataset_size=size, adjacency=adjacency)
     for number, base in enumerate(bases_of(plan)):
@@ -144,7 +144,7 @@ def test_points_differ_and_lie_in_the_population(kind: str) -> None:
     assert len(set(found.indices.tolist())) == len(found) == 4
     assert found.population.given.fingerprint == PEOPLE.fingerprint
     assert found.indices.max() < len(found.population) == 60 + found.population.crafted
-    assert set(found.indices.tolist()) <= set(found.apart().tolist())
+    assert set(found.indices.tolist()) <= set(found.excluded().tolist())
 
 
 def test_mislabelled_points_are_copies_under_another_label() -> None:
@@ -156,7 +156,7 @@ def test_mislabelled_points_are_copies_under_another_label() -> None:
     assert originals.labels is not None
     assert (points.labels != originals.labels).all()
     assert set(points.labels.tolist()) == {0, 1, 2}
-    assert found.apart(3).tolist() == sorted([found.origins[3], 63])
+    assert found.excluded(3).tolist() == sorted([found.origins[3], 63])
 
 
 def test_what_is_trained_on_and_asked_about() -> None:
@@ -219,7 +219,7 @@ def planted(labels: Any, far: float) -> Population:
 def test_planted_outliers_are_found(labels: Any) -> None:
     chosen = Outliers().choose(planted(labels, 25.0), 5, np.random.default_rng(1))
     assert sorted(chosen.indices.tolist()) == [200, 201, 202, 203, 204]
-    # Control: random points miss them, and so do outliers where nothing is planted.
+    # Control: random points miss them, and so do outliers where none are planted.
     drawn = RandomPoints().choose(planted(labels, 25.0), 5, np.random.default_rng(1))
     assert not set(drawn.indices.tolist()) & set(range(200, 205))
     near = Outliers().choose(planted(labels, 1.0), 5, np.random.default_rng(1))
@@ -228,7 +228,7 @@ def test_planted_outliers_are_found(labels: Any) -> None:
 
 def test_records_among_another_label_are_outliers() -> None:
     labels = np.arange(200) % 2
-    labels[[10, 11]] = 1, 0  # each among records of the other
+    labels[[10, 11]] = 1, 0  # each surrounded by records of the other
     rows = planted(None, 1.0).features[:200]
     chosen = Outliers().choose(
         Population(features=rows, labels=labels), 2, np.random.default_rng(1)
@@ -237,7 +237,7 @@ def test_records_among_another_label_are_outliers() -> None:
 
 
 def test_outlier_scores_equal_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In blocks of a few rows."""
+    """Computed in blocks of a few rows."""
     monkeypatch.setattr(outliers, "BLOCK", 400)
     rng = np.random.default_rng(2)
     people = Population(features=rng.normal(size=(90, 2, 3)), labels=rng.integers(3, size=90))
@@ -292,12 +292,12 @@ def test_a_store_of_random_points_refuses_chosen_ones(tmp_path: Path) -> None:
 def test_a_list_may_grow_but_not_change(tmp_path: Path) -> None:
     em.measure(make([5, 9], None), tmp_path / "s.db")
     assert em.measure(make([5, 9, 7], None), tmp_path / "s.db").trained == 6
-    with pytest.raises(StoreError, match="challenge base 1 has other records"):
+    with pytest.raises(StoreError, match="its challenge base 1 has different records"):
         em.measure(make([5, 8], None), tmp_path / "s.db")
 
 
 def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
-    """The function is the same code, and answers something else."""
+    """The function has the same code but returns something else."""
     value = [1.0]
 
     class Points:
@@ -310,7 +310,7 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
     em.measure(make(Points(), 2), tmp_path / "s.db")
     assert em.measure(make(Points(), 2), tmp_path / "s.db").trained == 0
     value[0] = 3.0
-    with pytest.raises(StoreError, match="challenge base 0 has other records"):
+    with pytest.raises(StoreError, match="its challenge base 0 has different records"):
         em.measure(make(Points(), 2), tmp_path / "s.db")
 
 
@@ -318,7 +318,7 @@ def test_crafted_points_that_change_are_seen(tmp_path: Path) -> None:
 def test_designs_share_the_points(kind: str) -> None:
     design = MeasureMIA(replicates=1, shadows_h0=2, shadows_h1=2)
     assert make(kind, design=design).bases[0].fingerprint == make(kind).bases[0].fingerprint
-    # And a plan may be made from another.
+    # And a plan can be made from another.
     assert replace(make("mislabelled"), challenge=kind).content_hash == make(kind).content_hash
 
 
@@ -332,12 +332,12 @@ def answering(value: Any) -> Any:
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "expected challenge to be one of random, mislabelled, outliers": ("outlier", {}),
     "expected a kind of challenge points, indices of records or a function": (3, {}),
-    "expected different challenge points, got record 4 twice": ([4, 1, 4, 2], {}),
+    "expected distinct challenge points, got record 4 twice": ([4, 1, 4, 2], {}),
     "expected indices of challenge points from 0 to 59, got 60": ([1, 2, 3, 60], {}),
     "expected indices of challenge points from 0 to .*, got -1": ([1, 2, 3, -1], {}),
     "expected indices of at least one record": ([], {}),
     "expected indices of at least one record, .* got \\(1.5,\\)": ([1.5], {}),
-    "expected 3 challenge bases, one for each point that is given, got challenge_bases=4": (
+    "expected 3 challenge bases, one per given point, got challenge_bases=4": (
         [1, 2, 3],
         {},
     ),
@@ -348,27 +348,27 @@ WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
         "mislabelled",
         {"population": Population(features=FEATURES)},
     ),
-    "expected dataset_size <= 59, the records that go with the challenge point of base 0": (
+    "expected dataset_size <= 59, the number of records available around the challenge point of base": (
         "mislabelled",
         {"dataset_size": 60},
     ),
     "expected dataset_size <= 58": ("outliers", {"dataset_size": 59, "adjacency": Replace()}),
     "challenge mine:points: expected 4 challenge points, got 3": (answering([1, 2, 3]), {}),
-    "challenge mine:points: expected different": (answering([1, 2, 3, 3]), {}),
+    "challenge mine:points: expected distinct": (answering([1, 2, 3, 3]), {}),
     "challenge mine:points: expected indices .* got None": (answering(None), {}),
-    "challenge mine:points: expected features of crafted records, each of shape \\(4,\\)": (
+    "challenge mine:points: expected features of crafted records with shape \\(4,\\) each": (
         answering(Dataset(features=np.zeros((4, 3)), labels=np.zeros(4))),
         {},
     ),
-    "challenge mine:points: expected labels of crafted records": (
+    "challenge mine:points: expected labels for crafted records": (
         answering(Dataset(features=np.zeros((4, 4)))),
         {},
     ),
-    "challenge is for points that are in or out of whole models": (
+    "challenge chooses points for designs that train whole models": (
         "outliers",
         {"design": MeasureOneRun(canaries=5)},
     ),
-    "challenge is for bases that are drawn": (
+    "challenge applies to drawn bases only": (
         "outliers",
         {"challenge_bases": [ChallengeBase(dataset=[1], challenge=2)], "dataset_size": None},
     ),
@@ -399,4 +399,4 @@ def test_every_kind_is_one() -> None:
 def test_points_of_a_pool_and_who_may_join_them() -> None:
     found = Mislabelled().choose(PEOPLE, 5, np.random.default_rng(1))
     assert isinstance(found, Chosen)
-    assert found.apart().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])
+    assert found.excluded().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])

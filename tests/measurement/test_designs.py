@@ -1,4 +1,4 @@
-"""Designs: cross-feeding and independent shadows against obvious loops, and the paper's counts."""
+"""Designs: cross-feeding and independent shadows compared with simple loops, and the paper's counts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAPER_LOSSES = ROOT.parent / "shared" / "paper" / "losses"
 
 CLOSE = 1e-9
-"""Two ways to sum the same few scores: roundings of 1e-16, times 1e6 where a variance cancels."""
+"""Two ways to sum the same few scores: rounding of 1e-16, times 1e6 where a variance cancels."""
 
 every_attack = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 every_statistic = pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
 
 
 def drawn(sizes: dict[int, int], *, bases: int = 3, seed: int = 1) -> dict[Key, float]:
-    """Positive losses for replicates below the size of each hypothesis; a model has its own stream."""
+    """Positive losses for replicates below the size of each hypothesis; one stream per model."""
     return {
         (f"base {base}", hypothesis, replicate): float(
             np.random.default_rng([seed, base, hypothesis, replicate]).gamma(2.0)
@@ -119,7 +119,7 @@ def test_cross_feeding_defaults() -> None:
 @every_statistic
 @every_attack
 def test_cross_feeding_is_the_loop(attack: Attack, statistic: Statistic) -> None:
-    """Each model with all others of its hypothesis and all of the other one, as the paper writes."""
+    """Each model with all others of its hypothesis and all of the other one, as in the paper."""
     table = drawn({0: 8, 1: 6})
     found = cross_feed(losses_of(table), attack, statistic=statistic)
     assert (found.attack, found.statistic) == (attack.name, statistic.name)
@@ -130,7 +130,7 @@ def test_cross_feeding_is_the_loop(attack: Attack, statistic: Statistic) -> None
         assert p.shape == parts[hypothesis].shape
         for base, model in np.ndindex(*p.shape):
             others = [part.copy() for part in parts]
-            # All bases are there for the attack that pools them; the challenge itself is not.
+            # The attack that pools sees all bases, but not the challenge itself.
             others[hypothesis][base, model] = np.nan
             rule = attack.learn(Shadows(others[0]), Shadows(others[1]))
             expected = rule(parts[hypothesis][:, [model]])[base, 0]
@@ -145,7 +145,7 @@ def test_cross_feeding_in_any_order_of_rows(attack: Attack) -> None:
     plain = cross_feed(losses_of(table), attack)
     turned = cross_feed(losses_of({keys[n]: table[keys[n]] for n in order}), attack)
     place = [turned.names.index(name) for name in plain.names]
-    # Bases come in another order, and pooled sums with them.
+    # Bases are in another order, and so are pooled sums.
     np.testing.assert_allclose(turned.p_values_h0[place], plain.p_values_h0, rtol=0, atol=CLOSE)
     np.testing.assert_allclose(turned.p_values_h1[place], plain.p_values_h1, rtol=0, atol=CLOSE)
 
@@ -158,7 +158,7 @@ def test_cross_feeding_ignores_gaps_in_replicates() -> None:
 
 
 def test_a_statistic_sees_both_hypotheses_of_a_base_at_once() -> None:
-    """The rule for a loss of zero looks at the smallest loss of the base, wherever it is."""
+    """The rule for a loss of zero uses the smallest loss of the base, wherever it is."""
     table = drawn({0: 5, 1: 5}, bases=1)
     table["base 0", 0, 2] = 0.0
     table["base 0", 1, 3] = 1e-9
@@ -277,7 +277,7 @@ def test_losses_that_are_not_finite_are_missing_and_reported() -> None:
 
 
 def test_models_that_are_not_used_are_not_reported() -> None:
-    """Replicates beyond those of the design are nobody's shadows, whatever their losses are."""
+    """Replicates beyond those of the design are used by no challenge, whatever their losses are."""
     few, table = design_and_table(replicates=3)
     _, longer = design_and_table(replicates=5)
     beyond = {key: np.nan for key in longer if key not in table}
@@ -345,7 +345,7 @@ def test_counts_of_the_paper(name: str, golden: str) -> None:
 
 @pytest.mark.parametrize(("name", "warned"), [("A1", False), ("A3_sigma0p1", True)])
 def test_warnings_about_the_paper(name: str, warned: bool) -> None:
-    """Perturbed models have losses far from normal; at .1 rates go from 0 to .92."""
+    """Perturbed models have losses far from normal; at .1 rates range from 0 to .92."""
     texts = paper_result(name).warnings(0.1)
     assert any("missed the target" in text and "logit" in text for text in texts) == warned
     assert len(texts) == warned

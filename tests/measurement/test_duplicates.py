@@ -1,4 +1,4 @@
-"""Records that are there twice: found, told apart from relabelled ones, and said in few words."""
+"""Duplicate records: found, distinguished from relabelled ones, and reported briefly."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_groups_within_a_pool() -> None:
 
 
 def test_a_crafted_copy_has_its_original() -> None:
-    """Copies of the original that D may hold are found; so is the original itself, if it were there."""
+    """Copies of the original in D are found; so is the original itself, if it were there."""
     whole = people().extended(people().features[[3]], [0])
     found = duplicates_of(whole, 30, np.arange(30))
     assert (found.equal.tolist(), found.relabelled.tolist()) == ([22], [3, 20, 21])
@@ -87,11 +87,11 @@ def test_sentences_of_bases() -> None:
     ]
     assert base_warnings(people(), list("abcd"), bases) == [
         "base b: its challenge point (record 3) is also in D as records 20, 21: the attack cannot tell "
-        "them apart, so this base shows less than it could.",
+        "them apart, so this base underestimates the leakage.",
         "base d: its challenge point (record 4) is also in D as record 23: the attack cannot tell them "
-        "apart, so this base shows less than it could.",
+        "apart, so this base underestimates the leakage.",
         "base c: D has the features of its challenge point (record 3) under another label, as record "
-        "22: a model can hardly learn both, so this base may show less than it could.",
+        "22: a model can hardly learn both, so this base may underestimate the leakage.",
     ]
     assert base_warnings(people(), ["a"], bases[:1]) == []
     many = base_warnings(people(), list("abcdefghij"), [bases[1]] * 10)

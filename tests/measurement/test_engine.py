@@ -1,4 +1,4 @@
-"""The coordinator: what it hands out, how much at once, what it counts, how much memory it takes."""
+"""The coordinator: what it hands out, how much at once, what it counts, how much memory it uses."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ALL = Sizes(2, 5, 5, ("",))
 
 
 class Recorder(Executor):
-    """Trains in threads that begin one by one, and writes down what it is handed.
+    """Trains in threads that start one by one, and records the chunks that it receives.
 
     Parameters
     ----------
     seconds
-        What it says each model took.
+        The reported training time per model.
     """
 
     def __init__(self, *, slots: int, seconds: float = 1e-4) -> None:
@@ -91,7 +91,7 @@ def test_no_more_chunks_under_way_than_can_be_trained_and_one(slots: int) -> Non
 def test_chunks_grow_step_by_step_to_the_time_aimed_at() -> None:
     recorder = Recorder(slots=1, seconds=engine.CHUNK_SECONDS / 10)
     measure(plan(bases=1, replicates=100), executor=recorder)
-    # Three models go before all others, one by one.
+    # Three models are trained before all others, one by one.
     assert recorder.sizes[:5] == [1, 1, 1, 8, 10]
     assert max(recorder.sizes) == 10
 
@@ -117,7 +117,7 @@ def test_chunks_hold_a_batch_at_least(tmp_path: Path) -> None:
 
 
 class Learner(NoisyMean):
-    """An algorithm with a batch size of its own, which is about records rather than models."""
+    """An algorithm whose batch size counts records rather than models."""
 
     batch_size = 10
     fingerprint = "learner"
@@ -134,7 +134,7 @@ def test_a_batch_size_of_one_model_at_a_time_is_not_ours() -> None:
 
 def test_progress_never_goes_back_and_ends_at_the_total() -> None:
     seen: list[Progress] = []
-    measure(plan(NoisyMean(seconds=0.002), replicates=100), progress=seen.append)
+    measure(plan(NoisyMean(seconds=0.002), replicates=100), on_progress=seen.append)
     done = [now.done for now in seen]
     assert done == sorted(done)
     assert seen[-1] == Progress(400, 400, 400, 0)
@@ -146,7 +146,7 @@ def test_progress_counts_what_was_there_and_what_failed(tmp_path: Path) -> None:
     algorithm = Faulty(faults=((0, 1, 4, "ValueError"),), log=str(tmp_path / "log"))
     measure(plan(algorithm, replicates=3), store)
     seen: list[Progress] = []
-    measured = measure(plan(algorithm), store, progress=seen.append)
+    measured = measure(plan(algorithm), store, on_progress=seen.append)
     assert seen[0].done == 12
     assert seen[-1] == Progress(19, 20, 7, 1)
     assert (measured.trained, measured.reused, len(measured.failures)) == (7, 12, 1)
@@ -172,7 +172,9 @@ def test_losses_that_another_process_brings_meanwhile() -> None:
                 for replicate, loss in enumerate(reference.padded(1)[0])
             )
 
-    measured = measure(plan(bases=1, replicates=50), store, executor=recorder, progress=meanwhile)
+    measured = measure(
+        plan(bases=1, replicates=50), store, executor=recorder, on_progress=meanwhile
+    )
     assert measured.only == reference
     assert measured.trained + measured.reused == 100
     assert 49 <= measured.reused <= 50
@@ -217,7 +219,7 @@ def test_what_has_come_in_is_kept_when_interrupted(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(plan(NoisyMean(seconds=0.01), replicates=50), path, progress=stop)
+        measure(plan(NoisyMean(seconds=0.01), replicates=50), path, on_progress=stop)
     with SqliteStore(path) as store:
         assert 10 <= len(store.rows(store.sizes())) < 200
         assert store.status().runs[0]["ended"]
@@ -238,7 +240,7 @@ def test_user_code_that_exits_is_a_failure_like_others(tmp_path: Path) -> None:
 
 
 class Failing(MemoryStore):
-    """A store that takes nothing any more."""
+    """A store that accepts nothing any more."""
 
     def add(self, rows: Any) -> int:
         raise StoreError("no room")
@@ -254,7 +256,7 @@ def test_a_store_that_fails_ends_the_run() -> None:
 
 
 class Refusing(Executor):
-    """Takes some chunks, then no more."""
+    """Accepts some chunks, then no more."""
 
     def __init__(self, error: Exception, *, after: int) -> None:
         self.error, self.left = error, after
@@ -285,7 +287,7 @@ def test_an_executor_that_takes_no_more(error: Exception, after: int, tmp_path: 
 
 
 def test_a_pool_that_breaks_while_a_chunk_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A worker may die at any moment, so also between a look at the pool and its next chunk.
+    # A worker may die at any moment, including between a check of the pool and its next chunk.
     submit = executors.ProcessesPool.submit
     calls: list[Chunk] = []
 
@@ -332,8 +334,8 @@ def test_memory_of_many_models(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     models, grown = json.loads(done.stdout)
     assert models == MANY
-    # A loss is a row of five values, in Python about 300 bytes, of which the table is made once or
-    # twice at the end; the models themselves and the chunks handed out must not stay.
+    # A loss is a row of five values, about 300 bytes in Python, and the table is built once or twice at
+    # the end; the models themselves and the chunks handed out must not stay in memory.
     assert grown < 1000 * MANY
 
 

@@ -68,7 +68,7 @@ def test_all_workers_are_gone(
 
         wanted = plan(NoisyMean(seconds=0.02), replicates=40)
         with pytest.raises(ExecutorError) as gone:
-            measure(wanted, path, executor=running.executor, progress=strike)
+            measure(wanted, path, executor=running.executor, on_progress=strike)
     assert "\n" not in str(gone.value)
     finished = measure(wanted, path)
     assert finished.only == measure(plan(replicates=40)).only
@@ -101,7 +101,7 @@ def test_code_goes_along_to_workers_without_it(
 
 
 def test_workers_start_processes_as_their_parent_does() -> None:
-    """One that is spawned would spawn its own, which loads every library again."""
+    """A spawned process would spawn its children, which load every library again."""
     with process_pool(1) as pool:
         assert pool.submit(multiprocessing.get_start_method).result() == (
             multiprocessing.get_start_method()

@@ -1,4 +1,4 @@
-"""When failures end a run, and what is kept of them."""
+"""When failures end a run, and what is stored about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epsilometer.errors import TrainingError
 from epsilometer.measurement import failures
 from epsilometer.measurement.checking import check_training
 from epsilometer.measurement.engine import measure
-from epsilometer.measurement.failures import Streaks, bounded, message_of, traceback_of
+from epsilometer.measurement.failures import Streaks, message_of, traceback_of, truncated
 from epsilometer.measurement.plan import Task
 from epsilometer.measurement.population import Dataset
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -34,7 +34,7 @@ def all_tasks(hypothesis: int | None = None, bases: int = 4, replicates: int = 3
 
 
 class MuteError(Exception):
-    """Cannot even say what it is."""
+    """An error that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -70,7 +70,7 @@ def test_an_error_of_ours_has_no_traceback() -> None:
 
 
 def test_traceback_is_bounded_and_printable() -> None:
-    text = bounded("\n".join(f"line {n}\x1b[2J\t" + "x" * 999 for n in range(10_000)))
+    text = truncated("\n".join(f"line {n}\x1b[2J\t" + "x" * 999 for n in range(10_000)))
     lines = text.splitlines()
     assert len(lines) == failures.MOST_LINES + 1
     assert max(map(len, lines)) <= failures.LONGEST_LINE
@@ -173,7 +173,7 @@ def test_code_that_fails_is_known_after_a_few_models(
         measure(plan(algorithm, bases=4, replicates=30), path, executor=executor, workers=2)
     assert "\n" not in str(stopped.value)
     assert "algorithms.py" in stopped.value.traceback
-    # Two models, and what was under way; several at once fail at the first.
+    # Two models, and those in progress; several at once fail at the first.
     assert len(noted(tmp_path / "log")) <= 8
     with SqliteStore(path, read_only=True) as store:
         kept = store.failures()
@@ -207,7 +207,7 @@ def test_a_single_run_that_fails_is_not_tried_again(tmp_path: Path) -> None:
 
 
 class Breaks(NoisyMean):
-    """Works so often, then no more."""
+    """Works this many times, then fails."""
 
     fingerprint = "breaks"
     left = 0
@@ -223,7 +223,7 @@ class Breaks(NoisyMean):
 def test_code_that_breaks_ends_the_run_and_keeps_what_came(
     works: int, tried: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the way, and where another run goes on."""
+    """During a run, and where another run continues."""
     path, before = tmp_path / "store.db", 40
     monkeypatch.setattr(Breaks, "left", before)
     measure(plan(Breaks(), bases=4, replicates=5), path)
@@ -235,7 +235,7 @@ def test_code_that_breaks_ends_the_run_and_keeps_what_came(
         assert before <= len(store.rows(store.sizes())) <= before + works
         stopped = len(store.failures())
     assert tried <= stopped < 200
-    # Not three times each, but for the first few; and once more for those of a chunk.
+    # Not three times each, except for the first few; and once more for those of a chunk.
     assert -Breaks.left <= 2 * stopped + 2 * failures.FRUITLESS
     monkeypatch.setattr(Breaks, "left", 10**6)
     assert measure(plan(Breaks(), bases=4, replicates=100), path).failures == []

@@ -1,4 +1,4 @@
-"""Ended at any moment, a run goes on where it was and comes to the same losses, byte for byte."""
+"""After being ended at any moment, a run continues and produces the same losses, byte for byte."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASES, REPLICATES, SECONDS = 4, 250, 0.004
 MODELS = 2 * BASES * REPLICATES
 OPTIONS = ("--bases", str(BASES), "--replicates", str(REPLICATES), "--seconds", str(SECONDS))
 PATIENCE = 60.0
-"""Seconds; far above what any of this takes."""
+"""Seconds; far more than any of this takes."""
 
 
 def whole(seconds: float = 0.0) -> Plan:
@@ -53,7 +53,7 @@ def exported(path: Path) -> str:
 
 
 def kept(path: Path) -> int:
-    """Losses in a store that a run may be writing to."""
+    """Number of losses in a store that a run may be writing to."""
     if not path.exists():
         return 0
     with SqliteStore(path) as store:
@@ -71,7 +71,7 @@ def descendants(run: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def left_behind(processes: set[psutil.Process]) -> list[psutil.Process]:
-    """Those of the processes that are still there after a while; they are ended then."""
+    """The processes that still exist after a while; they are then ended."""
     _, alive = psutil.wait_procs(processes, timeout=20)
     names = [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     stop(names)
@@ -79,7 +79,7 @@ def left_behind(processes: set[psutil.Process]) -> list[psutil.Process]:
 
 
 def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[psutil.Process]]:
-    """Kill -9 unless it has ended by itself; the processes it had started."""
+    """Kill -9 unless it has ended by itself; returns the processes it had started."""
     started: set[psutil.Process] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end and run.poll() is None:
@@ -99,7 +99,7 @@ def wait_for_progress(run: subprocess.Popen[str], path: Path, before: int) -> No
 
 
 def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kills: int) -> None:
-    """Kill a run at any moment, from its first on; some only after it has kept a loss."""
+    """Kill a run at any moment, from its first on; some only after it has stored a loss."""
     delays = random.Random(seed)
     interrupted, progress, started = 0, [0], set()
     for number in range(kills):
@@ -116,7 +116,7 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
         progress.append(kept(path))
     assert left_behind(started) == []
     assert progress == sorted(progress)
-    # Kills hit runs that were under way, and several of these had got further than the last.
+    # Kills hit runs in progress, and several of these had got further than the previous one.
     assert interrupted >= kills // 2
     assert len(set(progress)) >= min(4, kills // 2), progress
     run = runner.start(path, executor, *OPTIONS)
@@ -185,7 +185,7 @@ def test_one_of_two_dask_workers_is_killed(
             running.workers[0].kill()
 
     wanted = plan(NoisyMean(seconds=SECONDS, log=str(log)), bases=BASES, replicates=REPLICATES)
-    measured = measure(wanted, path, executor=running.executor, progress=strike)
+    measured = measure(wanted, path, executor=running.executor, on_progress=strike)
     assert struck
     assert struck[0] < MODELS
     assert (measured.trained, measured.failures) == (MODELS, [])
@@ -195,7 +195,7 @@ def test_one_of_two_dask_workers_is_killed(
 
 @pytest.mark.slow
 def test_a_dask_worker_dies_with_the_losses_just_computed(tmp_path: Path) -> None:
-    # The scheduler knows that the losses are there, but the only worker that has them is gone.
+    # The scheduler knows that the losses exist, but the only worker that has them was lost.
     folder = tmp_path / "cluster"
     folder.mkdir()
     reference = measure(plan(bases=1, replicates=3)).only.to_csv()
@@ -228,7 +228,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
     _, error = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1, error
     assert error.startswith("StoreError: "), error
-    assert "is the disk full? Nothing committed is lost" in error
+    assert "is the disk full? No committed loss is affected" in error
     assert error.count("\n") == 1
     before = kept(path)
     run = runner.start(path, executor, *options)
@@ -306,7 +306,7 @@ def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
         time.sleep(0.02)
     before = kept(path)
     assert run.poll() is None
-    os.killpg(run.pid, signal.SIGINT)  # a terminal tells every process of the run
+    os.killpg(run.pid, signal.SIGINT)  # a terminal signals every process of the run
     _, error = run.communicate(timeout=10)
     assert run.returncode in (130, -signal.SIGINT), error
     assert error.count("KeyboardInterrupt") >= 1
@@ -315,7 +315,7 @@ def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     assert before <= after < MODELS
     with SqliteStore(path, read_only=True) as store:
         (last,) = store.status().runs
-    # The run ended in good order and kept what it had.
+    # The run ended normally and kept what it had.
     assert last["ended"] is not None
     assert last["trained"] == after
     measure(whole(), path)

@@ -1,4 +1,4 @@
-"""Design one-run: coins and losses of canaries in the store, whoever trains and however it ends."""
+"""Design one-run: coins and losses of canaries in the store, for any executor and any interruption."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Starts(NoisyMean):
 
 @dataclass(frozen=True, kw_only=True)
 class Plants(NoisyMean):
-    """Plants canaries of its own: a score is the coin with noise."""
+    """Inserts its own canaries: a score is the coin with noise."""
 
     gradient_canaries: int = 20
     known: bool = True
@@ -67,7 +67,7 @@ def run_of(plan: Plan, number: int) -> CanaryRun:
 
 
 def by_hand(plan: Plan, number: int) -> FloatArray:
-    """Losses of the canaries of a run, the obvious way."""
+    """Losses of the canaries of a run, computed in the obvious way."""
     run, algorithm = run_of(plan, number), plan.algorithm
     (task,) = (task for task in plan.tasks() if task.base == number)
     assert run.canaries is not None
@@ -134,7 +134,7 @@ def test_a_changed_plan_is_refused(changed: dict[str, Any], words: str, tmp_path
 
 
 def test_other_coins_are_refused(tmp_path: Path) -> None:
-    """The store knows every run by its records, canaries and coins."""
+    """The store identifies every run by its records, canaries and coins."""
     store = tmp_path / "s.db"
     plan = one_run_plan()
     em.measure(plan, store)
@@ -143,7 +143,7 @@ def test_other_coins_are_refused(tmp_path: Path) -> None:
     coins[:2] = ~coins[:2]
     assert replace(run, coins=coins).fingerprint != run.fingerprint
     vars(plan)["bases"] = (replace(run, coins=coins),)
-    with pytest.raises(StoreError, match="challenge base 0 has other records"):
+    with pytest.raises(StoreError, match="its challenge base 0 has different records"):
         em.measure(plan, store)
 
 
@@ -207,9 +207,11 @@ def test_canaries_that_the_algorithm_plants() -> None:
     assert replace(plan, algorithm=Plants(known=False)).identity != plan.identity
     with pytest.raises(InputError, match="gradient_canaries=30, got canaries=20"):
         replace(plan, algorithm=Plants(gradient_canaries=30))
-    with pytest.raises(InputError, match="plants gradient canaries, such as DpSgd, got NoisyMean"):
+    with pytest.raises(
+        InputError, match="supports gradient canaries, such as DpSgd, got NoisyMean"
+    ):
         replace(plan, algorithm=NoisyMean())
-    with pytest.raises(InputError, match="compare_with is for losses"):
+    with pytest.raises(InputError, match="compare_with applies to losses only"):
         MeasureOneRun(canaries=9, kind="gradient", compare_with="initial")
 
 
@@ -233,9 +235,9 @@ def test_a_loss_that_is_no_number_fails_the_run(tmp_path: Path) -> None:
     with pytest.raises(EpsilometerError, match=words):
         em.measure(one_run_plan(_Nan()), tmp_path / "s.db")
     with SqliteStore(tmp_path / "s.db") as store:
-        assert store.rows(store.sizes()) == []  # not even of the other canaries
+        assert store.rows(store.sizes()) == []  # not even those of the other canaries
         (failure,) = store.failures()
-    assert failure.attempts == 1  # the only run, and the first: nothing else can be tried
+    assert failure.attempts == 1  # the only run, so nothing else can be tried
 
 
 @pytest.mark.parametrize(
@@ -261,15 +263,15 @@ def test_plans_that_cannot_be(changed: dict[str, Any], words: str) -> None:
 
 
 def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
-    """One that goes by the place alone tells members and others apart no better than chance."""
+    """A statistic that uses the position only separates members from others no better than chance."""
     losses = em.measure(one_run_plan(runs=4)).only
     places = CustomStatistic(function=lambda x: np.broadcast_to(np.arange(x.shape[1]), x.shape))
     scores = em.scores_of(losses, places)
     for number, base in enumerate(scores.bases):
         coins = kept(losses, number)[1]
-        assert base.as_they_came[1].tolist() == np.flatnonzero(coins).tolist()
+        assert base.in_training_order[1].tolist() == np.flatnonzero(coins).tolist()
     assert scores.one_run
-    assert not scores.dependent  # a score may look at all canaries
+    assert not scores.dependent  # a score may use all canaries
 
 
 def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["l.csv", "l.parquet"])
 def test_losses_of_canaries_stay_canaries(name: str, tmp_path: Path) -> None:
-    """In memory and in files: as models they would prove what is not so."""
+    """In memory and in files: treated as models, they would prove false statements."""
     plan = one_run_plan(runs=2)
     losses = em.measure(plan, tmp_path / "s.db").only
     losses.write(tmp_path / name)
@@ -321,7 +323,7 @@ def test_runs_are_proven_together() -> None:
 
 
 def test_runs_together_prove_nothing_of_nothing() -> None:
-    """Runs that shift all their scores alike, and no leak: refuted in 5 % of audits at most."""
+    """Runs that shift all their scores alike, without a leak: refuted in at most 5 % of audits."""
     rng, refuted = np.random.default_rng(6), 0
     for _ in range(300):
         coins = rng.random((3, 60)) < 0.5
@@ -330,10 +332,10 @@ def test_runs_together_prove_nothing_of_nothing() -> None:
         runs = em.Scores(
             without=[a for a, _ in pairs], with_point=[b for _, b in pairs], one_run=True
         )
-        # One in two hundred fair flips looks unfair and is turned away: nothing is proven then.
+        # One in two hundred fair flips looks unfair and is rejected: nothing is proven then.
         with suppress(InputError):
             refuted += em.prove(runs, delta=1e-6, claim=0.0).refuted
-    # More than 29 of 300 would be met once in a thousand at a rate of 5 %.
+    # More than 29 of 300 would occur once in a thousand at a rate of 5 %.
     assert refuted <= 29
 
 
@@ -346,40 +348,40 @@ def canaries_of(*runs: tuple[FloatArray, BoolArray]) -> em.Scores:
 
 
 def test_every_run_needs_fair_coins() -> None:
-    """A run with nine in ten in and one with one in ten are fair together, and tell their runs apart."""
+    """Runs with nine in ten and one in ten included are fair together, but distinguish their runs."""
     rng = np.random.default_rng(1)
     coins = [np.arange(1000) < 900, np.arange(1000) < 100]
     scores = canaries_of(*((rng.normal(5 * (n == 0), size=1000), c) for n, c in enumerate(coins)))
-    with pytest.raises(InputError, match="put in by a fair coin each"):
+    with pytest.raises(InputError, match="included by a fair coin each"):
         em.prove(scores, delta=1e-6)
     result = em.judge(em.estimate(scores, em.ProfileModel(delta=1e-6)), claim=0.1)
     assert "proven" not in result.label
 
 
 def test_runs_of_few_canaries_prove_nothing_together() -> None:
-    """Those whose coins all came up alike are missing: of two canaries exactly one is in."""
+    """Runs whose coins are all equal are missing: of two canaries exactly one is included."""
     rng = np.random.default_rng(2)
     runs = [(rng.normal(size=2), np.array([True, False])) for _ in range(50)]
-    with pytest.raises(InputError, match="expected more canaries in each run, got runs of 2 to 2"):
+    with pytest.raises(InputError, match="expected more canaries per run, got runs of 2 to 2"):
         em.prove(canaries_of(*runs), delta=0.0)
 
 
 def test_the_same_coins_twice() -> None:
-    """Runs that share their coins are refused where that shows, and share the error where it is said."""
+    """Runs that share their coins are refused if that shows, and share the error if it is stated."""
     rng, values = np.random.default_rng(3), np.random.default_rng(4).normal(size=500)
     coins = rng.random(500) < 0.5
     one = em.Scores.of_canaries(values[coins], values[~coins])
     again = em.Scores(
         without=[values[~coins]], with_point=[values[coins]], names=["again"], one_run=True
     )
-    with pytest.raises(InputError, match="coins of their own, got the same scores twice"):
+    with pytest.raises(InputError, match="separate coin flips, got the same scores twice"):
         one.joined(again)
     shared = canaries_of(*((values + 3 * coins, coins) for _ in range(4)))
     apart = em.prove(shared, delta=1e-6, independent=False)
     assert apart.at_least == pytest.approx(
         em.prove(shared.take([0]), delta=1e-6, error=0.05 / 4).at_least, abs=2e-4
     )
-    assert "perhaps the same" in apart.assumes
+    assert "possibly equal" in apart.assumes
     assert apart.at_least < em.prove(shared, delta=1e-6).at_least
 
 
@@ -392,7 +394,7 @@ def test_a_canary_is_in_or_out() -> None:
 
 
 def test_scores_of_a_gradient_store_are_those_of_the_audit(tmp_path: Path) -> None:
-    """They are not losses: no logit of them."""
+    """They are not losses, so they have no logit."""
     from epsilometer.audit.inputs import read
 
     plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
@@ -404,7 +406,7 @@ def test_scores_of_a_gradient_store_are_those_of_the_audit(tmp_path: Path) -> No
 
 def test_scores_that_depend_on_each_other_have_no_file() -> None:
     mixed = em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]], dependent=True)
-    with pytest.raises(InputError, match="do not depend on each other, to write"):
+    with pytest.raises(InputError, match="expected independent scores to write"):
         mixed.to_csv()
     assert mixed != em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]])
 
@@ -426,7 +428,7 @@ def exported(path: Path) -> str:
 
 
 def runs_kept(path: Path) -> int:
-    """Whole runs in a store; canaries without the rest of their run are none."""
+    """Number of complete runs in a store."""
     if not path.exists():
         return 0
     with SqliteStore(path) as store:
@@ -437,7 +439,7 @@ def runs_kept(path: Path) -> int:
 
 @pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_killed_in_a_run_and_between_runs(executor: str, tmp_path: Path) -> None:
-    """Ended at any moment, it goes on: coins and losses as if nothing had happened, byte for byte."""
+    """Ended at any moment, it continues: coins and losses as if nothing had happened, byte for byte."""
     expected = em.measure(one_run_plan(runs=4)).only.to_csv()
     store, log = tmp_path / "s.db", tmp_path / "log"
     options = ("--one-run", "20", "--bases", "4", "--seconds", "0.4", "--log", str(log))
@@ -451,13 +453,13 @@ def test_killed_in_a_run_and_between_runs(executor: str, tmp_path: Path) -> None
             if (runs_kept(store) > before) if between else (len(noted(log)) > started):
                 break
             time.sleep(0.01)
-        assert process.poll() is None  # killed, and not at its end
+        assert process.poll() is None  # killed before its end
         process.kill()
         process.communicate(timeout=60)
         kept_after.append(runs_kept(store))
     em.measure(one_run_plan(runs=4), store)
     assert kept_after[0] == 0 < kept_after[1] < 4
-    assert len(noted(log)) > kept_after[-1]  # some were trained for nothing
+    assert len(noted(log)) > kept_after[-1]  # some were trained in vain
     assert exported(store) == expected
 
 

@@ -1,4 +1,4 @@
-"""Plans: what makes two of them the same, and that every model's place decides its randomness."""
+"""Plans: what makes two of them the same, and that a model's place determines its randomness."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_streams_are_what_they_were() -> None:
         ({"challenge_bases": 0}, "expected challenge_bases >= 1"),
         ({"challenge_bases": []}, "at least one challenge base"),
         ({"challenge_bases": True}, "challenge_bases"),
-        ({"dataset_size": None}, "expected a dataset_size for bases that are drawn"),
+        ({"dataset_size": None}, "expected dataset_size, since bases are drawn"),
         ({"dataset_size": 0}, "expected dataset_size >= 1"),
         ({"dataset_size": 30}, "expected dataset_size <= 29 for a population of 30 records"),
         ({"dataset_size": 29, "adjacency": Replace()}, "expected dataset_size <= 28"),
@@ -182,7 +182,7 @@ def test_streams_are_what_they_were() -> None:
         ),
         (
             {"challenge_bases": [ChallengeBase(dataset=[1], challenge=2)]},
-            "dataset_size is for bases that are drawn",
+            "dataset_size applies to drawn bases only",
         ),
     ],
 )
@@ -201,12 +201,12 @@ def test_largest_data_sets() -> None:
 
 def test_names_must_differ() -> None:
     bases = [ChallengeBase(dataset=[n], challenge=9, name="same") for n in (1, 2)]
-    with pytest.raises(InputError, match="different names"):
+    with pytest.raises(InputError, match="distinct names"):
         _ = make(challenge_bases=bases, dataset_size=None).names
 
 
 class Releasing:
-    """Names its variants as told."""
+    """Has the given variants."""
 
     def __init__(self, *variants: str) -> None:
         self.variants = variants
@@ -221,7 +221,7 @@ class Releasing:
 
 @pytest.mark.parametrize("variants", [(), ("a", "a")])
 def test_variants_must_differ(variants: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="expected variants of different names"):
+    with pytest.raises(InputError, match="expected variants with distinct names"):
         make(algorithm=Releasing(*variants))
 
 

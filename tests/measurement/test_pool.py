@@ -1,4 +1,4 @@
-"""The design pool: who is in which model, what a store holds it to, and what models are asked."""
+"""The design pool: which records are in which model, what a store checks, and which queries are made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from epsilometer.measurement.tasks import with_queries
 from tests.measurement.algorithms import Asked, Logistic, Remembers, labelled, pool_plan
 
 FALSE_ALARM = 1e-5
-"""Of a check that chance decides; seeds are fixed, so a test that passes goes on passing."""
+"""False-alarm rate of random checks; seeds are fixed, so a passing test keeps passing."""
 
 
 def tiny(**changed: Any) -> Pool:
@@ -68,13 +68,13 @@ def test_replacing_gives_every_model_as_many_records(share: float, size: int) ->
     pool = base_of(plan)
     assert {pool.size(0, number) for number in range(30)} == {size}
     assert {len(pool.train_on(plan.all_records, 0, number)) for number in range(30)} == {size}
-    # And each record alike.
+    # And all records alike.
     often = coins(pool, 400).sum(axis=0)
     assert stats.chisquare(often).pvalue > FALSE_ALARM
 
 
 def independence(pool: Pool, point: int) -> float:
-    """p-value of: the coin of a point tells nothing of the rest."""
+    """P-value for independence of a point's coin from the rest."""
     member = coins(pool, 3000)
     rest = np.delete(member, point, axis=1) @ np.array([1, 2])
     table = [np.bincount(rest[member[:, point] == side], minlength=4) for side in (False, True)]
@@ -83,7 +83,7 @@ def independence(pool: Pool, point: int) -> float:
 
 
 def test_given_the_coin_of_a_point_the_rest_is_drawn_alike() -> None:
-    """Of three records the others have four cases; with subsets of a fixed size the check fails."""
+    """With three records the others have four cases; with subsets of fixed size the check fails."""
     for point in range(3):
         assert independence(tiny(), point) > FALSE_ALARM
         assert independence(tiny(share=0.3), point) > FALSE_ALARM
@@ -122,7 +122,7 @@ def test_the_original_of_a_mislabelled_copy_is_never_in_the_pool() -> None:
     assert chosen is not None
     assert pool.records[:10].tolist() == list(range(40, 50))
     assert not np.isin(chosen.origins, pool.everything).any()
-    # All others are needed, so originals would have been taken.
+    # All others are needed, so originals would have been drawn.
     with pytest.raises(InputError, match="at most 40 records"):
         pool_plan(challenge="mislabelled", judged=10, records=36, references=5)
     (points,) = pool.points(plan.all_records)
@@ -134,7 +134,7 @@ def test_the_original_of_a_mislabelled_copy_is_never_in_the_pool() -> None:
 
 
 def test_without_a_number_of_points_as_many_are_chosen_as_there_are() -> None:
-    """100 unless said, and all of a smaller pool; a chosen point is never a reference."""
+    """Default: 100, or all of a smaller pool; a chosen point is never a reference."""
     plan = pool_plan(challenge="outliers", records=20, references=20)
     assert plan.chosen is not None
     assert sorted(base_of(plan).records) == sorted(plan.chosen.indices)
@@ -163,7 +163,7 @@ def test_the_fingerprint_changes_with_whatever_changes_models() -> None:
 
 @pytest.mark.parametrize("adjacency", [None, Replace()])
 def test_models_are_trained_on_their_members_and_asked_about_all(adjacency: Any) -> None:
-    """A model that is its data set tells who was in it: as the coins say, and never a reference."""
+    """A model that is its dataset reveals its members: as the coins say, and never a reference."""
     plan = pool_plan(Remembers(), adjacency=adjacency, references=6, models=12)
     losses = measure(plan).only
     assert losses.loss.shape == (12, 26, 1)
@@ -224,7 +224,7 @@ def test_a_store_refuses_another_pool_in_one_line(kind: str, words: str, tmp_pat
 
 def test_other_chosen_points_are_another_pool(tmp_path: Path) -> None:
     measure(pool_plan(models=4, challenge="outliers", judged=3), tmp_path / "pool.db")
-    with pytest.raises(StoreError, match="challenge base 0 has other records there"):
+    with pytest.raises(StoreError, match="its challenge base 0 has different records"):
         measure(pool_plan(models=4, challenge="outliers", judged=5), tmp_path / "pool.db")
 
 
@@ -252,8 +252,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "attack to be one of": {"attack": "odd"},
     "points >= 1": {"judged": 0},
     "first_stage <= 6": {"first_stage": 7},
-    "first_stage >= 4 to choose points or to teach lira": {"first_stage": 3},
-    "first_stage >= 4 to choose points or to teach loss": {
+    "first_stage >= 4 to choose points or to train the attack lira": {"first_stage": 3},
+    "first_stage >= 4 to choose points or to train the attack loss": {
         "first_stage": 3,
         "attack": "loss",
         "pilot": True,
@@ -297,7 +297,7 @@ def test_the_design_that_a_store_recorded(tmp_path: Path) -> None:
         store.prepare(plan)
         assert pool_design(plan.identity["design"], store.judging, 8) == plan.design
     assert pool_design({}, None, 8) == MeasurePool(models=8)
-    with pytest.raises(InputError, match="a pool that is known here: expected first_stage"):
+    with pytest.raises(InputError, match="a known pool design: expected first_stage"):
         pool_design({}, {"first_stage": "many"}, 8)
 
 
@@ -306,13 +306,13 @@ def test_the_design_that_a_store_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answers", ["right", "list"])
 def test_the_point_is_query_0_and_the_others_follow(answers: str) -> None:
-    """Although the algorithm spoils every array that it is given."""
+    """Even though the algorithm changes every array that it receives."""
     plan = pool_plan(Asked(answers=answers), references=2)
     losses = measure(plan).only
     assert (losses.points, losses.queries) == (22, 3)
     plain = measure(pool_plan(Logistic(), references=2)).only
     np.testing.assert_allclose(losses.loss[:, :, :1], plain.loss, rtol=1e-12)
-    # Log odds are along the point: twice it, three times it.  Of losses near 0 they round.
+    # Log odds are proportional to the multiple of the point.  For losses near 0 they are rounded.
     odds = -np.log(np.expm1(plain.loss)) * np.array([2.0, 3.0])
     np.testing.assert_allclose(losses.loss[:, :, 1:], np.logaddexp(0.0, -odds), rtol=1e-6)
 
@@ -330,7 +330,7 @@ WRONG_QUERIES = {
     "wide": r"one or more arrays of shape \(4,\), got \(2, 5\)",
     "number": r"one or more arrays of shape \(4,\), got 1\.0",
     "ragged": r"one or more arrays of shape \(4,\), got \[array",
-    "unequal": "equally many arrays for every point, got 2 and 3",
+    "unequal": "the same number of arrays for every point, got 2 and 3",
 }
 
 
@@ -362,7 +362,7 @@ def test_a_loss_that_is_no_number_fails_its_model_alone() -> None:
 
 
 class SomeNan(Logistic):
-    """No number for one record."""
+    """Returns no number for one record."""
 
     def loss(self, model: Any, point: Any) -> float:
         return float("nan") if point.features[0] > 1 else super().loss(model, point)

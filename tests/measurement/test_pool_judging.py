@@ -1,4 +1,4 @@
-"""Who chose points or taught the attack judges nothing; so what is not there is not proven."""
+"""Models that chose points or trained the attack are not evaluated, so nothing false is proven."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODELS, POINTS, REFERENCES, JUDGED = 32, 60, 20, 6
 
 
 def no_leak(seed: int, models: int = MODELS) -> PoolLosses:
-    """A pool where it does not matter who was in: points differ, coins tell nothing."""
+    """A pool without a leak: points differ, but coins have no effect."""
     rng = np.random.default_rng(seed)
     points = POINTS + REFERENCES
     member = rng.random((models, points)) < 0.5
@@ -51,7 +51,7 @@ def design(attack: str, **changed: object) -> MeasurePool:
 
 
 def changed(losses: PoolLosses, models: IntArray, points: IntArray, *, coins: bool) -> PoolLosses:
-    """Other losses of some points under some models; or other coins."""
+    """A copy with other losses of some points under some models, or with other coins."""
     loss, member = losses.loss.copy(), losses.member.copy()
     places = np.ix_(models, points)
     if coins:
@@ -76,11 +76,11 @@ def test_judged_models_choose_nothing_and_teach_nothing(attack: str) -> None:
     assert scores.models == 16
     assert scores.names == tuple(map(str, points))
     np.testing.assert_array_equal(scores.member, losses.member[16:, points])
-    # Their coins are not looked at.
+    # Their coins are not used.
     flipped = changed(losses, judged, everything, coins=True)
     np.testing.assert_array_equal(chosen.judged_points(flipped), points)
     np.testing.assert_array_equal(chosen.pool_scores(flipped).value, scores.value)
-    # Nor do their losses choose points, or touch the score of another model.
+    # Nor do their losses select points, or affect the score of another model.
     other = changed(losses, judged[3:4], everything, coins=False)
     np.testing.assert_array_equal(chosen.judged_points(other), points)
     same = np.delete(np.arange(16), 3)
@@ -107,7 +107,7 @@ def test_attacks_that_learn_nothing_look_at_the_judged_model_alone(attack: str) 
     losses, chosen = no_leak(2), design(attack)
     points = chosen.judged_points(losses)
     unchosen = np.setdiff1d(np.arange(POINTS), points)
-    # Not at other points of it either.
+    # Nor its losses at other points.
     later = changed(losses, np.arange(16, MODELS), unchosen, coins=False)
     np.testing.assert_array_equal(chosen.pool_scores(later).value, chosen.pool_scores(losses).value)
 
@@ -126,7 +126,7 @@ def test_points_are_the_first_unless_a_pilot_chooses() -> None:
 
 
 def test_losses_below_zero_have_leaking_points_too() -> None:
-    """Any losses rank points, as their differences of means do."""
+    """Any losses rank points, by their differences of means."""
     losses = no_leak(3)
     below = PoolLosses(loss=losses.loss - 5, member=losses.member, references=REFERENCES)
     found = most_leaking(below, models=np.arange(20), count=POINTS)
@@ -145,7 +145,7 @@ def test_losses_below_zero_have_leaking_points_too() -> None:
         )
         leaks.append((with_point.mean() - without.mean()) / np.sqrt(error))
     assert found.tolist() == np.argsort(-np.array(leaks), kind="stable").tolist()
-    # A loss below 0 under a model that is judged later changes nothing.
+    # A negative loss under a model that is evaluated later changes nothing.
     late = losses.loss.copy()
     late[25, 3] = -1.0
     mixed = PoolLosses(loss=late, member=losses.member, references=REFERENCES)
@@ -157,18 +157,20 @@ def test_losses_below_zero_have_leaking_points_too() -> None:
 
 @pytest.mark.parametrize("attack", ["lira", "loss"])
 def test_a_store_that_is_not_full(attack: str) -> None:
-    """With two models beside the first stage it can be judged; with fewer it says what to do."""
+    """With two models beyond the first stage it can be evaluated; with fewer an error helps."""
     store, plan = MemoryStore(), pool_plan(models=12, attack=attack, pilot=True, judged=3)
     whole = list(filled(plan).pool_rows(plan.sizes))
     store.prepare(plan)
     store.add_pool(whole[1:7])
-    with pytest.raises(InputError, match="beside the 6 of the first stage, got 6 in all") as caught:
+    with pytest.raises(
+        InputError, match="in addition to the 6 of the first stage, got 6 in total"
+    ) as caught:
         plan.design.scores(store.pool_losses(plan.sizes, ""))
     assert "\n" not in str(caught.value)
     store.add_pool(whole[9:])
     losses = store.pool_losses(plan.sizes, "")
     assert judged(plan, losses).models == 4
-    # Who teaches goes by the numbers of models, so a missing one makes no judge a teacher.
+    # The first stage is defined by model numbers, so a missing model moves none into it.
     assert losses.numbers.tolist() == [1, 2, 3, 4, 5, 6, 9, 10, 11]
     assert plan.design.first_models(losses).tolist() == [0, 1, 2, 3, 4]  # type: ignore[attr-defined]
 
@@ -197,13 +199,13 @@ def test_points_with_models_on_one_side_are_left_out_in_their_order() -> None:
 
 ERROR = 0.05
 FALSE_ALARM = 1e-5
-"""Of each count of refutations below; seeds are fixed."""
+"""Significance of each count of refutations below; seeds are fixed."""
 
 Judge = Callable[[PoolLosses], PoolScores]
 
 
 def refuted(judge: Judge, pools: int) -> int:
-    """In how many pools without a leak epsilon = 0 is refuted."""
+    """The number of pools without a leak in which epsilon = 0 is refuted."""
     proofs = (prove(judge(no_leak(seed)), delta=0.0, error=ERROR) for seed in range(pools))
     return sum(proof.at_least > 0 for proof in proofs)
 
@@ -213,7 +215,7 @@ def most_allowed(pools: int) -> int:
 
 
 def judged_by_itself(losses: PoolLosses) -> PoolScores:
-    """What must not be done: all models choose the points, and the same models are judged."""
+    """The mistake to avoid: all models choose the points, and the same models are evaluated."""
     points = most_leaking(losses, models=np.arange(losses.models), count=JUDGED)
     return held_out_scores(losses, POOL_ATTACKS["logit"], teachers=0, points=points)
 
@@ -238,4 +240,4 @@ def proven(seed: int, algorithm: Algorithm) -> float:
 def test_the_whole_way_of_an_algorithm_that_ignores_its_data() -> None:
     found = list(map(partial(proven, algorithm=IgnoresData()), range(20)))
     assert sum(each > 0 for each in found) <= most_allowed(20)
-    assert all(proven(seed, Remembers()) > 0.3 for seed in range(3))  # and one that does not
+    assert all(proven(seed, Remembers()) > 0.3 for seed in range(3))  # and an algorithm that leaks

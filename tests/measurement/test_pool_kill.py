@@ -1,4 +1,4 @@
-"""Killed half-way, the models of a pool come to the same losses, byte for byte."""
+"""After being killed half-way, the models of a pool produce the same losses, byte for byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.measurement.algorithms import Logistic, pool_plan
 
 MODELS = 60
 PATIENCE = 60.0
-"""Seconds; far above what any of this takes."""
+"""Seconds; far more than any of this takes."""
 
 
 def kept(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Losses of a pool get the records of their points, for attacks that look at these."""
+"""Losses of a pool with the records of their points, for attacks that use them."""
 
 from __future__ import annotations
 

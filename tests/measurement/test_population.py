@@ -1,4 +1,4 @@
-"""Populations: what is accepted, what is handed out, and that a fingerprint sees every change."""
+"""Populations: what is accepted, what is handed out, and that a fingerprint detects every change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_handed_out_is_the_receivers_own() -> None:
         ([[1.0]], None, "at least 2 records"),
         ([[1.0], [np.nan]], None, "finite numbers in features"),
         ([[1.0], [np.inf]], None, "finite numbers in features"),
-        ([["a"], ["b"]], None, "expected numbers in features, got text"),
+        ([["a"], ["b"]], None, "expected numeric features, got text"),
         ([1j, 2j], None, "expected numbers"),
         (np.array([object(), object()]), None, "got object values"),
         ([1.0, 2.0], [1], "expected 2 labels"),
@@ -109,7 +109,7 @@ def test_a_copy_in_another_process_is_the_same() -> None:
 
 
 def test_padding_bytes_are_not_records() -> None:
-    # An 80-bit float takes 16 bytes, of which six are whatever was there before.
+    # An 80-bit float takes 16 bytes, of which six are uninitialised.
     rows = [np.ones(2, dtype=np.longdouble) for _ in range(2)]
     if rows[0].itemsize > 10:
         rows[1].view(np.uint8).reshape(2, -1)[:, 10:] = 7
@@ -117,7 +117,7 @@ def test_padding_bytes_are_not_records() -> None:
     try:
         prints = {Population(features=row).fingerprint for row in rows}
     except InputError:
-        return  # refused, which is as good
+        return  # refusing is fine too
     assert len(prints) == 1
 
 
@@ -140,14 +140,14 @@ def test_crafted_records_stand_behind_the_others() -> None:
 @pytest.mark.parametrize(
     ("features", "labels", "words"),
     [
-        ([[1, 2, 3]], [0], r"each of shape \(2,\), got shape \(1, 3\)"),
+        ([[1, 2, 3]], [0], r"with shape \(2,\) each, got shape \(1, 3\)"),
         ([1, 2], [0], r"got shape \(2,\)"),
         (np.empty((0, 2)), [], "expected features of crafted records"),
-        ([[0.5, 2]], [0], "that are uint8 as the others"),
-        ([[300, 2]], [0], "that are uint8 as the others"),
-        ([[1, 2]], None, "expected labels of crafted records"),
-        ([[1, 2]], [0, 1], "expected 1 labels of crafted records, got 2"),
-        ([[1, 2]], [0.5], "labels of crafted records that are int64"),
+        ([[0.5, 2]], [0], "to be uint8 like the others"),
+        ([[300, 2]], [0], "to be uint8 like the others"),
+        ([[1, 2]], None, "expected labels for crafted records"),
+        ([[1, 2]], [0, 1], "expected 1 labels for crafted records, got 2"),
+        ([[1, 2]], [0.5], "labels of crafted records to be int64"),
         ([["a", "b"]], [0], "got text"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Models that come out the same although training should be random."""
+"""Identical models although training should be random."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_equal_models_of_one_hypothesis_are_seen() -> None:
 
 def test_one_loss_for_everything_is_told_apart() -> None:
     (text,) = repeats(losses(np.zeros((2, 5)), np.zeros((2, 5))))
-    assert "all losses are 0: does loss(model, point) look at the model" in text
+    assert "all losses are 0: does loss(model, point) use the model" in text
 
 
 def test_a_repeated_sequence_is_seen() -> None:
     table = np.tile(rng.normal(size=(2, 5)), 3)
     (text,) = repeats(losses(table, table + 1))
-    assert "repeat one sequence of losses" in text
+    assert "repeat the same sequence of losses" in text
     table[1, 7] += 1e-9
     assert repeats(losses(table, table + 1)) == []
 
@@ -82,7 +82,7 @@ def test_the_first_models_tell() -> None:
 
 
 class Seeded(NoisyMean):
-    """Has a seed of its own."""
+    """Fixes its own seed."""
 
     fingerprint = "seeded"
 
@@ -92,7 +92,7 @@ class Seeded(NoisyMean):
 
 def test_training_that_seeds_itself_is_told_early_and_late() -> None:
     said: list[str] = []
-    measured = measure(plan(Seeded()), say=said.append)
+    measured = measure(plan(Seeded()), on_message=said.append)
     assert len(said) == 1
     assert said[0].startswith("warning: the first 3 models of base 0")
     assert "all 5 models of base 0" in measured.warnings[0]
@@ -103,6 +103,6 @@ def test_training_that_seeds_itself_is_told_early_and_late() -> None:
 
 def test_training_that_does_not_is_not_warned_about() -> None:
     said: list[str] = []
-    assert measure(plan(), say=said.append).warnings == said == []
+    assert measure(plan(), on_message=said.append).warnings == said == []
     assert check_training(plan()).warnings == []
-    assert measure(plan(Nothing()), say=said.append).warnings != said == []
+    assert measure(plan(Nothing()), on_message=said.append).warnings != said == []

@@ -1,4 +1,4 @@
-"""Which files an algorithm depends on: read from the code, not from what is loaded."""
+"""The files an algorithm depends on, found by reading code rather than loaded modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite store: what only a file can suffer, and several processes at once."""
+"""The SQLite store: damage that only a file can suffer, and several processes at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.measurement import runner
 from tests.measurement.algorithms import NoisyMean, noted, plan
 
 PARTS = 6
-"""Into so many parts the damage is divided, to share it among test processes."""
+"""Number of parts into which the damage tests are split, to share them among test processes."""
 
 
 def two_levels() -> Plan:
@@ -103,7 +103,7 @@ def test_read_only_refuses_to_write(intact: bytes, tmp_path: Path) -> None:
 
 
 def test_a_loss_of_negative_zero(tmp_path: Path) -> None:
-    # What a model says whose parameters are all 0.
+    # The output of a model whose parameters are all 0.
     still = Plan(
         population=Population(features=[[0.0], [0.0], [1.0]]),
         algorithm=ClippedMean(noise=0.0, records=10),
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "losses.csv"
     path.write_text("challenge_base,hypothesis,replicate,loss\n" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"losses\.csv: is not a store of losses.*left as it is"):
+    with pytest.raises(StoreError, match=r"losses\.csv: is not a store of losses.*not changed"):
         SqliteStore(path)
     assert path.read_bytes() == before
     assert not is_store(path)
@@ -161,9 +161,9 @@ def test_another_format(intact: bytes, tmp_path: Path, version: int) -> None:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a store of losses, got no such file"):
+    with pytest.raises(InputError, match="expected a store of losses, but there is no such file"):
         SqliteStore(tmp_path / "absent.db", read_only=True)
-    with pytest.raises(InputError, match="expected its folder to be there"):
+    with pytest.raises(InputError, match="expected an existing folder"):
         SqliteStore(tmp_path / "absent" / "store.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -189,7 +189,7 @@ def test_any_file_name(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A folder that other users can look into, unlike pytest's."""
+    """A folder that other users can read, unlike pytest's."""
     folder = Path(tempfile.mkdtemp(prefix="epsilometer-"))
     folder.chmod(0o755)
     yield folder
@@ -313,7 +313,7 @@ def test_a_page_of_zeros_or_noise(intact: bytes, tmp_path: Path) -> None:
                 assert read(path) == reference, first
             except StoreError:
                 refused += 1
-    # All pages but those of tables that losses do not need.
+    # All pages except those of tables that losses do not need.
     assert refused >= 2 * (len(intact) // 4096 - 2)
 
 
@@ -405,7 +405,7 @@ def test_two_processes_create_and_fill_one_store(tmp_path: Path, _attempt: int) 
     wanted = plan(NoisyMean(), bases=4, replicates=40)
     assert read(path)[""] == measure(wanted).only
     assert [sum(answer) for answer in answers] == [320, 320]
-    # Every model is credited to the process whose loss was kept.
+    # Every model is credited to the process whose loss was stored.
     assert sum(trained for trained, _ in answers) == 320
     assert set(noted(log)) == set(wanted.tasks())
 
@@ -426,13 +426,13 @@ def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_who_still_trains_for_the_plan_before_is_refused(tmp_path: Path) -> None:
-    """A store without losses takes another plan: losses of two plans must not be mixed all the same."""
+    """A store without losses accepts another plan, but losses of two plans must not be mixed."""
     path = tmp_path / "store.db"
     rows = [LossRow(0, 0, 0, "", 1.0)]
     with SqliteStore(path) as first, SqliteStore(path) as second:
         first.prepare(plan(seed=1))
         second.prepare(plan(seed=2))
-        with pytest.raises(StoreError, match="another process has begun another plan"):
+        with pytest.raises(StoreError, match="another process has started another plan"):
             first.add(rows)
         assert second.add(rows) == 1
 

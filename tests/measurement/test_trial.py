@@ -1,4 +1,4 @@
-"""What the first models tell of the time that all will take."""
+"""The first models: estimating the total time from them."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_the_first_model_of_a_worker_does_not_count() -> None:
 
 def test_the_time_is_told_once_and_only_if_it_is_long() -> None:
     said: list[str] = []
-    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=0.5), say=said.append)
+    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=0.5), on_message=said.append)
     assert said == ["about 2 min for 200 models with 1 worker"]
-    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=1e-3), say=said.append)
+    measure(plan(replicates=50), executor=Recorder(slots=1, seconds=1e-3), on_message=said.append)
     assert len(said) == 1
 
 
@@ -71,7 +71,7 @@ def test_what_goes_on_has_no_trial() -> None:
     measure(plan(bases=1, replicates=3), store)
     recorder = Recorder(slots=1)
     measure(plan(bases=1, replicates=40), store, executor=recorder)
-    assert recorder.sizes[:3] == [1, 2, 4]  # grow at once, rather than three of one
+    assert recorder.sizes[:3] == [1, 2, 4]  # grow at once instead of three chunks of one
 
 
 def test_batches_are_tried_as_batches(tmp_path: object) -> None:
@@ -106,7 +106,7 @@ def test_the_time_left_follows_from_the_pace() -> None:
 
 
 class Refuses(NoisyMean):
-    """Cannot be trained, and says how many records it got: in a pool each model has another number."""
+    """Always fails, with its number of records in the message: in a pool the numbers differ."""
 
     def train(self, dataset: Any, rng: np.random.Generator) -> Any:
         raise ValueError(f"expected images, got {len(dataset)} records")
@@ -114,7 +114,7 @@ class Refuses(NoisyMean):
 
 @pytest.mark.parametrize("only_first", [False, True])
 def test_errors_that_differ_in_numbers_are_alike(only_first: bool, tmp_path: Path) -> None:
-    """So a pool that cannot be trained is given up early, also where it is only tried out."""
+    """So a pool that cannot be trained is given up early, also when it is only checked."""
     begin = check_training if only_first else measure
     with pytest.raises(
         TrainingError, match=r"no model could be trained .* expected images"

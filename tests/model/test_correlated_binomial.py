@@ -1,4 +1,4 @@
-"""Kupper and Haseman's correlated binomial: its moments, where it is valid, and what is drawn."""
+"""Kupper and Haseman's correlated binomial: its moments, its range of validity, and its draws."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_sum_mean_and_variance(rate: float, trials: int) -> None:
         assert chance.sum() == pytest.approx(1.0, abs=1e-10)
         assert mean == pytest.approx(trials * rate, rel=1e-9)
         assert chance @ (x - mean) ** 2 == pytest.approx(variance, rel=1e-6)
-        # The form that is printed in the paper of 1978, with p q tau for the covariance.
+        # The form printed in the paper of 1978, with p q tau for the covariance.
         p, q = rate, 1 - rate
         printed = (x - trials * p) ** 2 + x * (2 * p - 1) - trials * p * p
         factor = 1 + tau * p * q / (2 * p * p * q * q) * printed
@@ -40,7 +40,7 @@ def test_it_is_valid_for_every_rate_within_its_bounds_and_not_beyond(trials: int
         return bool(np.isneginf(log_correlated_binomial(x, trials, rates, tau)).any())
 
     assert not impossible(0.999 * bound)
-    # Controls: a little more, or a little less than 0, and some probability would be negative.
+    # Controls: slightly above the bound, or below 0, some probability would be negative.
     assert impossible(1.1 * bound)
     assert impossible(-0.02 * bound)
 

@@ -39,7 +39,7 @@ def test_members_are_cut_to_the_region_and_follow_the_scatter_inside(
     centre = np.full(size, 0.2), np.full(size, float(region.beta_limits(0.2, 1.0, 0.0)[0]))
     alpha, beta = sample_members(scatter, *centre, 0.05, 1.0, 0.0, rng=rng)
     assert region.contains(alpha, beta, 1.0, 0.0).all()
-    # The twin: scatter without a cut, what is outside thrown away.
+    # The twin: untruncated scatter, discarding what is outside.
     free = [c + 0.05 * scatter.sample((size,), rng=rng) for c in centre]
     kept = (free[0] >= 0) & (free[1] >= 0) & (free[0] <= 1) & (free[1] <= 1)
     kept[kept] = region.contains(free[0][kept], free[1][kept], 1.0, 0.0)
@@ -47,7 +47,7 @@ def test_members_are_cut_to_the_region_and_follow_the_scatter_inside(
     for ours, twin in ((alpha, free[0][kept]), (beta, free[1][kept])):
         error = 5 * 0.05 * np.sqrt(1 / size + 1 / kept.sum())
         assert abs(ours.mean() - twin.mean()) < error
-    # Without the cut the mean would be elsewhere: the check can fail.
+    # Without truncation the mean would differ: the check can fail.
     assert abs(alpha.mean() - free[0].mean()) > 5 * 0.05 * np.sqrt(2 / size)
 
 

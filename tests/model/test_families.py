@@ -1,4 +1,4 @@
-"""Families of trade-off functions, against integrals, forms written elsewhere and the paper's region."""
+"""Families of trade-off functions, against integrals, independent formulas and the paper's region."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def named(family: Family) -> str:
 
 
 def pair_of(family: Family, leak: float) -> Pair:
-    """The same pair out of SciPy."""
+    """The same pair from SciPy."""
     if isinstance(family, LaplaceCurves):
         return laplace(leak)
     width = 1 + family.spread * leak if isinstance(family, TwoVarianceCurves) else 1.0
@@ -82,7 +82,7 @@ def test_scores_at_have_the_share_above_them(family: Family, part: float) -> Non
 
 @pytest.mark.parametrize("family", CONTINUOUS, ids=named)
 def test_densities_over_the_share_integrate_to_one(family: Family) -> None:
-    """By Simpson in the angle, whose halves are closed forms of nothing in the source."""
+    """By Simpson's rule in the angle, which the source does not use."""
     angle = np.linspace(0.0, np.pi, 20_001)
     share = np.sin(angle / 2) ** 2
     share[-1] = 1.0
@@ -90,11 +90,11 @@ def test_densities_over_the_share_integrate_to_one(family: Family) -> None:
         density, other, below = Curves(family=family).densities(share, LEAKS, members)
         assert np.all(density >= 0)
         assert np.all(other >= 0)
-        # Mixed as in the pool they are even; each alone keeps its small values.
+        # Mixed as in the pool they sum to 1; each alone keeps its small values.
         np.testing.assert_allclose((1 - members) * density + members * other, 1.0, rtol=1e-12)
         weight = np.sin(angle)[:, None] / 2
         total = np.trapezoid(density * weight, angle, axis=0)
-        # Jumps (Laplace has none, but kinks) cost the square of the step, 2e-4.
+        # Kinks (as of Laplace) cost the square of the step, 2e-4.
         np.testing.assert_allclose(total, 1.0, atol=1e-6)
         np.testing.assert_allclose(np.trapezoid(other * weight, angle, axis=0), 1.0, atol=1e-6)
         cells = (
@@ -159,17 +159,17 @@ def test_two_variances_against_many_digits(spread: float, epsilon: float) -> Non
 
 
 def test_known_values() -> None:
-    """The Gaussian's from Balle and Wang's formula (docs of dp_accounting agree), the others by hand."""
+    """The Gaussian value from Balle and Wang's formula (dp_accounting agrees), the others by hand."""
     assert float(GaussianCurves().epsilon(1.0, 1e-5)) == pytest.approx(4.377178, abs=1e-6)
     assert float(LaplaceCurves().epsilon(3.0, 0.1)) == pytest.approx(3 + 2 * math.log(0.9))
     assert float(ResponseCurves().epsilon(1.0, 0.0)) == 1.0
-    # With delta = atom what is left is the pure part.
+    # With delta = atom only the pure part remains.
     assert float(ResponseCurves(atom=0.1).epsilon(1.3, 0.1)) == pytest.approx(1.3)
 
 
 @pytest.mark.parametrize("delta", [1e-7, 1e-3, 0.2])
 def test_epsilon_agrees_with_the_mechanisms(delta: float) -> None:
-    """`calibration.mechanisms` was written apart from the families."""
+    """`calibration.mechanisms` was written independently of the families."""
     pairs: list[tuple[Family, mechanisms.Mechanism, float]] = [
         (GaussianCurves(), mechanisms.Gaussian(1.3), 1.3),
         (LaplaceCurves(), mechanisms.Laplace(0.9), 0.9),
@@ -197,7 +197,7 @@ def test_epsilon_and_delta_are_inverse(family: Family, leak: float, log_delta: f
     if epsilon > 0:
         # Found to 1e-10 in epsilon, and no divergence changes faster than by 1 for each unit of it.
         assert reached == pytest.approx(delta, abs=2e-10)
-        # The leak at which epsilon is that one: where delta says enough about leaks to be inverted.
+        # The inverse: the leak with that epsilon, where delta determines it.
         assert family.leak_of(epsilon, delta) == pytest.approx(leak, rel=1e-5)
     else:
         assert reached <= delta * (1 + 1e-9)
@@ -253,7 +253,7 @@ def test_response_masses_are_probabilities_with_the_right_ratios(atom: float) ->
     assert with_point.sum() == pytest.approx(1.0, rel=1e-14)
     inner = slice(None) if atom == 0 else slice(1, 3)
     np.testing.assert_allclose(np.log(with_point[inner] / without[inner]), [1.7, -1.7])
-    # Exchanging the hypotheses turns the curve round.
+    # Exchanging the hypotheses reflects the curve.
     np.testing.assert_allclose(without[::-1], with_point)
 
 
@@ -272,7 +272,7 @@ def test_trade_off_functions_are_convex_and_better_than_guessing(
 
 
 def test_two_variances_leave_something_on_the_table() -> None:
-    """Thresholds on the score are not the best attack: the ROC curve is not concave everywhere."""
+    """Thresholding the score is not the best attack: the ROC curve is not concave everywhere."""
     rates = np.linspace(0.0, 1.0, 401)
     family = TwoVarianceCurves(spread=0.5)
     missed = 1 - Curves(family=family).seen_true_positives(rates, np.array([0.4]))[:, 0]
@@ -308,7 +308,7 @@ def test_samples_have_the_tails(family: Family, rate: float) -> None:
             pair.s0(sample) if which == 0 else (1 - rate) * pair.s0(sample) + rate * pair.s1(sample)
         )
         assert gap(sample, tail) > FALSE_ALARM
-        # The other hypothesis must be told apart.
+        # The other hypothesis must be distinguished.
         wrong = pair.s1(sample) if which == 0 else pair.s0(sample)
         assert gap(sample, wrong) < FALSE_ALARM
 
@@ -342,7 +342,7 @@ def test_above_of_pieces_counts_ties_half() -> None:
     assert 1 - auc == pytest.approx(1 - area, abs=1e-12)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_families_by_name() -> None:
@@ -361,9 +361,12 @@ def test_families_by_name() -> None:
         (lambda: ResponseCurves(atom=1.0), "expected 0 <= delta < 1"),
         (lambda: TwoVarianceCurves(spread=-0.1), "expected spread >= 0, got spread=-0.1"),
         (lambda: LaplaceCurves().epsilon(1.0, -0.1), "expected 0 <= delta < 1"),
-        (lambda: check_families([]), "expected one family of curves or several"),
-        (lambda: check_families("gaussian"), "expected one family of curves or several"),
-        (lambda: check_families([GaussianCurves(), GaussianCurves()]), "expected each family once"),
+        (lambda: check_families([]), "expected one or more families of curves"),
+        (lambda: check_families("gaussian"), "expected one or more families of curves"),
+        (
+            lambda: check_families([GaussianCurves(), GaussianCurves()]),
+            "expected distinct families",
+        ),
     ],
 )
 def test_refusals(make: object, message: str) -> None:

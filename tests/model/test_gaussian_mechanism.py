@@ -35,7 +35,7 @@ def divergence(epsilon: float, ratio: float) -> Any:
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0, 20.0])
 def test_delta_is_the_divergence(epsilon: float, ratio: float) -> None:
     expected = float(divergence(epsilon, ratio))
-    # Two terms near each other are subtracted: their rounding, 1e-16 of each, is what is left.
+    # Two similar terms are subtracted: the error is their rounding, 1e-16 of each.
     assert gaussian_delta(epsilon, sensitivity=ratio, noise=1.0) == pytest.approx(
         expected, rel=1e-10, abs=1e-15
     )
@@ -45,12 +45,12 @@ def test_delta_is_the_divergence(epsilon: float, ratio: float) -> None:
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3, 0.02])
 def test_epsilon_inverts_the_divergence(delta: float, ratio: float) -> None:
     epsilon = gaussian_epsilon(delta, sensitivity=2 * ratio, noise=2.0)
-    # Epsilon is right to 1e-10, so delta is to that times its slope, which is below 1.
+    # Epsilon is accurate to 1e-10, so delta is to that times its slope, which is below 1.
     assert float(divergence(epsilon, ratio)) == pytest.approx(delta, rel=1e-5, abs=1e-10)
 
 
 def test_a_wrong_formula_fails_the_same_check() -> None:
-    # The classical bound of Dwork and Roth is no equality.
+    # The classical bound of Dwork and Roth is not tight.
     delta, ratio = 1e-3, 1.0
     classical = ratio * math.sqrt(2 * math.log(1.25 / delta))
     assert abs(float(divergence(classical, ratio)) - delta) > 1e-5 * delta + 1e-10

@@ -1,4 +1,4 @@
-"""How counts were measured: kept with them through every file, and refused where it makes no sense."""
+"""Measurement metadata of counts: kept in every file, and refused if it makes no sense."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_of_joined_counts_what_is_true_of_all_is_kept() -> None:
     other = replace(PLAIN, measured=replace(CROSS, target_alpha=0.2))
     assert COUNTS.joined(other).measured == replace(CROSS, target_alpha=None)
     independent = replace(PLAIN, measured=replace(CROSS, design="independent"))
-    # Of two designs, or of one that is not known, nothing can be said of all rows.
+    # With two designs, or an unknown one, there is nothing common to all rows.
     assert COUNTS.joined(independent).measured is None
     assert COUNTS.joined(PLAIN).measured is None
     assert PLAIN.joined(COUNTS).measured is None
@@ -83,8 +83,12 @@ def test_of_joined_counts_what_is_true_of_all_is_kept() -> None:
         ("design", ["cross-fed", "independent"], "row 3: expected the same design, target_alpha"),
         ("design", ["cross-fed", ""], "row 3: expected the same design"),
         ("design", ["", "cross-fed"], "row 3: expected the same design"),
-        ("target_alpha", ["0.1"], "row 2: expected a design .* beside target_alpha, got none"),
-        ("statistic", ["loss"], "row 2: expected a design .* beside statistic, got none"),
+        (
+            "target_alpha",
+            ["0.1"],
+            "row 2: expected a design .* together with target_alpha, got none",
+        ),
+        ("statistic", ["loss"], "row 2: expected a design .* together with statistic, got none"),
         ("design,target_alpha", ["cross-fed,0"], "row 2: expected 0 < target_alpha < 1"),
         ("design,target_alpha", ["cross-fed,nan"], "row 2: expected a finite target_alpha"),
         ("design,target_alpha", ["cross-fed,often"], "row 2: expected 0 < target_alpha < 1"),
@@ -143,10 +147,10 @@ def test_attacks_say_how_they_measured() -> None:
     assert own.counts(0.1).measured == MeasuredBy(
         design="independent", target_alpha=0.1, statistic="loss"
     )
-    # Several rules: what they have in common.
+    # Several decision rules: what they have in common.
     rules = [em.OperatingPoint(result=fast, target_alpha=rate) for rate in (0.1, 0.2)]
     assert em.split_counts(rules).measured == MeasuredBy(design="cross-fed", statistic="logit")
-    # Who makes a result by hand need not say.
+    # A result made by hand may omit it.
     assert replace(fast, design=None).counts(0.2).measured is None
 
 
@@ -172,7 +176,7 @@ def test_it_is_part_of_the_digest(tmp_path: Path) -> None:
 
 
 def test_files_from_before_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file as it was written when counts did not know it, digest included."""
+    """A file from before counts had metadata, digest included."""
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(trees, "LATER_TEXTS", ("batches", "tables"))
     em.estimate(PLAIN, em.AuditModel(delta=0.01)).save(path)
@@ -186,7 +190,7 @@ def test_files_from_before_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_nonsense_in_a_posterior_is_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with a digest that fits."""
+    """Also with a matching digest."""
     path = tmp_path / "posterior.nc"
     monkeypatch.setattr(MeasuredBy, "columns", lambda _: json.loads("0"))
     monkeypatch.setattr(json, "dumps", _swapped(json.dumps, text))

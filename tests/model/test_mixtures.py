@@ -1,4 +1,4 @@
-"""Mixtures around a pair: both readings, both directions, against integrals and known values."""
+"""Mixtures of a pair: both readings, both directions, against integrals and known values."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_divergence_is_the_larger_of_both_integrals(
 
 
 def test_the_reverse_direction_can_decide() -> None:
-    """Two pieces in which only the absence of the point shows: forward it is hidden by the mixture."""
+    """Two pieces in which only the absence of the point shows: the mixture hides the forward part."""
 
     class Backward(ResponseCurves):
-        """P0 has an outcome that P1 never has, and not the other way round."""
+        """P0 has an outcome that P1 never has, but not the reverse."""
 
         def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
             eps = np.asarray(epsilon, dtype=float)
@@ -79,7 +79,7 @@ def test_the_reverse_direction_can_decide() -> None:
         backward = np.maximum(without - grow * with_point, 0).sum()
         found = float(curves.delta(np.array(1.0), epsilon))
         assert found == pytest.approx(max(forward, backward), abs=1e-14)
-    # At delta = 0.01 it is log(P0 / mixture) on the second outcome that decides.
+    # At delta = 0.01, log(P0 / mixture) on the second outcome decides.
     expected = math.log((0.5 - 0.01) / (0.7 * 0.5))
     assert float(curves.epsilon(np.array(1.0), 0.01)) == pytest.approx(expected, abs=1e-12)
     assert expected > math.log((0.65 - 0.01) / 0.5)
@@ -126,9 +126,9 @@ def test_epsilon_and_delta_are_inverse(
     epsilon = float(curves.epsilon(np.array(leak), delta))
     reached = float(curves.delta(np.array(leak), epsilon))
     if epsilon > 0:
-        # Epsilon to 1e-10 by halving; through the mixture at most e^epsilon times that.
+        # Epsilon to 1e-10 by bisection; through the mixture at most e^epsilon times that.
         assert reached == pytest.approx(delta, abs=1e-9, rel=1e-7)
-        # Any smaller one would not do.
+        # Any smaller one would not suffice.
         assert float(curves.delta(np.array(leak), epsilon * 0.999)) >= delta * (1 - 1e-9)
     else:
         assert reached <= delta * (1 + 1e-9)
@@ -136,7 +136,7 @@ def test_epsilon_and_delta_are_inverse(
 
 def test_limits() -> None:
     curves = Curves(family=GaussianCurves(), rate=0.1)
-    # No test tells a mixture better than by its rate: from delta = rate on nothing is left.
+    # A mixture is distinguishable at most by its rate: for delta >= rate epsilon is 0.
     assert float(curves.epsilon(50.0, 0.1)) == 0.0
     assert float(curves.epsilon(50.0, 0.5)) == 0.0
     assert curves.largest_leak(1.0, 0.1) == 0.0
@@ -150,7 +150,7 @@ def test_limits() -> None:
     # A rate of 1 is no mixture.
     whole = Curves(family=GaussianCurves(), rate=1.0)
     assert float(whole.epsilon(1.0, 1e-5)) == float(GaussianCurves().epsilon(1.0, 1e-5))
-    # Large epsilon: no overflow, and log(rate) below the whole pair.
+    # Large epsilon: no overflow, and log(rate) below the full pair.
     far = float(Curves(family=LaplaceCurves(), rate=0.1).epsilon(580.0, 0.0))
     assert far == pytest.approx(580 + math.log(0.1), rel=1e-12)
 
@@ -187,7 +187,7 @@ def test_seen_true_positives_of_a_mixture() -> None:
     mechanism = mechanisms.SubsampledGaussian(mu=2.0, rate=0.2)
     found = Curves(family=GaussianCurves(), rate=0.2).seen_true_positives(rates, np.array([2.0]))
     np.testing.assert_allclose(1 - found[:, 0], mechanism.least_beta(rates), atol=1e-12)
-    # Of pieces: corners mixed with the diagonal.
+    # For pieces: corners mixed with the diagonal.
     found = Curves(family=ResponseCurves(), rate=0.5).seen_true_positives(rates, np.array([2.0]))
     whole = 1 - mechanisms.RandomisedResponse(2.0).least_beta(rates)
     np.testing.assert_allclose(found[:, 0], (rates + whole) / 2, atol=1e-12)
@@ -211,7 +211,7 @@ def test_delta_at_a_rate_is_where_the_slope_is_e_to_epsilon() -> None:
         assert found == pytest.approx(expected, abs=1e-7)  # of the difference quotient
 
 
-# --- what is assumed of mixtures ------------------------------------------------------------------
+# --- assumptions about mixtures -------------------------------------------------------------------
 
 
 def test_every_rate_and_reading_has_prior_weight() -> None:

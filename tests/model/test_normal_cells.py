@@ -1,4 +1,4 @@
-"""Cells of a bivariate normal: against mpmath and SciPy, as probabilities, and as what is drawn."""
+"""Cells of a bivariate normal: against mpmath and SciPy, as probabilities, and against draws."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RECTANGLES = [
 
 
 def by_mpmath(a: float, b: float, c: float, d: float, r: float) -> float:
-    """Log probability by quadrature with forty digits, in many pieces around where the mass is."""
+    """Log probability by quadrature with forty digits, in many pieces around the mass."""
     with mp.workdps(40):
         r, root = mp.mpf(r), mp.sqrt((1 - mp.mpf(r)) * (1 + mp.mpf(r)))
         a, b, c, d = (mp.mpf(end) for end in (a, b, c, d))
@@ -62,12 +62,12 @@ def by_mpmath(a: float, b: float, c: float, d: float, r: float) -> float:
 @pytest.mark.parametrize("rectangle", RECTANGLES)
 def test_rectangles_against_mpmath(rectangle: tuple[float, ...]) -> None:
     expected = by_mpmath(*rectangle)
-    # 1e-7 is what the docstring of log_density promises, of the logarithm itself where that is large.
+    # 1e-7 as stated in the docstring of log_density, relative to the logarithm where that is large.
     assert log_rectangle(*rectangle) == pytest.approx(expected, abs=1e-7, rel=1e-7)
     a, b, c, d, r = rectangle
     assert log_rectangle(c, d, a, b, r) == pytest.approx(expected, abs=1e-7, rel=1e-7)
     assert log_rectangle(-b, -a, c, d, -r) == pytest.approx(expected, abs=1e-7, rel=1e-7)
-    if r != 0:  # control: the sign of the correlation is seen
+    if r != 0:  # control: the sign of the correlation matters
         assert abs(log_rectangle(a, b, c, d, -r) - expected) > 1e-4 or -a == b or -c == d
 
 
@@ -85,7 +85,7 @@ def test_rectangles_against_scipy() -> None:
 
 
 def test_no_cell_is_ever_more_than_certain_or_not_a_number() -> None:
-    """Rates next to 0 and 1, counts that hardly spread, perfect correlation."""
+    """Rates close to 0 and 1, counts that hardly vary, perfect correlation."""
     rng = np.random.default_rng(2)
     n = 40_000
     trials = np.stack([np.full(n, 40.0), np.full(n, 30.0)])
@@ -93,11 +93,13 @@ def test_no_cell_is_ever_more_than_certain_or_not_a_number() -> None:
     low, high = 10.0 ** rng.uniform(-300, 0, n), 1 - 10.0 ** rng.uniform(-16, 0, n)
     plain = rng.random((2, n))
     rate = np.where(rng.random((2, n)) < 0.5, plain, np.stack([low, high]))
-    wider = 10.0 ** rng.uniform(-12, 1, n)
+    inflation = 10.0 ** rng.uniform(-12, 1, n)
     size = np.where(rng.random(n) < 0.5, rng.random(n), 1 - 10.0 ** rng.uniform(-16, 0, n))
     r = rng.choice([-1.0, 1.0], n) * size
     logs = log_cells(
-        np.stack([count[0], trials[0], rate[0], wider, count[1], trials[1], rate[1], wider, r])
+        np.stack(
+            [count[0], trials[0], rate[0], inflation, count[1], trials[1], rate[1], inflation, r]
+        )
     )
     assert not np.isnan(logs).any()
     assert logs.max() < 1e-8
@@ -126,7 +128,7 @@ def test_cells_add_up_to_one(alpha: float, beta: float) -> None:
         assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-7)
     if min(alpha, beta) == 0:
         assert np.exp(logs).max() < 1 + 1e-9
-    # Control: the published density does not, wherever a rate is near an end.
+    # Control: the published density does not, if a rate is near an end.
     density = em.CorrelatedNormal().log_density(counts, alpha, beta, **at(counts, 0.3, 0.7))
     assert abs(np.exp(density).sum() - 1.0) > 0.01
 
@@ -185,7 +187,7 @@ def test_counts_are_drawn_from_it(alpha: float) -> None:
         return float(chisquare(both[1], both[0] * both[1].sum() / both[0].sum()).pvalue)
 
     assert p_value(np.exp(logs)) > 1e-4
-    # Control: independent binomials, and the wrong sign of the correlation, are seen.
+    # Control: independent binomials, and the wrong sign of the correlation, are detected.
     binomial = em.IndependentBinomial().log_density(counts, alpha, 0.3)
     assert p_value(np.exp(binomial)) < 1e-6
     wrong = where | {"cross_correlation": -where["cross_correlation"]}
@@ -198,6 +200,6 @@ def test_names_and_words() -> None:
     assert em.CorrelatedNormal().name == "correlated-published"
     assert em.CorrelatedCells().bounded
     assert not em.CorrelatedNormal().bounded
-    assert "whole numbers from 0 to N" in em.CorrelatedCells().words[0]
-    assert "as published" in em.CorrelatedNormal().words[0]
+    assert "whole numbers from 0 to N" in em.CorrelatedCells().description[0]
+    assert "as published" in em.CorrelatedNormal().description[0]
     assert em.CorrelatedCells().smallest_epsilon(every_count(5, 5)) == 0.0

@@ -27,10 +27,10 @@ def test_by_point_and_by_model_hold_the_same_scores() -> None:
     assert not points.one_run
     assert models.one_run
     for n, base in enumerate(points.bases):
-        without, with_point = base.as_they_came
+        without, with_point = base.in_training_order
         assert without.tolist() == pool.value[~pool.member[:, n], n].tolist()
         assert with_point.tolist() == pool.value[pool.member[:, n], n].tolist()
-    # Models 0 and 1 have all or no points, so they are no runs with both sides.
+    # Models 0 and 1 have all or no points, so they cannot serve as runs.
     assert models.names == tuple(f"model {n}" for n in range(2, 7))
 
 

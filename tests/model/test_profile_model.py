@@ -1,4 +1,4 @@
-"""What the whole-curve model assumes: components, weights, and what is refused."""
+"""Assumptions of the whole-curve model: components, weights, and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_family_needs_no_tuple() -> None:
 
 
 def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> None:
-    # From delta = rate on nobody can tell a subsampled mechanism from nothing.
+    # For delta >= rate a subsampled mechanism is indistinguishable from nothing.
     model = em.ProfileModel(delta=0.15)
     kept = {(each.curves.rate, each.curves.reading) for each in model.components}
     assert (0.1, em.Reading.MECHANISM) not in kept
@@ -68,7 +68,7 @@ def test_sentences_say_what_was_chosen() -> None:
 
 
 def wrong(**given: Any) -> em.ProfileModel:
-    """A model with something that types forbid."""
+    """A model with an argument of a forbidden type."""
     return em.ProfileModel(delta=1e-5, **given)
 
 
@@ -78,8 +78,8 @@ def wrong(**given: Any) -> em.ProfileModel:
         (lambda: em.ProfileModel(delta=1.0), "expected 0 <= delta < 1, got delta=1.0"),
         (lambda: em.ProfileModel(delta=-1e-9), "expected 0 <= delta < 1"),
         (lambda: em.ProfileModel(delta=float("nan")), "expected a finite delta"),
-        (lambda: em.ProfileModel(delta=1e-5, families=()), "expected one family of curves"),
-        (lambda: wrong(families=("gaussian",)), "expected one family of curves"),
+        (lambda: em.ProfileModel(delta=1e-5, families=()), "expected one or more families of curves"),
+        (lambda: wrong(families=("gaussian",)), "expected one or more families of curves"),
         (lambda: wrong(mixing="free"), "expected another kind of mixing"),
         (lambda: wrong(strength=0.5), "expected another kind of strength"),
         (lambda: wrong(strength=em.Beta(a=1, b=1)), "another kind of strength"),

@@ -128,7 +128,7 @@ def test_sample_ring_is_uniform(epsilon: float, delta: float, strength: float) -
 
 
 def test_sample_ring_control_rejects_a_wrong_density() -> None:
-    """Negative control: points uniform in the level u are not uniform in the ring."""
+    """Negative control: points uniform in the scale u are not uniform in the ring."""
     rng = np.random.default_rng(7)
     epsilon, delta, middle = 6.0, 0.01, 0.5
     level = rng.random(40_000)

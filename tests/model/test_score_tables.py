@@ -1,4 +1,4 @@
-"""Columns of scores out of CSV and Parquet: both layouts, and one line for everything that is wrong."""
+"""Columns of scores from CSV and Parquet: both layouts, and one-line errors for everything wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_csv_of_canaries() -> None:
     found = Scores.parse_csv("score,member\n0.5,0\n1.5,true\n2,1\n", name="c.csv")
     assert found.names == ("canaries",)
     np.testing.assert_array_equal(found.bases[0].value, EXPECTED.bases[0].value)
-    # Of several bases, if there is such a column.
+    # With several bases, if there is such a column.
     text = "member,score,challenge_base\n0,1,x\n1,2,x\n0,1,y\n1,2,y\n"
     assert Scores.parse_csv(text, name="c.csv").names == ("x", "y")
 

@@ -1,4 +1,4 @@
-"""Scores by base: ranks, ties, ROC curves, joining, and what is refused."""
+"""Scores by base: ranks, ties, ROC curves, joining, and refusals."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_equality_is_about_all_of_it() -> None:
     assert one != one.with_bases([grouped])
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 GROUPS = em.AttackCounts(
     false_positives=[1, 2],
@@ -223,7 +223,7 @@ ONE = Scores(without=[[1.0]], with_point=[[2.0]])
                     false_positives=[0], trials_h0=5, false_negatives=[5], trials_h1=5, names=["0"]
                 )
             ).joined(ONE),
-            "challenge base '0': counts cannot be added to",
+            "challenge base '0': cannot add scores to counts",
         ),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, kstest
 
 from epsilometer.errors import InputError
-from epsilometer.model.strengths import MOST_ALIKE, FixedStrength, FreeStrengths
+from epsilometer.model.strengths import LARGEST_CONCENTRATION, FixedStrength, FreeStrengths
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.3, 0.9])
@@ -23,14 +23,14 @@ def test_laws_are_a_quadrature_of_the_prior(alike: float) -> None:
         # Of the density 2 (1 - m).
         moment = 2 / ((power + 1) * (power + 2))
         assert weights @ means**power == pytest.approx(moment, rel=1e-12)
-        moments = np.log(sizes) / np.log(MOST_ALIKE)
+        moments = np.log(sizes) / np.log(LARGEST_CONCENTRATION)
         assert weights @ moments**power == pytest.approx(1 / (power + 1), rel=1e-12)
     assert np.all((means > 0) & (means < 1))
-    assert np.all((sizes > 1) & (sizes < MOST_ALIKE))
+    assert np.all((sizes > 1) & (sizes < LARGEST_CONCENTRATION))
 
 
 def test_prior_of_one_strength_by_quadrature_and_by_draws() -> None:
-    """The marginal law of s_1, three ways: draws, laws of the quadrature, and its first moments."""
+    """The marginal distribution of s_1, three ways: draws, the quadrature, and its first moments."""
     strengths, rng = FreeStrengths(alike=0.4), np.random.default_rng(5)
     drawn = np.array([strengths.sample(3, rng=rng) for _ in range(20_000)])
     assert drawn.shape == (20_000, 3)
@@ -55,7 +55,7 @@ def test_draws_of_a_given_law() -> None:
     rng, again = np.random.default_rng(9), np.random.default_rng(9)
     drawn = FreeStrengths(alike=0.0).sample(20_000, rng=rng)
     again.random()
-    mean, concentration = 1 - np.sqrt(1 - again.random()), MOST_ALIKE ** again.random()
+    mean, concentration = 1 - np.sqrt(1 - again.random()), LARGEST_CONCENTRATION ** again.random()
     assert 0.1 < mean < 0.9
     law = beta(mean * concentration, (1 - mean) * concentration)
     assert kstest(drawn, law.cdf).pvalue > 1e-6

@@ -139,14 +139,14 @@ def test_counts_between_ranks_lose_next_to_nothing() -> None:
     few = whole.with_bases(counted(base) for base in whole.bases)
     assert few.trials_h0.tolist() == whole.trials_h0.tolist()
     ends = [
-        ProfileSettings().first_look(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
+        ProfileSettings().estimate_quickly(scores, GAUSSIAN).credible_interval("epsilon", 0.9)
         for scores in (whole, few)
     ]
     widths = [high - low for low, high in ends]
     assert widths[1] == pytest.approx(widths[0], rel=0.01)
     # Negative control: two counts lose most of what the scores say.
     two = whole.with_bases(counted(base, 2) for base in whole.bases)
-    low, high = ProfileSettings().first_look(two, GAUSSIAN).credible_interval("epsilon", 0.9)
+    low, high = ProfileSettings().estimate_quickly(two, GAUSSIAN).credible_interval("epsilon", 0.9)
     assert high - low > 1.1 * widths[0]
 
 
@@ -158,7 +158,7 @@ def test_curves_that_are_left_out_did_not_matter() -> None:
     assert len(left.components) < len(model.components)
     assert left.no_leak == model.no_leak
     probed = [0.05, 0.5, 0.95]
-    both = [ProfileSettings().first_look(scores, each) for each in (model, left)]
+    both = [ProfileSettings().estimate_quickly(scores, each) for each in (model, left)]
     assert both[1].quantile("epsilon", probed) == pytest.approx(
         both[0].quantile("epsilon", probed), rel=1e-3
     )
@@ -177,7 +177,7 @@ def plan() -> em.OneRunPlan:
         em.DecidedClaim(claim=3.0),
         design=em.OneRunCanaries(runs=2, dataset_size=20_000, most=30_000),
         simulations=6,
-        report=said.append,
+        on_message=said.append,
     )
     assert said[0].startswith("first answer: about ")
     return found

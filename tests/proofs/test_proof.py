@@ -88,8 +88,8 @@ def test_less_error_proves_less(error: float) -> None:
 def test_only_the_order_of_scores_matters() -> None:
     scores = normal_scores(2, 100, 1.5)
     moved = em.Scores(
-        without=[np.exp(3 * base.as_they_came[0]) for base in scores.bases],
-        with_point=[np.exp(3 * base.as_they_came[1]) for base in scores.bases],
+        without=[np.exp(3 * base.in_training_order[0]) for base in scores.bases],
+        with_point=[np.exp(3 * base.in_training_order[1]) for base in scores.bases],
     )
     assert em.prove(moved, delta=1e-5) == em.prove(scores, delta=1e-5)
 
@@ -97,8 +97,8 @@ def test_only_the_order_of_scores_matters() -> None:
 def test_exchanging_the_hypotheses_and_the_sign_changes_nothing() -> None:
     scores = normal_scores(2, 100, 1.5)
     mirrored = em.Scores(
-        without=[-base.as_they_came[1] for base in scores.bases],
-        with_point=[-base.as_they_came[0] for base in scores.bases],
+        without=[-base.in_training_order[1] for base in scores.bases],
+        with_point=[-base.in_training_order[0] for base in scores.bases],
     )
     ours, theirs = (em.prove(each, delta=1e-5, claim=0.3).e_value for each in (scores, mirrored))
     assert ours == pytest.approx(theirs)
@@ -173,7 +173,7 @@ def test_order_survives_files(tmp_path: Path) -> None:
     scores.write(tmp_path / "scores.csv")
     again = em.Scores.read(tmp_path / "scores.csv")
     for mine, theirs in zip(scores.bases, again.bases, strict=True):
-        np.testing.assert_array_equal(mine.as_they_came, theirs.as_they_came)
+        np.testing.assert_array_equal(mine.in_training_order, theirs.in_training_order)
     model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
     em.estimate(scores, model).save(tmp_path / "posterior.nc")
     loaded = em.load(tmp_path / "posterior.nc").scores
@@ -186,7 +186,7 @@ def test_replicates_order_the_models(tmp_path: Path) -> None:
     rows += [f"a,{h},{9 - n},{n + 10 * h}" for n in range(10) for h in (0, 1)]
     (tmp_path / "s.csv").write_text("\n".join(rows) + "\n")
     base = em.Scores.read(tmp_path / "s.csv").bases[0]
-    assert base.as_they_came[0].tolist() == list(range(9, -1, -1))
+    assert base.in_training_order[0].tolist() == list(range(9, -1, -1))
 
 
 @pytest.mark.parametrize("rising", [True, False])
@@ -237,7 +237,7 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
         without.append(zeros)
         with_point.append(ones)
     scores = em.Scores(without=without, with_point=with_point)
-    as_they_stand = ScoreStream(bases=[base.as_they_came for base in scores.bases])
+    as_they_stand = ScoreStream(bases=[base.in_training_order for base in scores.bases])
     if how == "opposite":  # the control: taken at its word, noise would refute
         assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
     assert not em.prove(scores, delta=0.0).any_time
@@ -289,7 +289,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
         trials_h1=100,
         measured=MeasuredBy(design="cross-fed"),
     )
-    with pytest.raises(InputError, match="give the losses, the store"):
+    with pytest.raises(InputError, match="pass the losses, the store"):
         em.prove(counts, delta=1e-3)
     told = em.AttackCounts(
         false_positives=[0],

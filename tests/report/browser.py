@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import epsilometer as em
 from epsilometer.inference.claimed_curve import JudgedCurve
 from epsilometer.inference.result import Origin, Result
-from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.published import charts
 from epsilometer.report.writing import write_page
 from tests.report.posteriors import attack, gather
 
@@ -112,50 +112,43 @@ def _note(seen: Visit, kind: str, text: str) -> None:
 
 # --- plots -----------------------------------------------------------------------------------------
 
-_DATA = "id => document.getElementById(id).data"
-_LAYOUT = "id => document.getElementById(id).layout"
+_SPEC = "id => EpsilometerPlot.spec(document.getElementById(id))"
 
-_PLACES = """([id, trace]) => {
-    const plot = document.getElementById(id);
-    plot.scrollIntoView({block: "center"});
-    const box = plot.getBoundingClientRect(), {xaxis, yaxis} = plot._fullLayout;
-    const {x, y} = plot.data.at(trace);
-    return x.map((value, i) => [
-        box.left + xaxis._offset + xaxis.d2p(value), box.top + yaxis._offset + yaxis.d2p(y[i]),
-    ]);
+_PLACES = """([id, mark]) => {
+    const panel = document.getElementById(id);
+    panel.scrollIntoView({block: "center"});
+    const {x, y} = EpsilometerPlot.spec(panel).marks.at(mark);
+    return x.map((value, i) => EpsilometerPlot.position(panel, value, y[i]));
 }"""
 
 _LABEL = """id => {
-    const labels = document.querySelectorAll(`#${id} .hoverlayer .hovertext`);
-    return [...labels].map((label) => {
-        const lines = [...label.querySelectorAll("text.nums tspan.line")];
-        return lines.length ? lines.map((line) => line.textContent)
-                            : [label.querySelector("text.nums").textContent];
-    });
+    const tip = document.querySelector(`#${id} .tip`);
+    return tip.hidden ? null : [...tip.children].map((line) => line.textContent);
 }"""
 
-# Leaving the plot first makes Plotly answer at once; it waits between two answers otherwise.
-_HOVER = """([id, curve, point]) => {
-    const plot = document.getElementById(id);
-    Plotly.Fx.unhover(plot);
-    Plotly.Fx.hover(plot, [{curveNumber: curve, pointNumber: point}]);
-}"""
+_WORDS = "([id, mark, i]) => EpsilometerPlot.words(document.getElementById(id), mark, i)"
 
 
-def data(page: Page, panel: str) -> list[dict[str, Any]]:
-    """The traces that Plotly draws in a panel."""
-    found: list[dict[str, Any]] = page.evaluate(_DATA, panel)
+def spec(page: Page, panel: str) -> dict[str, Any]:
+    """What is drawn in a panel."""
+    found: dict[str, Any] = page.evaluate(_SPEC, panel)
     return found
 
 
-def layout(page: Page, panel: str) -> dict[str, Any]:
-    found: dict[str, Any] = page.evaluate(_LAYOUT, panel)
-    return found
+def marks(page: Page, panel: str) -> list[dict[str, Any]]:
+    """The lines, bands, points and shades of a panel."""
+    others = ("reference", "span", "note")
+    return [mark for mark in spec(page, panel)["marks"] if mark["kind"] not in others]
 
 
-def places(page: Page, panel: str, trace: int) -> list[tuple[float, float]]:
-    """Where on the screen the points of a trace are; the panel is scrolled to first."""
-    return [(x, y) for x, y in page.evaluate(_PLACES, [panel, trace])]
+def references(page: Page, panel: str) -> list[dict[str, Any]]:
+    """The reference lines and spans of a panel."""
+    return [mark for mark in spec(page, panel)["marks"] if mark["kind"] in ("reference", "span")]
+
+
+def places(page: Page, panel: str, mark: int) -> list[tuple[float, float]]:
+    """Where on the screen the values of a mark are; the panel is scrolled to first."""
+    return [(x, y) for x, y in page.evaluate(_PLACES, [panel, mark])]
 
 
 def drag_finger(page: Page, x: float, y: float, up: float) -> None:
@@ -169,16 +162,15 @@ def drag_finger(page: Page, x: float, y: float, up: float) -> None:
     session.detach()
 
 
-def labels(page: Page, panel: str) -> list[list[str]]:
-    """What hovering shows, line by line."""
-    found: list[list[str]] = page.evaluate(_LABEL, panel)
+def label(page: Page, panel: str) -> list[str] | None:
+    """What is shown for the value under the mouse, line by line; None if nothing is."""
+    found: list[str] | None = page.evaluate(_LABEL, panel)
     return found
 
 
-def hover(page: Page, panel: str, curve: int, point: int) -> list[str]:
-    """What a point would say if the mouse could reach it: others may lie on top."""
-    page.evaluate(_HOVER, [panel, curve, point])
-    (found,) = labels(page, panel)
+def words(page: Page, panel: str, mark: int, value: int) -> list[str]:
+    """What a value would show if the mouse could reach it: others may lie on top."""
+    found: list[str] = page.evaluate(_WORDS, [panel, mark, value])
     return found
 
 
@@ -200,8 +192,8 @@ HOSTILE = {
     "<b>bold</b>": None,
     f'<a href="javascript:{HACK}">x</a>': None,
     "two<br>lines": None,
-    "%{x}": None,
-    "%{customdata[1]}": None,
+    "{x}": None,
+    "{label} {0:.3g}": None,
     "@blue": None,
     "{{ 7*7 }}": None,
     "$x^2$": None,
@@ -301,7 +293,7 @@ def hostile() -> Result:
     )
     origin = Origin(
         plan={"population": f"<img src=x onerror={HACK}>", "design": "{{ 7*7 }}", "hash": "&lt;"},
-        attack={"attack": "<b>bold</b>", "statistic": "%{x}", "target_alpha": 0.1},
+        attack={"attack": "<b>bold</b>", "statistic": "{x}", "target_alpha": 0.1},
         variant=f"</script><script>{HACK}</script>",
         warnings=(f"<script>{HACK}</script>", "a <b>bold</b> \u202ewarning"),
         curves=result.sweep(),
@@ -324,6 +316,23 @@ def many() -> Result:
 
 
 KINDS = (exact, chains, correlated, one_base, fixed_strength, fixed_epsilon, hostile)
+
+Make = Callable[[], Result]
+Open = Callable[[Make], Visit]
+
+RARE = {correlated, one_base, fixed_strength, fixed_epsilon}
+"""Kinds of pages whose plots the others have too."""
+POSTERIORS = pytest.mark.parametrize(
+    "make",
+    [pytest.param(kind, marks=pytest.mark.slow) if kind in RARE else kind for kind in KINDS],
+    ids=lambda make: make.__name__,
+)
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
+WIDTH = "document.documentElement.scrollWidth"
 
 
 class Shelf:

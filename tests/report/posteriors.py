@@ -88,7 +88,7 @@ def gather(
     tried = OtherModels.QUICK if compare else OtherModels.NONE
     return Result(
         posterior=posterior,
-        asked=Question(level=level, claim=claim, other_models=tried),
+        question=Question(level=level, claim=claim, other_models=tried),
         origin=origin or Origin(),
         over_delta=over_delta,
     )

@@ -69,7 +69,7 @@ def full() -> ProfileResult:
     curve = ProfileCurve(posterior=found, deltas=[1e-6, 1e-3, 0.5], claim=0.5)
     asked = Question(claim=0.5, claim_source="algorithm")
     return ProfileResult(
-        posterior=found, asked=asked, origin=origin, over_delta=curve, published=published
+        posterior=found, question=asked, origin=origin, over_delta=curve, published=published
     )
 
 
@@ -102,7 +102,7 @@ def hostile() -> ProfileResult:
     model = replace(SIMPLE, strength=em.FixedStrength(value=1.0))
     scores = gaussian(shifts, 20, names=list(HOSTILE))
     return ProfileResult(
-        posterior=posterior(scores, model), asked=Question(claim=1.0), origin=origin
+        posterior=posterior(scores, model), question=Question(claim=1.0), origin=origin
     )
 
 

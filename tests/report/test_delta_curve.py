@@ -19,8 +19,8 @@ from epsilometer.report.figures.delta_curve import delta_curve_chart
 from epsilometer.report.writing import write_report
 from tests.report.posteriors import TWO, counts, exact, gather
 
-SEVEN_DIGITS = 1e-6
-"""The page's numbers are rounded to seven significant digits."""
+FIVE_DIGITS = 5.1e-5
+"""The page's numbers are rounded to five significant digits."""
 
 MODEL = em.AuditModel(delta=0.01)
 
@@ -53,14 +53,15 @@ def test_figure_shows_the_curve(table: JudgedCurve) -> None:
     assert {float(f"{y:.9g}") for y in low} <= {float(f"{y:.9g}") for y in corners[:, 1]}
     assert {float(f"{y:.9g}") for y in high} <= {float(f"{y:.9g}") for y in corners[:, 1]}
     (panel,) = chart.panels()
-    traces = {trace["name"]: trace for trace in panel["data"]}
-    np.testing.assert_allclose(traces["median"]["y"], table.curve.median, rtol=SEVEN_DIGITS)
-    np.testing.assert_allclose(traces["80 % interval"]["y"], [*high, *low[::-1]], rtol=SEVEN_DIGITS)
+    traces = {trace.get("label"): trace for trace in panel["marks"]}
+    np.testing.assert_allclose(traces["median"]["y"], table.curve.median, rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(traces["80 % interval"]["high"], high, rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(traces["80 % interval"]["low"], low, rtol=FIVE_DIGITS)
     np.testing.assert_allclose(
-        traces["median"]["customdata"], np.stack([low, high], axis=1), rtol=SEVEN_DIGITS
+        traces["median"]["rows"], np.stack([low, high], axis=1), rtol=FIVE_DIGITS
     )
     assert traces["claim"]["y"] == [None, 2.0, 2.0, 0.1]
-    assert panel["layout"]["xaxis"]["type"] == "log"
+    assert panel["x"]["logarithmic"]
 
 
 def test_rises_are_marked_and_explained() -> None:
@@ -70,22 +71,22 @@ def test_rises_are_marked_and_explained() -> None:
     assert "higher than at some smaller delta" in chart.caption
     marked = {str(line.get_label()): line for line in chart.draw().axes[0].lines}
     assert np.asarray(marked["higher than at a smaller delta"].get_xdata()).tolist() == [0.1, 0.3]
-    traces = {trace["name"]: trace for trace in chart.panels()[0]["data"]}
+    traces = {trace.get("label"): trace for trace in chart.panels()[0]["marks"]}
     assert traces["higher than at a smaller delta"]["x"] == [0.1, 0.3]
     assert any("Estimates rise with delta" in note for note in curve_notes(table))
 
 
 def test_a_falling_curve_has_no_marks(table: JudgedCurve) -> None:
     assert not any("rise" in note for note in curve_notes(table))
-    assert len(delta_curve_chart(table).panels()[0]["data"]) == 3
+    assert len(delta_curve_chart(table).panels()[0]["marks"]) == 3
     without = replace(table, verdict=None)
-    assert len(delta_curve_chart(without).panels()[0]["data"]) == 2
+    assert len(delta_curve_chart(without).panels()[0]["marks"]) == 2
     assert "claim" not in delta_curve_chart(without).caption
 
 
 def test_claims_far_above_do_not_flatten_the_band(curve: em.DeltaCurve) -> None:
     chart = delta_curve_chart(JudgedCurve.of(curve, claim=1e6))
-    assert "claim" not in {trace["name"] for trace in chart.panels()[0]["data"]}
+    assert "claim" not in {trace.get("label") for trace in chart.panels()[0]["marks"]}
     assert "4 claims lie above the plot" in chart.caption
 
 

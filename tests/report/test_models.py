@@ -8,8 +8,8 @@ import epsilometer as em
 from epsilometer.inference.result import Result
 from epsilometer.report import model_table
 from epsilometer.report.data import report_data
-from epsilometer.report.evidence import charts
-from epsilometer.report.page import render
+from epsilometer.report.figures.published import charts
+from epsilometer.report.page.published import render
 from tests.report.posteriors import gather, sampled
 
 
@@ -28,24 +28,24 @@ def evidence() -> Result:
 def test_the_chart_shows_the_comparison(evidence: Result) -> None:
     assert evidence.models is not None
     (chart,) = (chart for chart in charts(evidence) if chart.name == "models")
-    data = chart.panels()[0]["data"]
+    data = [mark for mark in chart.panels()[0]["marks"] if mark["kind"] == "points"]
     assert len(data) == len(evidence.models.assumptions) == 6
     for trace, each in zip(data, evidence.models.assumptions, strict=True):
         assert each.posterior is not None
-        (median,), bars = trace["x"], trace["error_x"]
+        (median,), bars = trace["x"], trace["x_ends"]
         assert median == each.posterior.median("epsilon")
-        ends = median - bars["arrayminus"][0], median + bars["array"][0]
+        ends = bars[0][0], bars[1][0]
         interval = each.posterior.credible_interval("epsilon", evidence.level)
         assert ends == pytest.approx(interval, rel=1e-12)
-    colours = [trace["marker"]["color"] for trace in data]
-    assert [colour == "@orange" for colour in colours] == [True] + 5 * [False]
+    colours = [trace["colour"] for trace in data]
+    assert [colour == "orange" for colour in colours] == [True] + 5 * [False]
 
 
 def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:
     page = render(evidence)
     assert "Would other assumptions fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
-    assert "Batch by batch" in page
+    assert "<h3>Batches</h3>" in page
     assert "&lt;b&gt;more&lt;/b&gt;.csv" in page
     assert "<b>more" not in page
     assert any("base a occurs in more than one row" in text for text in evidence.warnings)

@@ -40,14 +40,14 @@ def test_every_figure_is_drawn_both_ways(make: Any) -> None:
         assert chart.caption.endswith(".")
         assert drawn(chart)[:4] == b"\x89PNG"
         for panel in chart.panels():
-            assert panel["data"]
+            assert panel["marks"]
 
 
 def test_the_folder_has_the_figures_that_need_no_checks() -> None:
     result = replace(bare())  # nothing is worked out yet
     names = [chart.name for chart in profile.folder_charts(result)]
-    assert names == ["exceedance", "roc", "leaks", "families", "delta-curve"]
-    assert not {"predictive", "misfits", "other_priors"} & set(vars(result))
+    assert names == ["answer", "exceedance", "roc", "leaks", "families", "delta-curve"]
+    assert not {"predictive", "poorly_fitting_families", "other_priors"} & set(vars(result))
 
 
 # --- epsilon ----------------------------------------------------------------------------------
@@ -60,11 +60,11 @@ def test_exceeding_begins_below_one_where_nothing_may_leak() -> None:
     nothing = result.posterior.solution.no_leak
     assert nothing > 0.3
     assert shown["posterior"]["y"][0] == pytest.approx(
-        result.posterior.probability_above("epsilon", 0.0), rel=1e-6
+        result.posterior.probability_above("epsilon", 0.0), rel=FIVE_DIGITS
     )
     assert shown["posterior"]["y"][0] <= 1 - nothing + 1e-6
     # The prior has its own probability of no leak.
-    assert shown["prior"]["y"][0] == pytest.approx(0.5, rel=1e-6)
+    assert shown["prior"]["y"][0] == pytest.approx(0.5, rel=FIVE_DIGITS)
     assert f"with probability {nothing:.4f} nothing leaks" in chart.caption
     assert "nothing leaks" not in profile.exceedance(bare()).caption
 
@@ -76,15 +76,15 @@ def test_a_posterior_that_is_all_at_zero_is_drawn() -> None:
     for chart in profile_charts(result):
         assert drawn(chart)
         for panel in chart.panels():
-            for axis in ("xaxis", "yaxis"):
-                low, high = panel["layout"][axis].get("range", (0, 1))
+            for axis in ("x", "y"):
+                low, high = panel[axis].get("ends", (0, 1))
                 assert low != high
 
 
 def test_priors_are_those_of_the_result() -> None:
     result = null()
     chart = profile.profile_prior_chart(result)
-    rows = chart.panels()[1]["data"]
+    rows = chart.panels()[1]["marks"]
     middles = [row["x"][0] for row in rows]
     half, double = result.other_priors
     expected = [
@@ -92,8 +92,8 @@ def test_priors_are_those_of_the_result() -> None:
         result.posterior.median("epsilon"),
         float(double.epsilon.quantile(0.5)),
     ]
-    np.testing.assert_allclose(middles, expected, rtol=1e-6)
-    dashed = [trace for trace in chart.panels()[0]["data"] if trace["line"]["dash"] == "dash"]
+    np.testing.assert_allclose(middles, expected, rtol=FIVE_DIGITS)
+    dashed = [trace for trace in chart.panels()[0]["marks"] if trace.get("dash") == "dash"]
     x = np.array(dashed[1]["x"])
     # Half of the prior lies at 0, of which a density shows nothing.
     density = 0.5 * np.exp(result.model.epsilon.log_density(x))
@@ -108,24 +108,24 @@ def test_bars_are_the_probabilities_of_families() -> None:
     result = bare()
     chart = profile.families_chart(result, {"laplace": "too sharp"})
     totals, detail = chart.panels()
-    names = totals["layout"]["yaxis"]["ticktext"]
+    names = totals["y"]["names"]
     shown: dict[str, float] = {}
-    for trace in totals["data"][:-1]:
+    for trace in totals["marks"][:-1]:
         for place, value in zip(trace["y"], trace["x"], strict=True):
             shown[names[round(place)]] = value
     for name in ("gaussian", "laplace", "response"):
         assert shown[name] == pytest.approx(result.posterior.family_probability(name), abs=1e-6)
     assert sum(shown.values()) == pytest.approx(1.0, abs=1e-5)
-    wrong = {trace["name"]: trace for trace in totals["data"]}["does not fit"]
-    assert wrong["marker"]["color"] == "@purple"
+    wrong = {trace.get("label"): trace for trace in totals["marks"]}["does not fit"]
+    assert wrong["colour"] == "purple"
     assert names[round(wrong["y"][0])] == "laplace"
     assert "Purple: laplace" in chart.caption
-    before = totals["data"][-1]
+    before = totals["marks"][-1]
     assert sum(before["x"]) == pytest.approx(1.0, abs=1e-5)
     # What is not drawn one by one is in the last row.
-    after = sum(value for trace in detail["data"][:-1] for value in trace["x"])
+    after = sum(value for trace in detail["marks"][:-1] for value in trace["x"])
     assert after == pytest.approx(1.0, abs=1e-5)
-    assert detail["layout"]["yaxis"]["ticktext"][-1].endswith(" others")
+    assert detail["y"]["names"][-1].endswith(" others")
 
 
 def test_families_that_fit_are_not_marked() -> None:
@@ -144,15 +144,15 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
     assert order[0] == "0"
     for panel, name in zip(chart.panels(), order, strict=True):
         number = int(name)
-        assert panel["layout"]["title"]["text"].startswith(f"{name}: ")
-        shown = {trace["name"]: trace for trace in panel["data"]}
+        assert panel["title"].startswith(f"{name}: ")
+        shown = {trace.get("label"): trace for trace in panel["marks"]}
         rates = np.array(shown["median"]["x"])
         assert rates[0] == pytest.approx(0.5 / 40)
         f = result.posterior.trade_off(rates, [0.95, 0.5, 0.05], base=number)
         np.testing.assert_allclose(shown["median"]["y"], 1 - f[1], rtol=FIVE_DIGITS, atol=1e-6)
-        there, back = np.split(np.array(shown["90 % band"]["y"]), 2)
-        np.testing.assert_allclose(there, 1 - f[2], rtol=FIVE_DIGITS, atol=1e-6)
-        np.testing.assert_allclose(back[::-1], 1 - f[0], rtol=FIVE_DIGITS, atol=1e-6)
+        band = shown["90 % band"]
+        np.testing.assert_allclose(band["high"], 1 - f[2], rtol=FIVE_DIGITS, atol=1e-6)
+        np.testing.assert_allclose(band["low"], 1 - f[0], rtol=FIVE_DIGITS, atol=1e-6)
         false, true = result.scores.bases[number].roc()
         seen = np.array(shown["seen"]["x"]), np.array(shown["seen"]["y"])
         for x, y in zip(np.maximum(false, rates[0]), true, strict=True):
@@ -170,7 +170,7 @@ def test_many_models_are_drawn_at_few_points() -> None:
 def test_counts_are_dots() -> None:
     result = counted()
     chart = profile_bases.roc_chart(result)
-    dots = [{t["name"]: t for t in panel["data"]}["counted"] for panel in chart.panels()]
+    dots = [{t.get("label"): t for t in panel["marks"]}["counted"] for panel in chart.panels()]
     assert {(dot["x"][0], dot["y"][0]) for dot in dots} == {(0.1, 0.6), (0.3, 0.7)}
     assert "Dots: counts" in chart.caption
     assert "Dots: counts" not in profile_bases.roc_chart(bare()).caption
@@ -180,17 +180,16 @@ def test_leaks_are_the_quantiles_of_bases_below_both_answers() -> None:
     result = bare()
     chart = profile_bases.leaks_chart(result)
     panel = chart.panels()[0]
-    estimated, shown, bases = panel["data"]
+    estimated, shown, _, bases = panel["marks"]
     for trace, name in ((estimated, "epsilon"), (shown, "shown")):
         low, high = result.posterior.credible_interval(name, 0.9)
         middle = result.posterior.median(name)
         assert trace["x"] == [pytest.approx(middle)]
-        assert trace["error_x"]["array"] == [pytest.approx(high - middle)]
-        assert trace["error_x"]["arrayminus"] == [pytest.approx(middle - low)]
-    names = panel["layout"]["yaxis"]["ticktext"]
+        assert trace["x_ends"] == [[pytest.approx(low)], [pytest.approx(high)]]
+    names = panel["y"]["names"]
     assert names[2:] == ["0", "2", "1"]
     medians = [float(result.posterior.leaks[int(name)].quantile(0.5)) for name in names[2:]]
-    np.testing.assert_allclose(bases["x"], medians, rtol=1e-6)
+    np.testing.assert_allclose(bases["x"], medians, rtol=FIVE_DIGITS)
     assert sorted(medians, reverse=True) == medians
 
 
@@ -199,7 +198,7 @@ def test_of_many_bases_the_worst_are_drawn() -> None:
     rocs, leaks = profile_bases.roc_chart(result), profile_bases.leaks_chart(result)
     assert len(rocs.plots) == 12
     assert "the 12 that leak most of 45 bases" in rocs.caption
-    assert len(leaks.panels()[0]["layout"]["yaxis"]["ticktext"]) == 2 + 40
+    assert len(leaks.panels()[0]["y"]["names"]) == 2 + 40
     assert "the 40 that leak most of 45 bases" in leaks.caption
     assert drawn(rocs)
     assert drawn(leaks)
@@ -211,11 +210,11 @@ def test_predictions_are_those_of_the_check() -> None:
     chart = profile_bases.roc_check_chart(result)
     order = [int(row["challenge_base"]) for row in leak_rows(result)]
     for column, panel in enumerate(chart.panels()):
-        bars, seen = panel["data"]
-        assert panel["layout"]["yaxis"]["title"]["text"] == check.statistics[column]
-        np.testing.assert_allclose(seen["y"], check.observed[order, column], rtol=1e-6)
-        np.testing.assert_allclose(bars["y"][0::3], check.low[order, column], rtol=1e-6)
-        np.testing.assert_allclose(bars["y"][1::3], check.high[order, column], rtol=1e-6)
+        bars, seen = panel["marks"]
+        assert panel["y"]["title"] == check.statistics[column]
+        np.testing.assert_allclose(seen["y"], check.observed[order, column], rtol=FIVE_DIGITS)
+        np.testing.assert_allclose(bars["y"][0::3], check.low[order, column], rtol=FIVE_DIGITS)
+        np.testing.assert_allclose(bars["y"][1::3], check.high[order, column], rtol=FIVE_DIGITS)
         assert bars["y"][2::3] == [None] * len(order)
     assert "Nothing checked here is hard to explain" in chart.caption
 
@@ -230,7 +229,7 @@ def test_bases_that_do_not_fit_are_purple() -> None:
     chart = profile_bases.roc_check_chart(result)
     odd = traces(chart)["seen, and odd"]
     assert odd["y"] == [pytest.approx(check.observed[1, 0])]
-    assert odd["marker"]["color"] == "@purple"
+    assert odd["colour"] == "purple"
     assert "Hard to explain by the model: AUC of base 1. Such bases are purple." in chart.caption
 
 
@@ -244,13 +243,13 @@ def test_the_curve_is_the_posteriors_and_hatched_where_no_data_speak() -> None:
     assert result.posterior.extrapolated_below_delta in curve.grid
     chart = profile.profile_delta_chart(result)
     shown = traces(chart)
-    np.testing.assert_allclose(shown["median"]["x"], curve.grid, rtol=1e-6)
-    np.testing.assert_allclose(shown["median"]["y"], curve.quantiles[1], rtol=1e-6)
+    np.testing.assert_allclose(shown["median"]["x"], curve.grid, rtol=FIVE_DIGITS)
+    np.testing.assert_allclose(shown["median"]["y"], curve.quantiles[1], rtol=FIVE_DIGITS)
     below = result.posterior.extrapolated_below_delta
     assert 1e-8 < below < 0.1
     hatched, plain = shown["extrapolated"], shown["90 % interval"]
-    assert hatched["fillpattern"]["shape"] == "/"
-    assert "fillpattern" not in plain
+    assert hatched["hatched"]
+    assert "hatched" not in plain
     assert max(hatched["x"]) == pytest.approx(below)
     assert min(plain["x"]) == pytest.approx(below)
     assert f"below delta = {below:.2g}: extrapolated" in chart.caption
@@ -277,7 +276,7 @@ def test_where_no_epsilon_is_finite_the_curve_leaves_the_plot() -> None:
     assert np.isinf(curve.quantiles).any()
     chart = profile.profile_delta_chart(ProfileResult(posterior=posterior, over_delta=curve))
     panel = chart.panels()[0]
-    top = panel["layout"]["yaxis"]["range"][1]
+    top = panel["y"]["ends"][1]
     assert np.isfinite(top)
     assert max(traces(chart)["median"]["y"]) > top
     assert "there is no finite epsilon" in chart.caption

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
-from epsilometer.report.profile_page import meaning, render_profile, report_data
+from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
 from epsilometer.report.profile_summary import leak_rows
 from tests.report.browser import HOSTILE, SEEN, data, hover, launched, layout, visit
 from tests.report.profiles import bare, counted, full, hostile, null
@@ -149,7 +149,7 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
 
 @pytest.mark.parametrize(("claim", "said"), [(50.0, "not a proof"), (3.0, "would narrow")])
 def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
-    result = replace(bare(), asked=Question(claim=claim))
+    result = replace(bare(), question=Question(claim=claim))
     assert said in words(render_profile(result, []))
 
 
@@ -187,7 +187,7 @@ def test_the_published_model_has_a_section_of_its_own(page: Page) -> None:
     theirs = result.published.posterior
     assert f"{theirs.median('epsilon'):.3f}" in part
     assert "4 of 40" in part
-    assert (result.parting or "do not contradict each other") in part
+    assert (result.disagreement or "do not contradict each other") in part
     assert result.published.verdict is not None
     assert f"would be {result.published.verdict.label}:" in part
 

@@ -20,8 +20,8 @@ from epsilometer.inference.result import Question
 from epsilometer.model.pool_scores import PoolScores, pool_of
 from epsilometer.model.scores import Scores
 from epsilometer.proofs.shared_models import SharedModels
-from epsilometer.report import profile_page
 from epsilometer.report.comparison import compare_scores
+from epsilometer.report.page import whole_curve
 from epsilometer.report.profile_summary import profile_data, profile_text
 from epsilometer.report.units import MODELS, POINTS, SHARED_ESTIMATE, units_of
 from tests.report.profiles import SETTINGS, SIMPLE
@@ -87,14 +87,14 @@ def test_numbers_of_models_in_a_file_are_checked() -> None:
 
 @pytest.mark.parametrize("claim", [0.01, 20.0])
 def test_nothing_is_judged_from_points_that_share_models(claim: float) -> None:
-    asked = replace(result(), asked=Question(claim=claim))
+    asked = replace(result(), question=Question(claim=claim))
     verdict = asked.verdict
     assert verdict is not None
     assert verdict.label == "INCONCLUSIVE"
     assert SHARED in verdict.reasons
     # The same scores of models of their own are judged.
     alone = SETTINGS.estimate(without_models(pool().by_point()), SIMPLE)
-    other = ProfileResult(posterior=alone, asked=Question(claim=claim)).verdict
+    other = ProfileResult(posterior=alone, question=Question(claim=claim)).verdict
     assert other is not None
     assert SHARED not in other.reasons
 
@@ -110,8 +110,8 @@ def test_words_are_of_points() -> None:
 
 
 def test_the_page_says_it() -> None:
-    assert dict(profile_page._about(result()))["shared models"] == SHARED_ESTIMATE
-    assert profile_page._facts(result())[0] == ("points", "4")
+    assert dict(whole_curve._about(result()))["shared models"] == SHARED_ESTIMATE
+    assert whole_curve._facts(result())[0] == ("points", "4")
 
 
 def test_a_comparison_names_the_models_once() -> None:

@@ -40,7 +40,7 @@ def sampled(chains: np.ndarray, **model: object) -> SamplePosterior:
 
 
 def asked(posterior: Posterior, **question: float) -> Result:
-    return Result(posterior=posterior, asked=Question(**question))  # type: ignore[arg-type]
+    return Result(posterior=posterior, question=Question(**question))  # type: ignore[arg-type]
 
 
 def test_numbers_are_the_posteriors() -> None:

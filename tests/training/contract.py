@@ -1,4 +1,4 @@
-"""What every adapter promises, whatever library is behind it; its test class inherits this."""
+"""The contract of every adapter, whatever library it wraps; test classes inherit it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stream(number: int = 0) -> np.random.Generator:
 
 
 def made_up(records: int = 40, *, classes: int = 3) -> em.Population:
-    """Normal features, and labels that depend on them a little."""
+    """Normal features, and labels that depend on them slightly."""
     rng = np.random.default_rng(4)
     features = rng.standard_normal((records, 4))
     labels = (
@@ -34,7 +34,7 @@ POPULATION = made_up()
 
 
 def data(first: int = 0) -> em.Dataset:
-    # Every third record of the population: all classes are there.
+    # Every third record of the population: all classes occur.
     return POPULATION.take((np.arange(RECORDS) * 3 + first) % 40)
 
 
@@ -105,7 +105,7 @@ class Contract:
         assert losses(there, pickle.loads(pickle.dumps(model))) == found
         assert protocols.identity(there) == protocols.identity(algorithm)
 
-    # A process of its own shows whether the algorithm can be sent; a second one would only cost time.
+    # One separate process shows whether the algorithm can be sent; a second would only cost time.
     @pytest.mark.parametrize(
         ("executor", "workers"),
         [("threads", 2), pytest.param("processes", 1, marks=pytest.mark.slow)],

@@ -14,7 +14,7 @@ from epsilometer.measurement.population import Dataset, Point
 
 
 def fixed_network() -> nn.Module:
-    """Two layers that always start from the same weights, large enough to tell records apart."""
+    """Two layers that always start from the same weights, large enough to distinguish records."""
     module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -24,12 +24,12 @@ def fixed_network() -> nn.Module:
 
 
 def dropping() -> nn.Module:
-    """Draws its start, and in every step what it drops."""
+    """Draws its initial weights, and dropout in every step."""
     return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3))
 
 
 class Shaky(nn.Module):  # type: ignore[misc]
-    """Draws even when it only predicts."""
+    """Draws random numbers even when predicting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def one_score() -> nn.Module:
 
 
 def fit(module: nn.Module, dataset: Dataset) -> None:
-    """A few steps on shuffled batches, with noise from everywhere."""
+    """A few steps on shuffled batches, with noise from every generator."""
     features = torch.tensor(dataset.features, dtype=torch.float32)
     labels = torch.tensor(dataset.labels)
     descent = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.5)
@@ -66,7 +66,7 @@ def fit(module: nn.Module, dataset: Dataset) -> None:
 
 
 def unhurried_fit(module: nn.Module, dataset: Dataset) -> None:
-    """Leaves other threads the time to draw in between."""
+    """Gives other threads time to draw in between."""
     for _ in range(3):
         time.sleep(0.01)
         fit(module, dataset)
@@ -83,7 +83,7 @@ def fit_another(module: nn.Module, dataset: Dataset) -> nn.Module:
 
 
 def margin(module: nn.Module, point: Point) -> float:
-    """A loss of one's own: how far the best wrong score is above the right one."""
+    """A custom loss: how far the best wrong score is above the correct one."""
     with torch.no_grad():
         scores = module(torch.tensor(point.features, dtype=torch.float32)[None])[0]
     right = float(scores[int(point.label)])

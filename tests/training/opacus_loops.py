@@ -90,7 +90,7 @@ def fit_as_trainer(module: nn.Module, dataset: Dataset) -> Any:
 
 
 def fit_ghost(module: nn.Module, dataset: Dataset) -> Any:
-    """Clips without gradients of single records."""
+    """Clips without per-record gradients."""
     wrapped, optimizer, criterion, loader, engine = private(
         module, dataset, grad_sample_mode="ghost"
     )
@@ -134,7 +134,7 @@ def fit_and_return_another_engine(module: nn.Module, dataset: Dataset) -> Any:
 
 
 def fit_on_quietly(module: nn.Module, dataset: Dataset) -> Any:
-    """Three steps more, of which the accountant knows nothing."""
+    """Three more steps, which the accountant does not know about."""
     wrapped, optimizer, loader, engine = private(module, dataset)
     descend(wrapped, optimizer, loader)
     wrapped.to_standard_module()
@@ -156,21 +156,21 @@ def fit_in_fixed_batches(module: nn.Module, dataset: Dataset) -> Any:
 
 
 def fit_long(module: nn.Module, dataset: Dataset) -> Any:
-    """As long as those, and right."""
+    """The same length as those, but correct."""
     wrapped, optimizer, loader, engine = private(module, dataset, batch=6)
     descend(wrapped, optimizer, loader, epochs=15)
     return engine
 
 
 def fit_on_all(module: nn.Module, dataset: Dataset) -> Any:
-    """All records in every step, as the rate 1 promises."""
+    """All records in every step, as the rate 1 implies."""
     wrapped, optimizer, loader, engine = private(module, dataset, batch=100)
     descend(wrapped, optimizer, loader, epochs=20)
     return engine
 
 
 def fit_securely(module: nn.Module, dataset: Dataset) -> Any:
-    """Stands for secure_mode=True, whose library is rarely there."""
+    """Stands in for secure_mode=True, whose library is rarely installed."""
     engine = fit(module, dataset)
     engine.secure_mode = True
     return engine

@@ -1,4 +1,4 @@
-"""The clipped mean: its privacy is known, so what is measured on it can be checked."""
+"""The clipped mean: its privacy is known, so measurements on it can be checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_epsilon_is_that_of_the_gaussian_mechanism(
     delta: float, noise: float, adjacency: Include | Replace
 ) -> None:
     algorithm = ClippedMean(noise=noise, records=50, bound=2.0)
-    # One record's share of the mean, bound / records; twice that if another takes its place.
+    # One record's share of the mean, bound / records; twice that if another replaces it.
     sensitivity = 0.04 * (1 if adjacency.name == "include" else 2)
     epsilon = algorithm.epsilon(delta, adjacency)
     if epsilon == 0:
@@ -58,7 +58,7 @@ def test_without_noise_there_is_no_privacy() -> None:
     assert algorithm.epsilon(1e-3) == math.inf
     dataset = Dataset(features=np.array([[3.0, 4.0], [0.3, 0.4]]))
     released = algorithm.train(dataset, np.random.default_rng(1))
-    # (3, 4) is clipped to length 1; (0.3, 0.4) stays.
+    # (3, 4) is clipped to length 1; (0.3, 0.4) is unchanged.
     np.testing.assert_allclose(released, [0.09, 0.12], rtol=1e-15)
 
 
@@ -128,15 +128,15 @@ def counts(noise: float, adjacency: Include | Replace, alpha: float) -> tuple[in
 
 
 def too_far(found: int, trials: int, rate: float) -> float:
-    """How many standard errors of a binomial count lie between found and expected."""
+    """Standard errors of a binomial count between found and expected."""
     return abs(found - trials * rate) / math.sqrt(trials * rate * (1 - rate))
 
 
 Z = 5.0
 """A false alarm in 1.7 million for a binomial count.
 
-Cross-feeding fits the attack to 399 shadows, so thresholds miss by about a twentieth of a standard
-deviation, in each base in its own direction; over 20 bases this adds less than a standard error."""
+Cross-feeding fits the attack to 399 shadows, so thresholds are off by about a twentieth of a standard
+deviation, in each base in a different direction; over 20 bases this adds less than a standard error."""
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
@@ -147,13 +147,13 @@ def test_measured_errors_follow_the_closed_form(ratio: float, alpha: float) -> N
     miss = float(ndtr(-ndtri(alpha) - ratio))  # 1 - Phi(Phi^-1(alpha) + ratio)
     assert too_far(false_positives, trials, alpha) < Z
     assert too_far(false_negatives, trials, miss) < Z
-    # A sensitivity that is off by a factor of two fails the same check, either way.
+    # A sensitivity that is wrong by a factor of two fails the same check, in either direction.
     for wrong in (ratio / 2, 2 * ratio):
         assert too_far(false_negatives, trials, float(ndtr(-ndtri(alpha) - wrong))) > Z
 
 
 def test_replacing_shows_no_more_than_the_loss_can_see() -> None:
-    # The loss sees the direction of z alone; z' adds its own share along it, which differs by base.
+    # The loss depends on the direction of z only; z' adds its own share along it, which differs by base.
     sensitivity = BOUND / RECORDS
     _, found, trials = counts(sensitivity, Replace(), 0.1)
     least = float(ndtr(-ndtri(0.1) - 2.0))  # misses at twice the share, the worst case
@@ -179,7 +179,7 @@ def test_out_of_range(settings: dict[str, Any], words: str) -> None:
 
 
 class Bare:
-    """Trains, but shows no parameters."""
+    """Trains, but exposes no parameters."""
 
     def train(self, dataset: Any, rng: Any) -> None: ...
 
@@ -199,10 +199,10 @@ MEAN = ClippedMean(noise=0.0, records=3)
             lambda: OutputPerturbation(
                 algorithm=NoiseLevels(algorithm=MEAN, scales=(1.0,)), scale=1.0
             ),
-            "one release",
+            "a single variant",
         ),
-        (lambda: NoiseLevels(algorithm=MEAN, scales=()), "different noise scales"),
-        (lambda: NoiseLevels(algorithm=MEAN, scales=(1.0, 1)), "different noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=()), "distinct noise scales"),
+        (lambda: NoiseLevels(algorithm=MEAN, scales=(1.0, 1)), "distinct noise scales"),
         (lambda: NoiseLevels(algorithm=MEAN, scales=(math.inf,)), "scale"),
         (lambda: NoiseLevels(algorithm=Bare(), scales=(1.0,)), "exposes its parameters"),
     ],
@@ -217,5 +217,5 @@ def test_perturbation_adds_its_noise_to_that_of_training() -> None:
     perturbed = OutputPerturbation(algorithm=inner, scale=0.4)
     dataset = Dataset(features=np.zeros((3, 4000)))
     released = perturbed.train(dataset, np.random.default_rng(8))
-    # 0.3 and 0.4 make 0.5; five standard errors.
+    # 0.3 and 0.4 combine to 0.5; five standard errors.
     assert abs(released.std() - 0.5) < 5 * 0.5 / math.sqrt(8000)

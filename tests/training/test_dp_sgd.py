@@ -1,4 +1,4 @@
-"""DP-SGD: steps against slow loops, noise and sampling against their distributions, the accountant."""
+"""DP-SGD: steps against slow loops, noise and sampling with their distributions, the accountant."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_dropout_and_random_starts_come_from_the_stream() -> None:
 def by_hand(algorithm: em.DpSgd, dataset: em.Dataset, *, divisor: float | None = None) -> Any:
     """Parameters after training without noise in which every record takes part, in double precision.
 
-    A loop over records: gradient, its length, clipped, summed, over the expected batch size.
+    A loop over records: gradient, its length, clipped, summed, divided by the expected batch size.
     """
     module = modules.fixed_network().double()
     velocity: Any = 0.0
@@ -81,7 +81,7 @@ def by_hand(algorithm: em.DpSgd, dataset: em.Dataset, *, divisor: float | None =
 
 
 def far(algorithm: em.DpSgd, expected: Any) -> float:
-    """Largest difference over the largest change that training has made."""
+    """Largest difference divided by the largest change made by training."""
     start = algorithm.parameters(modules.fixed_network())
     found = algorithm.parameters(algorithm.train(data(), stream()))
     return float(np.abs(found - expected).max() / np.abs(expected - start).max())
@@ -92,7 +92,7 @@ NEAR = 1e-4
 
 
 def without_noise(max_grad_norm: float, **settings: Any) -> em.DpSgd:
-    # 12 records where 20 are public: neither the rate, which is 1, nor the divisor may know.
+    # 12 records where 20 are public: neither the rate, which is 1, nor the divisor may depend on it.
     public = {"noise_multiplier": 0.0, "batch_size": 20, "records": 20}
     return usual(**(public | {"max_grad_norm": max_grad_norm} | settings))
 
@@ -114,7 +114,7 @@ class NoClipping(DPOptimizer):  # type: ignore[misc]
 
 
 class ClippedBatch(DPOptimizer):  # type: ignore[misc]
-    """Clips the sum, not what is summed."""
+    """Clips the sum instead of the summands."""
 
     def clip_and_accumulate(self) -> None:
         sums = [part.grad_sample.sum(dim=0) for part in self.params]
@@ -135,7 +135,7 @@ class LayerByLayer(DPOptimizer):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True)
 class Sabotaged(em.DpSgd):
-    """DP-SGD with another optimizer; factors change what noise and divisor are."""
+    """DP-SGD with another optimizer; factors change noise and divisor."""
 
     kind: type[DPOptimizer] = DPOptimizer
     noise_factor: float = 1.0
@@ -157,7 +157,7 @@ class Sabotaged(em.DpSgd):
         {"kind": NoClipping},
         {"kind": ClippedBatch},
         {"kind": LayerByLayer},
-        {"divisor_factor": RECORDS / 20},  # the number of records that are there
+        {"divisor_factor": RECORDS / 20},  # the actual number of records
     ],
     ids=["no clipping", "clipped batch", "layer by layer", "private divisor"],
 )
@@ -179,7 +179,7 @@ WIDE = partial(nn.Linear, 100, 100)
 
 
 def deviation_too_far(algorithm: em.DpSgd, noises: Any) -> float:
-    """Standard errors between the deviation of noise and the right one, sqrt(T) times that of a step."""
+    """Standard errors between the noise deviation and the correct one, sqrt(T) times that of a step."""
     step = algorithm.noise_multiplier * algorithm.max_grad_norm / algorithm.batch_size
     expected = algorithm.learning_rate * step * math.sqrt(algorithm.steps)
     found = float(np.sqrt(np.mean(np.square(noises))))
@@ -187,10 +187,10 @@ def deviation_too_far(algorithm: em.DpSgd, noises: Any) -> float:
 
 
 def noise_of(algorithm: em.DpSgd) -> Any:
-    """What noise did to the parameters: the same streams with and without it.
+    """The effect of noise on the parameters: the same streams with and without it.
 
     Steps do not depend on each other here: the data has one record, of zeros, whose clipped gradient is
-    0 in all weights, and no more than a share of the bound in the biases, which are left out.
+    0 in all weights, and at most a share of the bound in the biases, which are excluded.
     """
     settings = {name: getattr(algorithm, name) for name in USUAL} | {"noise_multiplier": 0.0}
     silent = em.DpSgd(**settings)
@@ -224,7 +224,7 @@ def test_noise_of_another_size_fails_the_same_check(factor: float) -> None:
 
 
 def test_a_step_without_records_is_noise_alone() -> None:
-    # Of a million public records one is there: no step sees it.
+    # Of a million public records one is present: no step uses it.
     algorithm = em.DpSgd(**(NOISY | {"steps": 25, "records": 10**6}))
     noises = noise_of(algorithm)
     assert deviation_too_far(algorithm, noises) < Z
@@ -249,7 +249,7 @@ class Counting(DPOptimizer):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(em.DpSgd):
-    """Keeps the number of records that took part in each step."""
+    """Records the number of records that took part in each step."""
 
     sizes: list[int]
 
@@ -274,14 +274,14 @@ def sampling_too_far(sizes: list[int], present: int, rate: float) -> tuple[float
 
 def test_records_take_part_at_the_public_rate() -> None:
     sizes: list[int] = []
-    # 12 records are there, 20 are public, 5 of which are expected in a step.
+    # 12 records are present, 20 are public, 5 of which are expected in a step.
     Counted(**(USUAL | {"batch_size": 5, "records": 20, "steps": 1000}), sizes=sizes).train(
         data(), stream()
     )
     assert len(sizes) == 1000
     assert min(sizes) == 0  # with probability 1 - 1e-14: (3/4)^12 = 3 % of steps are empty
     assert max(sampling_too_far(sizes, RECORDS, 5 / 20)) < Z
-    # The rate by records that are there, and batches of a fixed size, fail the same check.
+    # A rate based on the actual number of records, and batches of a fixed size, fail the same check.
     assert sampling_too_far(sizes, RECORDS, 5 / RECORDS)[0] > Z
     assert sampling_too_far([3] * 1000, RECORDS, 5 / 20)[1] > Z
 
@@ -295,7 +295,7 @@ def claimed(noise: float, rate: float, steps: int, delta: float) -> float:
 
 
 ROUNDING = 2e-3
-"""The accountant gives up a thousandth of delta beside its margin; that moves epsilon by less."""
+"""The accountant uses a thousandth of delta in addition to its margin; epsilon changes by less."""
 
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.1])
@@ -306,14 +306,14 @@ def test_with_all_records_it_is_the_gaussian_mechanism(
     # T steps of noise s are one of noise s / sqrt(T), exactly.
     exact = gaussian_epsilon(delta, sensitivity=1.0, noise=noise / math.sqrt(steps))
     assert 0 <= claimed(noise, 1.0, steps, delta) - exact < EPSILON_ERROR + ROUNDING
-    # Noise that is five in a hundred too large, or a step that is not counted, would break the promise.
+    # Noise that is 5 % too large, or a step that is not counted, would break the claim.
     assert claimed(1.05 * noise, 1.0, steps, delta) < exact
     if steps > 1:
         assert claimed(noise, 1.0, steps - 1, delta) < exact
 
 
 def sampled_delta(epsilon: float, noise: float, rate: float) -> float:
-    """Delta of one sampled step, exactly: the larger of a record more and a record less."""
+    """Delta of one sampled step, exactly: the larger of adding and removing a record."""
     # The mixture against the normal: rate times a Gaussian mechanism at a larger epsilon.
     inner = math.log1p(math.expm1(epsilon) / rate)
     less = rate * gaussian_delta(inner, sensitivity=1.0, noise=noise)
@@ -365,14 +365,16 @@ def test_deltas_that_are_none(delta: float) -> None:
 
 
 def test_a_delta_beyond_the_accountant() -> None:
-    with pytest.raises(InputError, match=r"no epsilon is known at delta=0\.9999: Cannot"):
+    with pytest.raises(
+        InputError, match=r"the accountant gives no epsilon at delta=0\.9999: Cannot"
+    ):
         usual().claimed_epsilon(0.9999)
 
 
 def test_claims_pass_through_perturbation() -> None:
     inside = usual()
     assert isinstance(inside, protocols.Claims)
-    # Noise on what was released is post-processing: the promise stays, and gets no better.
+    # Noise on the release is post-processing: the claim still holds, and does not improve.
     for outside in (
         em.OutputPerturbation(algorithm=inside, scale=1.0),
         em.NoiseLevels(algorithm=inside, scales=(0.0, 1.0)),
@@ -401,8 +403,8 @@ def test_claims_pass_through_perturbation() -> None:
         ({"momentum": 1.0}, "momentum below 1"),
         ({"momentum": -0.1}, "momentum >= 0"),
         ({"module": nn.Linear(4, 3)}, "expected module to be a class or function"),
-        ({"module": dict}, r"expected module\(\) to make a torch\.nn\.Module"),
-        ({"module": modules.frozen}, "Linear has no parameters that are trained"),
+        ({"module": dict}, r"expected module\(\) to return a torch\.nn\.Module"),
+        ({"module": modules.frozen}, "Linear has no trainable parameters"),
         ({"module": modules.with_batch_normalisation}, "batch normalisation, got Sequential"),
     ],
 )
@@ -420,15 +422,15 @@ def in_halves(dataset: em.Dataset) -> em.Dataset:
 
 
 def below_zero(dataset: em.Dataset) -> em.Dataset:
-    # PyTorch leaves out records labelled -100 and says nothing.
+    # PyTorch silently ignores records labelled -100.
     return em.Dataset(features=dataset.features, labels=np.asarray(dataset.labels) - 100)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (unlabelled, "needs whole numbers as labels"),
-        (in_halves, "needs whole numbers as labels"),
+        (unlabelled, "needs integer labels"),
+        (in_halves, "needs integer labels"),
         (below_zero, "expected labels from 0, got -100"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Gradient canaries: sums by hand, laws of coordinates, sampling, refusals, scores, slips that show."""
+"""Gradient canaries: sums by hand, distributions, sampling, refusals, scores, detectable mistakes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SIZE = 16
 
 
 def optimizer(kind: Any = DPOptimizer, *, noise: float = 0.0, **settings: Any) -> Any:
-    """An optimizer of two parameters at 0, with 16 numbers in all."""
+    """An optimizer of two parameters at 0, with 16 numbers in total."""
     parts = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
     return kind(
         torch.optim.SGD(parts, lr=1.0),
@@ -85,7 +85,7 @@ def flat(parts: Any) -> Any:
 
 
 def coordinates(found: em.GradientCanaries) -> Any:
-    """Where each canary is among all 16 numbers."""
+    """The position of each canary among all 16 numbers."""
     return found._offset + np.array([0, 12])[found._part]
 
 
@@ -116,7 +116,7 @@ def test_sums_are_records_and_canaries_each_clipped(
     expected = clipped_sum(records)
     expected[coordinates(found)[found.included]] += NORM
     np.testing.assert_allclose(-flat(made.params), expected, atol=1e-5)
-    # Each has a coordinate of its own, and what records add is not in the scores.
+    # Each has its own coordinate, and the records' contribution is not in the scores.
     assert len(set(coordinates(found))) == 10
     np.testing.assert_allclose(found._sums.total, found.included, atol=1e-5)
 
@@ -140,7 +140,7 @@ def test_slips_of_clipping_fail_the_same_check(slip: Any) -> None:
 
 
 class Replacing(DPOptimizer):  # type: ignore[misc]
-    """Right, but for virtual steps: it forgets the sum before."""
+    """Correct except for virtual steps: it forgets the previous sum."""
 
     def clip_and_accumulate(self) -> None:
         for part in self.params:
@@ -255,7 +255,7 @@ def simulated(*, repeated: bool, steps: int = 60, rate: float = 0.2) -> tuple[An
     noise = rng.normal(size=2000)
     for _ in range(steps):
         noise = noise if repeated else rng.normal(size=2000)
-        # Gradients of records that nobody took off are a little noise too.
+        # Gradients of records that are not subtracted add a little noise too.
         x = 2 * noise + 0.05 * rng.normal(size=2000) + (coins & (rng.random(2000) < rate))
         sums.add(x, noise_multiplier=2.0, sampling_rate=rate)
     return coins, sums
@@ -269,14 +269,14 @@ def test_noise_that_repeats_is_seen_by_the_variance_over_steps() -> None:
     coins, sums = simulated(repeated=True)
     assert not sums.explained(0.2)
     assert auc(sums.scores(0.2), coins) > 0.99
-    assert auc(sums.log_ratio, coins) < 0.6  # the usual score sees little
+    assert auc(sums.log_ratio, coins) < 0.6  # the default score detects little
     coins, sums = simulated(repeated=False)
     assert sums.explained(0.2)
     np.testing.assert_array_equal(sums.scores(0.2), sums.log_ratio)
 
 
 def test_scores_do_not_know_the_coins() -> None:
-    """Who is in changes the sums, and the sums alone decide: coins are not asked."""
+    """Membership affects the sums, and the sums alone determine the scores: coins are not used."""
     coins, sums = simulated(repeated=False)
     before = sums.scores(0.2)
     coins[:] = ~coins
@@ -287,7 +287,7 @@ def test_scores_do_not_know_the_coins() -> None:
 
 
 class Eager(UniformWithReplacementSampler):  # type: ignore[misc]
-    """Samples twice as often as it says."""
+    """Samples twice as often as it states."""
 
     def __iter__(self) -> Iterator[list[int]]:
         for _ in range(self.steps):
@@ -302,7 +302,7 @@ def records(count: int = 60) -> TensorDataset:
 
 
 def private(batch: int = 6, seed: int = 1, **settings: Any) -> tuple[Any, Any, Any, Any]:
-    """Engine, module, optimizer and loader, all random numbers from the seed."""
+    """Engine, module, optimizer and loader, with all random numbers from the seed."""
     torch.manual_seed(seed)
     module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
     engine = PrivacyEngine()
@@ -354,7 +354,7 @@ def test_one_call_in_a_loop() -> None:
     assert (found.steps, found.sampling_rate) == (400, 0.1)
     assert found.claimed_epsilon(1e-3) == engine.get_epsilon(1e-3)
     assert found._done == [(1.0, 0.1, 400)]
-    # Who takes part is a coin of the sampling rate each.
+    # Participation is a coin with the sampling rate for each canary.
     chances = 400 * int(found.included.sum())
     assert abs(found._taken / chances - 0.1) < Z * math.sqrt(0.1 * 0.9 / chances)
     # 400 steps of rate 0.1 and noise 1: 0.93 is expected, with a standard error of 0.04.
@@ -363,7 +363,7 @@ def test_one_call_in_a_loop() -> None:
 
 
 def test_batches_without_records_and_large_ones_in_parts() -> None:
-    """One record in a batch is expected, so a third of all batches are empty."""
+    """One record per batch is expected, so a third of all batches are empty."""
     ends = []
     for most in (None, 1):
         _, module, made, loader = private(batch=1)
@@ -387,7 +387,7 @@ def test_a_loader_that_samples_too_often_takes_the_canaries_along() -> None:
     found, _ = attached(Eager)
     chances = 400 * int(found.included.sum())
     assert abs(found._taken / chances - 0.2) < Z * math.sqrt(0.2 * 0.8 / chances)
-    found.scores()  # records and canaries take part alike: the claim is what is wrong
+    found.scores()  # records and canaries take part equally: it is the claim that is wrong
 
 
 def test_rates_that_differ_are_refused() -> None:
@@ -413,7 +413,7 @@ def test_loaders_that_split_batches_or_fill_empty_ones() -> None:
         found = em.GradientCanaries.attach(made, parts, count=5, rng=np.random.default_rng(1))
     assert (found.sampling_rate, found._records) == (0.1, 60)
     _, _, made, loader = private()
-    loader.collate_fn.rand_on_empty = True  # then a batch of one record may be of none
+    loader.collate_fn.rand_on_empty = True  # then a batch of one record may have been empty
     found = em.GradientCanaries.attach(made, loader, count=5, rng=np.random.default_rng(1))
     assert found._records is None
 
@@ -436,7 +436,7 @@ def test_detached_it_is_as_it_was() -> None:
     found.detach()
     step(made)
     np.testing.assert_array_equal(found.each_score(), before)
-    canaries(made)  # others can follow
+    canaries(made)  # others can be attached
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ def plain() -> Any:
         (ghost, "got DPOptimizerFastGradientClipping"),
         (per_layer, "got DPPerLayerOptimizer"),
         (adaptive, "got AdaClipDPOptimizer"),
-        (plain, "expected the optimizer that make_private returned, got SGD"),
+        (plain, "expected the optimizer returned by make_private, got SGD"),
     ],
 )
 def test_other_optimizers(make: Any, words: str) -> None:
@@ -483,12 +483,15 @@ def test_other_optimizers(make: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"count": 76}, "at most as many canaries as trained parameters, 75, got 76"),
+        ({"count": 76}, "at most 75 canaries, the number of trained parameters, got 76"),
         ({"count": 1}, "count >= 2"),
         ({"sampling_rate": 1.5}, "0 < sampling_rate <= 1"),
         ({"sampling_rate": 0.0}, "sampling_rate > 0"),
         ({"raw_norm": 0.0}, "raw_norm > 0"),
-        ({"data_loader": DataLoader(records(), batch_size=6)}, "by Poisson, .* got BatchSampler"),
+        (
+            {"data_loader": DataLoader(records(), batch_size=6)},
+            "with Poisson sampling, .* got BatchSampler",
+        ),
     ],
 )
 def test_out_of_range(settings: dict[str, Any], words: str) -> None:
@@ -501,9 +504,9 @@ def test_out_of_range(settings: dict[str, Any], words: str) -> None:
 def test_out_of_order() -> None:
     made = optimizer()
     found = canaries(made)
-    with pytest.raises(InputError, match="expected steps of training after attach"):
+    with pytest.raises(InputError, match="expected training steps after attach"):
         found.scores()
-    with pytest.raises(InputError, match="without canaries, got one that has some"):
+    with pytest.raises(InputError, match="without canaries, got one that already has some"):
         canaries(made)
     with pytest.raises(InputError, match="to clip before it adds noise"):
         made.add_noise()
@@ -513,7 +516,7 @@ def test_out_of_order() -> None:
         made.clip_and_accumulate()
     for part in made.params:
         part.grad_sample = [torch.zeros((1, *part.shape))] * 2
-    with pytest.raises(InputError, match="one backward pass for each step, got 2"):
+    with pytest.raises(InputError, match="one backward pass per step, got 2"):
         made.clip_and_accumulate()
 
 
@@ -579,7 +582,7 @@ def test_canaries_that_never_take_part_show_nothing() -> None:
         kind(**settings).audit_gradients(data(), stream()).bases[0].auc()
         for kind in (em.DpSgd, Absent)
     ]
-    error = math.sqrt(1 / 3000)  # of an AUC of 500 + 500 without effect
+    error = math.sqrt(1 / 3000)  # of an AUC of 500 + 500 scores without an effect
     assert seen[0] > 0.5 + 2 * Z * error
     assert abs(seen[1] - 0.5) < Z * error
 
@@ -592,7 +595,7 @@ def nn_wide() -> nn.Module:
     "included", [coins(29), coins().astype(float), coins()[None]], ids=["size", "type", "shape"]
 )
 def test_coins_that_are_none(included: Any) -> None:
-    with pytest.raises(InputError, match=r"a coin .* for each of gradient_canaries"):
+    with pytest.raises(InputError, match=r"one coin .* per gradient canary"):
         usual(gradient_canaries=30).gradient_scores(data(), included, stream())
     with pytest.raises(InputError, match="gradient_canaries=0"):
         usual().audit_gradients(data(), stream())
@@ -609,7 +612,7 @@ def test_canaries_that_are_none(count: Any) -> None:
 
 
 def ideal_scores(noise: float, rate: float, steps: int, count: int) -> em.Scores:
-    """Canaries whose coordinates have the law of the claim."""
+    """Canaries whose coordinates have the distribution of the claim."""
     rng = np.random.default_rng(7)
     member, sums = rng.random(count) < 0.5, NoisyCoordinates(count)
     for _ in range(steps):
@@ -622,7 +625,7 @@ def ideal_scores(noise: float, rate: float, steps: int, count: int) -> em.Scores
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "least"),
     [
-        (2.0, 0.1, 1, 0.4),  # one step: the mixture is exact, and little is seen
+        (2.0, 0.1, 1, 0.4),  # one step: the mixture is exact, with little data
         (0.7, 0.3, 1, 0.9),
         (0.7, 0.1, 7, 0.55),
         (2.0, 0.1, 30, 0.7),
@@ -659,7 +662,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "gradient-canaries"
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """``audit.py`` of the example, beside its ``training.py``."""
+    """``audit.py`` of the example, next to its ``training.py``."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module("audit")
     for name in ("audit", "training"):
@@ -672,14 +675,14 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 def test_a_model_that_reads_low_lets_nothing_pass(
     steps: tuple[float, float, int], low: bool
 ) -> None:
-    """Little noise: the curve is not Gaussian, and what canaries show falls short of epsilon."""
+    """Little noise: the curve is not Gaussian, and canaries show less than epsilon."""
     model = canary_model([steps], 1e-5)
     assert model.reads_low is low
     rng = np.random.default_rng(1)
     scores = em.Scores.of_canaries(rng.normal(1.0, size=2000), rng.normal(size=2000))
     verdict = em.judge(em.estimate(scores, model), claim=20.0)
     assert verdict.label == ("INCONCLUSIVE" if low else "PASS (judged)")
-    assert any("known to read below" in reason for reason in verdict.reasons) is low
+    assert any("known to underestimate epsilon" in reason for reason in verdict.reasons) is low
 
 
 def labels(example: ModuleType, name: str, seeds: Iterator[int] | range) -> list[str]:

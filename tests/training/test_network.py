@@ -1,4 +1,4 @@
-"""The network: its slopes, its training and its loss against slow twins, PyTorch and mpmath."""
+"""The network: gradients, training and loss compared with slow implementations, PyTorch and mpmath."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEVER = 4
 
 
 def made_up(records: int, *, density: float = 0.4, largest: float = 1.0) -> Dataset:
-    """Numbers from 0 to a largest, of which about this share is not 0."""
+    """Numbers from 0 to a maximum, of which about this share is non-zero."""
     rng = np.random.default_rng(7)
     features = largest * rng.random((records, INPUTS))
     features *= rng.random((records, INPUTS)) < density
@@ -43,7 +43,7 @@ def made_up(records: int, *, density: float = 0.4, largest: float = 1.0) -> Data
 
 
 def small(**settings: Any) -> Network:
-    """Ten epochs of steps that are large enough to leave the start behind."""
+    """Ten epochs with steps large enough to move away from the initial weights."""
     usual = {"hidden": 11, "classes": CLASSES, "epochs": 10, "batch_size": 5, "learning_rate": 0.05}
     return Network(**(usual | settings))
 
@@ -53,7 +53,7 @@ def stream(number: int = 0) -> np.random.Generator:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The largest difference of two weights in the same place; NaN if any is NaN."""
+    """The largest difference between corresponding weights; NaN if any is NaN."""
     return float(max(np.abs(a - b).max() for a, b in zip(one, other, strict=True)))
 
 
@@ -61,7 +61,7 @@ def distance(one: Any, other: Any) -> float:
 
 
 def start(settings: Network, inputs: int, rng: np.random.Generator) -> list[Doubles]:
-    """The weights before training, in double precision: numbers of single precision all the same."""
+    """The weights before training, single-precision values in double precision."""
     hidden, classes = settings.hidden, settings.classes
     if isinstance(settings.initialisation, FixedInitialisation):
         rng = np.random.default_rng(settings.initialisation.seed)
@@ -78,7 +78,7 @@ def start(settings: Network, inputs: int, rng: np.random.Generator) -> list[Doub
 def twin(
     settings: Network, dataset: Dataset, rng: np.random.Generator, *, wrong: str = ""
 ) -> list[Doubles]:
-    """Train record by record in double precision; ``wrong`` leaves out one thing."""
+    """Train record by record in double precision; ``wrong`` omits one thing."""
     assert dataset.labels is not None
     rows = dataset.features.astype(np.float64)
     weights = start(settings, rows.shape[1], rng)
@@ -112,7 +112,7 @@ def twin(
 
 
 def by_torch(settings: Network, dataset: Dataset, rng: np.random.Generator) -> list[Doubles]:
-    """The same start and the same batches, trained by PyTorch in double precision."""
+    """The same initial weights and batches, trained by PyTorch in double precision."""
     import torch
 
     assert dataset.labels is not None
@@ -145,7 +145,7 @@ def by_torch(settings: Network, dataset: Dataset, rng: np.random.Generator) -> l
 
 
 def wide_model(settings: Network, inputs: int) -> NetworkModel:
-    """Weights in double precision, biases not 0."""
+    """Weights in double precision, with non-zero biases."""
     rng = stream(1)
     return NetworkModel(
         rng.standard_normal((inputs, settings.hidden)),  # type: ignore[arg-type]
@@ -165,9 +165,9 @@ STEP = 1e-5
 
 
 def by_differences(model: NetworkModel, rows: Doubles, labels: NDArray[np.int64]) -> list[Doubles]:
-    """Central differences, a weight at a time."""
+    """Central differences, one weight at a time."""
     into = rows @ model.hidden_weights + model.hidden_biases
-    assert np.abs(into).min() > 10 * STEP  # no unit changes sides within a step
+    assert np.abs(into).min() > 10 * STEP  # no unit switches within a step
     slopes = []
     for part in model:
         slope = np.zeros(part.shape)
@@ -196,7 +196,7 @@ def test_gradients_are_slopes() -> None:
     found = settings.gradients(model, rows, data.labels)
     slopes = by_differences(model, rows, data.labels)
     assert distance(found, slopes) < DIFFERENCES
-    # Sums in place of means, and units that are off but pass errors on, fail the same check.
+    # Sums instead of means, and inactive units that pass errors on, fail the same check.
     assert distance([7 * part for part in found], slopes) > 1e4 * DIFFERENCES
     into = rows @ model.hidden_weights + model.hidden_biases
     assert (into < 0).any()
@@ -224,7 +224,7 @@ def test_a_unit_at_0_passes_nothing_on() -> None:
     settings = small(hidden=2)
     model = wide_model(settings, INPUTS)
     model.hidden_biases[0] = 0.0
-    # A record of zeros: unit 0 stands exactly at its bend.
+    # A record of zeros: unit 0 is exactly at its kink.
     found = settings.gradients(model, np.zeros((1, INPUTS)), np.array([1]))
     assert found.hidden_biases[0] == 0.0
     for sparse in (False, True):
@@ -237,9 +237,10 @@ def test_a_unit_at_0_passes_nothing_on() -> None:
 # --- training -------------------------------------------------------------------------------------
 
 ROUNDING = 1e-5
-"""Numbers of single precision near 1 are right to 6e-8.  The cases take up to 230 steps; a step rounds
-weights and speeds once each, in either direction, and later steps magnify that a little: 230 times 6e-8
-would be 1.4e-5 if all went one way.  The largest distance met is 2e-6: no unit fell to another side.
+"""Single-precision numbers near 1 are accurate to 6e-8.  The cases take up to 230 steps; a step rounds
+weights and velocities once each, in either direction, and later steps amplify this slightly: 230 times
+6e-8 would be 1.4e-5 if all errors had one sign.  The largest observed distance is 2e-6: no unit
+switched.
 """
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -273,7 +274,7 @@ def test_training_is_that_of_the_twin(case: str, sparse: bool) -> None:
     model = settings.train(data, stream())
     assert all(part.dtype == np.float32 for part in model)
     assert distance(model, twin(settings, data, stream())) < ROUNDING
-    # It did train, by far more than the check allows.
+    # Training had an effect far larger than the check allows.
     before = start(settings, INPUTS, stream())
     assert distance(model, before) > 1000 * ROUNDING
     np.testing.assert_array_equal(model.hidden_weights[NEVER], before[0][NEVER])
@@ -290,7 +291,7 @@ def test_a_sabotaged_twin_is_found_out(wrong: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_to_train_agree(case: str) -> None:
-    # Each may be a rounding away from the truth, in its own direction.
+    # Each may be one rounding away from the truth, in either direction.
     data, settings = made_up(**CASES[case][0]), CASES[case][1]
     sparse = small(**settings, sparse=True).train(data, stream())
     dense = small(**settings, sparse=False).train(data, stream())
@@ -392,7 +393,7 @@ def test_one_number_that_is_none_spoils_the_model(value: float) -> None:
 
 
 def starts(initialisation: Any) -> list[NetworkModel]:
-    """Two models that keep their first weights: steps of 1e-30 are lost in rounding."""
+    """Two models that keep their initial weights: steps of 1e-30 are lost in rounding."""
     settings = small(initialisation=initialisation, learning_rate=1e-30)
     return [settings.train(made_up(23), stream(number)) for number in (0, 1)]
 
@@ -404,24 +405,24 @@ def test_fixed_models_start_alike_and_random_ones_do_not() -> None:
     for part in ("hidden_weights", "output_weights"):
         assert getattr(one, part).tolist() == getattr(other, part).tolist()
         for a, b in ((one, another), (mine, yours), (one, mine)):
-            # Both start within the same bounds, so a few may be near each other.
+            # Both are initialised within the same bounds, so a few weights may be close.
             assert (getattr(a, part) != getattr(b, part)).all()
-    # Fixed starts do not fix the order of records.
+    # Fixed initial weights do not fix the order of records.
     settings = small(initialisation=FixedInitialisation())
     first, second = (settings.train(made_up(23), stream(number)) for number in (0, 1))
     assert bits(first) != bits(second)
 
 
 def misfit(values: NDArray[Any], bound: float) -> float:
-    """How far numbers are from uniform within a bound: the largest of three signs of it.
+    """How far numbers are from uniform within a bound: the largest of three measures.
 
-    Mean and mean square in standard errors over 5, and the largest in units of the bound.
+    Mean and mean square in standard errors divided by 5, and the maximum in units of the bound.
     """
     share = values.astype(np.float64) / bound
-    # Of a uniform number in [-1, 1] the variance is 1/3; of its square 4/45.
+    # A uniform number in [-1, 1] has variance 1/3; its square 4/45.
     mean = abs(share.mean()) / math.sqrt(1 / 3 / share.size) / 5
     square = abs((share**2).mean() - 1 / 3) / math.sqrt(4 / 45 / share.size) / 5
-    # Rounding to single precision may pass the bound by 6e-8 of it.
+    # Rounding to single precision may exceed the bound by 6e-8 of it.
     return float(max(mean, square, np.abs(share).max() / (1 + 6e-8)))
 
 
@@ -441,7 +442,7 @@ def test_weights_start_within_the_bounds_of_glorot() -> None:
 
 
 def exact_loss(model: NetworkModel, features: NDArray[Any], label: int) -> Any:
-    """Cross-entropy with 60 digits from the numbers as they are."""
+    """Cross-entropy with 60 digits from the exact stored numbers."""
     with mpmath.workdps(60):
         below, biases, above, last = (part.astype(np.float64).tolist() for part in model)
         units = [
@@ -464,15 +465,15 @@ def test_losses_of_trained_models() -> None:
         for label in range(CLASSES):
             found = settings.loss(model, Point(features=row, label=label))
             assert type(found) is float
-            # Scores near 1 are right to some 1e-16, and so is the loss.
+            # Scores near 1 are accurate to some 1e-16, and so is the loss.
             assert found == pytest.approx(float(exact_loss(model, row, label)), rel=1e-13)
 
 
 def with_scores(scores: list[float]) -> tuple[Network, NetworkModel]:
-    """A network whose scores are these for any record: all comes from the last biases."""
+    """A network with these scores for any record: everything comes from the last biases."""
     settings = Network(hidden=2, classes=len(scores))
     model = settings.initial(3, stream())
-    model.hidden_biases[:] = -100.0  # all units are off
+    model.hidden_biases[:] = -100.0  # all units are inactive
     model.output_biases[:] = scores
     return settings, model
 
@@ -498,7 +499,7 @@ def test_losses_have_neither_floor_nor_ceiling(scores: list[float]) -> None:
         found = settings.loss(model, Point(features=features, label=label))
         exact = exact_loss(model, features, label)
         assert math.isfinite(found)
-        # exp of a number of up to 745 that is right to 1e-16 of it, and the least number there is.
+        # exp of a number of up to 745 that is accurate to 1e-16 of it, and the smallest number.
         assert found == pytest.approx(float(exact), rel=2e-13, abs=5e-324)
         assert (found > 0) == (exact > 5e-324)
 
@@ -528,7 +529,7 @@ def test_parameters_there_and_back() -> None:
     assert vector.shape == (INPUTS * 11 + 11 + CLASSES * 11 + CLASSES,)
     assert bits(settings.with_parameters(model, vector)) == kept
     assert bits(settings.with_parameters(model, vector.astype(np.float64))) == kept
-    # Weights in the order in which a model names them.
+    # Weights in the order of a model's fields.
     counted = settings.with_parameters(model, np.arange(vector.size))
     assert [part.ravel()[0] for part in counted] == [0, INPUTS * 11, INPUTS * 11 + 11, 275]
     assert [part.shape for part in counted] == [part.shape for part in model]

@@ -1,4 +1,4 @@
-"""Loops with Opacus: the claim is the accountant's, the model plain, and what is amiss is said."""
+"""Opacus loops: the claim is the accountant's, the model is plain, and problems are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import epsilometer as em
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as protocols
 from epsilometer.measurement.plan import Task, training_stream
-from epsilometer.measurement.training_claims import Worst
+from epsilometer.measurement.training_claims import LargestClaim
 from epsilometer.training import torch_modules
 from epsilometer.training.accounting import EPSILON_ERROR, accounted_epsilon
 from epsilometer.training.opacus_loop import EXPECTED_WARNINGS, fixed_batches
@@ -56,14 +56,14 @@ def test_the_claim_is_that_of_the_accountant(mechanism: str) -> None:
     assert claim == obvious.get_epsilon(1e-2)
     if mechanism == "rdp":  # a looser bound
         assert ours < claim < 1.5 * ours
-    else:  # gdp approximates: within a fifth here
+    else:  # gdp is approximate: within a fifth here
         assert claim == pytest.approx(ours, abs=EPSILON_ERROR if mechanism == "prv" else 0.2 * ours)
     obvious.step(noise_multiplier=loops.NOISE, sample_rate=RATE)
     assert claim < obvious.get_epsilon(1e-2)
 
 
 def test_a_target_is_kept() -> None:
-    """The noise is found for a target; what was done with it promises the target."""
+    """The noise is chosen for a target epsilon; the resulting training claims the target."""
     promise = usual(fit=loops.fit_to_target).claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.01) == pytest.approx(3.0, abs=0.02)  # its search's tolerance
     assert promise.mechanism == "rdp"
@@ -82,7 +82,7 @@ def test_where_nothing_is_promised() -> None:
 
 
 def by_hand(fit: Any) -> nn.Module:
-    """What the loop trains when nobody is in between but the seeds."""
+    """What the loop trains without the wrapper, with only the seeds set."""
     with torch_modules.seeded(stream()):
         module = modules.fixed_network().train()
         fit(module, data())
@@ -120,7 +120,7 @@ def test_the_model_is_the_plain_module_that_the_loop_trained(fit: Any, engine: s
     assert all(torch.equal(part, expected[name]) for name, part in model.state_dict().items())
     start = algorithm.initial_model(data(), stream())
     assert not np.array_equal(algorithm.parameters(model), algorithm.parameters(start))
-    assert algorithm.claim_by_training(data(), stream()).doubts == ()
+    assert algorithm.claim_by_training(data(), stream()).caveats == ()
 
 
 def test_another_module_that_comes_back_is_the_model() -> None:
@@ -143,15 +143,15 @@ def test_another_module_that_comes_back_is_the_model() -> None:
         ({"fit": loops.fit_and_return_another_engine}, "whose accountant has no steps"),
         (
             {"fit": loops.fit_mended_but_forgotten, "module": modules.with_batch_normalisation},
-            "got 6 steps and none of them on it",
+            "got 6 optimizer steps, none of them on it",
         ),
         (
             {"fit": loops.fit_and_grow},
-            "leave the parts of the module .* got a Sequential with others",
+            "keep the structure of the module.* got a Sequential with other parts",
         ),
         (
             {"module": modules.with_batch_normalisation},
-            "Opacus cannot train Sequential: BatchNorm .* Make it from ModuleValidator.fix",
+            "Opacus cannot train Sequential: BatchNorm .* Apply ModuleValidator.fix",
         ),
     ],
 )
@@ -176,19 +176,19 @@ def test_names_that_are_none(engine: Any) -> None:
     ("fit", "words"),
     [
         (loops.fit_on_quietly, "the accountant counted 6 steps, but fit took 9 on the module"),
-        (loops.fit_on_the_old_loader, "presumes Poisson sampling, but batches have fixed sizes"),
-        (loops.fit_in_fixed_batches, "presumes Poisson sampling, but batches have fixed sizes"),
-        (loops.fit_securely, "secure_mode takes noise from the system"),
-        (partial(loops.fit, accountant="gdp"), "gdp approximates"),
+        (loops.fit_on_the_old_loader, "assumes Poisson sampling, but batches have fixed sizes"),
+        (loops.fit_in_fixed_batches, "assumes Poisson sampling, but batches have fixed sizes"),
+        (loops.fit_securely, "secure_mode uses the system's random numbers"),
+        (partial(loops.fit, accountant="gdp"), "gdp is approximate"),
         (loops.fit_long, None),
         (loops.fit_on_all, None),
         (loops.fit_in_parts, None),
     ],
 )
-def test_doubts(fit: Any, words: str | None) -> None:
-    doubts = usual(fit=fit).claim_by_training(data(), stream()).doubts
-    assert len(doubts) == (words is not None)
-    assert words is None or words in doubts[0]
+def test_caveats(fit: Any, words: str | None) -> None:
+    caveats = usual(fit=fit).claim_by_training(data(), stream()).caveats
+    assert len(caveats) == (words is not None)
+    assert words is None or words in caveats[0]
 
 
 def test_poisson_batches_are_hardly_ever_called_fixed() -> None:
@@ -198,7 +198,7 @@ def test_poisson_batches_are_hardly_ever_called_fixed() -> None:
         assert not any(fixed_batches(each, records, rate) for each in sizes)
     assert fixed_batches([50] * 10, 100, 0.5)
     assert fixed_batches([64, 36] * 6, 100, 0.5)
-    assert not fixed_batches([50, 50], 100, 0.5)  # too few to tell
+    assert not fixed_batches([50, 50], 100, 0.5)  # too few to decide
     assert not fixed_batches([1] * 30, 100, 0.5)  # parts of batches
     assert not fixed_batches([100] * 30, 100, 1.0)
     assert not fixed_batches([], 100, 0.5)
@@ -229,30 +229,30 @@ def test_a_plan_has_the_promise_of_its_first_models() -> None:
         )
         for hypothesis in (0, 1)
     ]
-    assert promise == Worst(promises=tuple(own))
+    assert promise == LargestClaim(claims=tuple(own))
     assert promise.claimed_epsilon(0.01) == own[0].claimed_epsilon(0.01)
-    assert promise.doubts == ()
+    assert promise.caveats == ()
 
 
 def test_one_record_more_may_make_one_batch_more() -> None:
-    """8 records make 2 batches and 9 make 3: the larger epsilon counts, and it is said."""
+    """8 records make 2 batches and 9 make 3: the larger epsilon is the claim, with a caveat."""
     algorithm = usual(fit=partial(loops.fit, accountant="rdp"))
     promise = em.claim_from_training(plan_of(algorithm, dataset_size=8))
-    assert isinstance(promise, Worst)
-    smaller, larger = promise.promises
+    assert isinstance(promise, LargestClaim)
+    smaller, larger = promise.claims
     assert getattr(smaller, "steps", None) == ((loops.NOISE, 1 / 2, 4),)
     assert getattr(larger, "steps", None) == ((loops.NOISE, 1 / 3, 6),)
-    each = [part.claimed_epsilon(0.01) for part in promise.promises]
+    each = [part.claimed_epsilon(0.01) for part in promise.claims]
     assert promise.claimed_epsilon(0.01) == max(each) > min(each) + 0.1
-    (doubt,) = promise.doubts
-    assert "other steps or sampling rates with more records" in doubt
+    (caveat,) = promise.caveats
+    assert "different steps or sampling rates with more records" in caveat
 
 
 def test_canaries_have_the_promise_of_their_run() -> None:
     plan = plan_of(usual(), design=em.MeasureOneRun(canaries=6))
     promise = em.claim_from_training(plan)
-    assert isinstance(promise, Worst)
-    (only,) = promise.promises
+    assert isinstance(promise, LargestClaim)
+    (only,) = promise.claims
     records = 10 + int(plan.bases[0].coins.sum())  # type: ignore[attr-defined]
     batches = math.ceil(records / loops.BATCH)
     assert getattr(only, "steps", None) == ((loops.NOISE, 1 / batches, loops.EPOCHS * batches),)

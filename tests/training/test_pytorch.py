@@ -35,7 +35,7 @@ def test_a_loss_of_ones_own_repeats_even_if_it_draws() -> None:
     assert losses(algorithm, model) == losses(algorithm, model)
     usual = em.PyTorch(module=modules.Shaky, fit=modules.fit)
     assert losses(usual, model) == losses(usual, model) != losses(algorithm, model)
-    # Left to itself, it does not.
+    # Without seeding, it does not.
     assert modules.margin(model, POPULATION.point(0)) != modules.margin(model, POPULATION.point(0))
 
 
@@ -53,7 +53,7 @@ def test_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> N
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.unhurried_fit)
     alone = [losses(algorithm, algorithm.train(data(), stream(number))) for number in range(6)]
     assert trained_by_threads(algorithm) == alone
-    # Without turns, they draw from each other's streams.
+    # Without taking turns, they draw from each other's streams.
     monkeypatch.setattr(torch_modules, "_in_turn", contextlib.nullcontext())
     assert trained_by_threads(algorithm) != alone
 
@@ -83,7 +83,7 @@ def test_everything_is_put_back_after_a_failure() -> None:
         em.PyTorch(module=modules.dropping, fit=fails).train(data(), stream())
     assert torch.rand(3).tolist() == expected
     assert torch.get_num_threads() == threads
-    # And the turn was given back: another thread gets it.
+    # And the lock was released: another thread gets it.
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(algorithm.train, data(), stream()).result(timeout=60)
@@ -130,7 +130,7 @@ def test_images_keep_their_shape() -> None:
         (nn.Linear(4, 3), -1, "expected labels from 0 to 2, got -1"),
         (nn.Linear(4, 3), 1.5, "expected labels from 0 to 2, got 1.5"),
         (nn.Linear(4, 3), None, "expected labels from 0 to 2, got None"),
-        (modules.one_score(), 0, r"got shape \(1,\) for one record; give a loss of your own"),
+        (modules.one_score(), 0, r"got shape \(1,\) for one record; pass your own loss"),
     ],
 )
 def test_losses_that_cannot_be(module: Any, label: Any, words: str) -> None:
@@ -148,7 +148,7 @@ def test_frozen_parameters_are_not_perturbed() -> None:
     assert algorithm.parameters(model).size == 5 * 3 + 3
     moved = algorithm.with_parameters(model, np.zeros(18))
     assert torch.equal(moved[0].weight, model[0].weight)
-    with pytest.raises(InputError, match="Linear has no parameters that are trained"):
+    with pytest.raises(InputError, match="Linear has no trainable parameters"):
         algorithm.parameters(modules.frozen())
 
 
@@ -204,7 +204,7 @@ def test_the_source_of_factory_and_loop_counts() -> None:
 
 def test_streams_inside_are_refused() -> None:
     algorithm = em.PyTorch(module=modules.dropping, fit=partial(FIT, by=torch.Generator()))
-    with pytest.raises(InputError, match=r"algorithm\.fit\[2\]\.by: cannot tell whether a Gen"):
+    with pytest.raises(InputError, match=r"algorithm\.fit\[2\]\.by: cannot detect whether a Gen"):
         protocols.identity(algorithm)
 
 
@@ -228,8 +228,11 @@ def test_what_is_no_function(settings: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"module": dict}, r"expected module\(\) to make a torch\.nn\.Module, got {}"),
-        ({"fit": modules.fit_another}, "expected fit to train the module .* got a Sequential back"),
+        ({"module": dict}, r"expected module\(\) to return a torch\.nn\.Module, got {}"),
+        (
+            {"fit": modules.fit_another},
+            "expected fit to train the given module .* got a Sequential back",
+        ),
     ],
 )
 def test_what_shows_in_training(settings: dict[str, Any], words: str) -> None:

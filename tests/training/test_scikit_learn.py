@@ -1,4 +1,4 @@
-"""scikit-learn's estimators: every random_state from the stream, losses by hand, identities."""
+"""scikit-learn estimators: every random_state from the stream, losses by hand, identities."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_was_given_is_neither_fitted_nor_needed() -> None:
 
 
 class Oracle(sklearn.base.ClassifierMixin, sklearn.base.BaseEstimator):  # type: ignore[misc]
-    """Answers the probabilities that it was made with."""
+    """Returns the given probabilities."""
 
     def __init__(self, probabilities: Any = (1.0, 0.0)) -> None:
         self.probabilities = probabilities
@@ -138,7 +138,7 @@ FLOOR = -math.log(SMALLEST_PROBABILITY)
         ((0.2, 0.3, 0.5), "c", -math.log(0.5)),
         ((0.0, 0.3, 0.7), "a", FLOOR),
         ((1e-300, 0.3, 0.7), "a", FLOOR),
-        ((0.2, 0.3, 0.5), "d", FLOOR),  # nobody had this label
+        ((0.2, 0.3, 0.5), "d", FLOOR),  # no record had this label
         ((1.0, 0.0, 0.0), "a", 0.0),
         ((1.0, 1e-20, 2e-20), "a", 3e-20),  # 1 is a rounding of 1 - 3e-20
     ],
@@ -241,7 +241,7 @@ def test_a_linear_model_is_perturbed() -> None:
 
 @pytest.mark.parametrize("estimator", [RANSACRegressor(), Oracle()], ids=["RANSAC", "own"])
 def test_what_turns_out_to_have_no_parameters(estimator: Any) -> None:
-    # Whether it has them shows only when it is fitted.
+    # This is known only after fitting.
     algorithm = em.ScikitLearn(estimator=estimator)
     assert algorithm.no_parameters == ""
     with pytest.raises(InputError, match="expected a linear model"):

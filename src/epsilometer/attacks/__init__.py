@@ -1,1 +1,1 @@
-"""From losses to decisions to error counts; training models is not done here."""
+"""Attacks: from losses to decisions to error counts.  Models are trained elsewhere."""

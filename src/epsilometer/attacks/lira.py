@@ -1,22 +1,24 @@
 """LiRA, the likelihood-ratio attack.
 
 Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
-Of every point the log odds under models trained with it and without it are taken to be normal:
+The log odds of every point, under models trained with it and without it, are modelled as normal:
 
     online    mean over queries of  log N(phi; mu_in, s_in^2) - log N(phi; mu_out, s_out^2)
     offline   mean over queries of  (phi - mu_out) / s_out
 
-The offline score orders as the paper's 1 - Pr[N(mu_out, s_out^2) > phi] does, and does not saturate.
+The offline score has the same order as the paper's 1 - Pr[N(mu_out, s_out^2) > phi] and does not
+saturate.
 
-Choices that the paper leaves, or where it and its published code part:
+Choices where the paper is silent or differs from its published code:
 
-- Queries are taken one by one, each with its own normal, and averaged, as in the published code.  The
-  paper writes a multivariate normal, whose covariance needs far more teachers than queries.
-- Means are means, as in the paper's algorithm; its code takes medians.  Variances are unbiased.
-- With fewer than 64 teachers one variance serves all points (the paper's advice), one for models with
-  the point and one for those without: that within points, pooled over them.  The published code takes
-  the spread over all points and models, in which points differ by their means as well, and for both
-  sides that of models with the point.
+- Each query has its own normal, and queries are averaged, as in the published code.  The paper uses a
+  multivariate normal, whose covariance needs far more shadow models than queries.
+- Means are used, as in the paper's algorithm; its code uses medians.  Variances are unbiased.
+- With fewer than 64 shadow models all points share a variance (as the paper advises), one for models
+with
+  the point and one for models without: the within-point variance, pooled over points.  The published
+  code uses the spread over all points and models, which includes differences between the points' means,
+  and uses that of models with the point for both sides.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
 
 LEAST_FOR_VARIANCE = 8
-"""A point with fewer teachers on a side has the pooled variance of that side."""
+"""A point with fewer shadow models on a side uses the pooled variance of that side."""
 
 SMALLEST_VARIANCE = 1e-6
-"""Share of the pooled variance that every point's own is at least: losses may all be the same."""
+"""Lower limit of a point's own variance, as a share of the pooled one: all its losses may be equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """Log odds under teachers with a point, or without it: sizes (points), else (points, queries)."""
+    """Log odds under shadow models with a point, or without it: (points,) or (points, queries)."""
 
     count: FloatArray
     mean: FloatArray
@@ -47,11 +49,11 @@ class Side:
     """Sum of squares about the mean."""
 
     def pooled(self) -> tuple[FloatArray, float]:
-        """Sum of squares of all points, by query, and its degrees of freedom."""
+        """Sum of squares over all points, per query, and its degrees of freedom."""
         return self.squares.sum(axis=0), float(np.maximum(self.count - 1, 0).sum())
 
     def variance(self, pooled: FloatArray, *, own: bool) -> FloatArray:
-        """Variance of every point: its own where it is wanted and there are enough teachers."""
+        """Variance of every point: its own if requested and there are enough shadow models."""
         shared = np.broadcast_to(pooled, self.squares.shape)
         if not own:
             return shared
@@ -63,10 +65,10 @@ class Side:
 def sides(
     losses: PoolLosses, teachers: IntArray, *, averaged: bool = False, plain: bool = False
 ) -> tuple[Side, Side]:
-    """Moments of log odds under teachers, without each point and with it; references are left out.
+    """Moments of log odds under shadow models, without and with each point; references are excluded.
 
-    Of each query, or of the average over queries, which then counts as one.  ``plain``: of losses as
-    they are, negated, in place of log odds.
+    Per query, or of the average over queries, which then counts as one query.  ``plain`` uses negated
+    losses instead of log odds.
     """
     points, queries = losses.challenges, 1 if averaged else losses.queries
     count = np.empty((2, points))
@@ -75,7 +77,7 @@ def sides(
         taken = losses.loss[teachers, part]
         odds = -taken if plain else log_odds_of(taken)
         odds = odds.mean(axis=2, keepdims=True) if averaged else odds
-        # About the first teacher's, so that equal log odds have a spread of exactly 0.
+        # Relative to the first shadow model, so that equal log odds have a spread of exactly 0.
         anchor = odds[0]
         odds = odds - anchor
         inside = losses.member[teachers, part]
@@ -93,7 +95,7 @@ def sides(
 
 
 def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, FloatArray]:
-    """Variance within points by query, of either side; of both where a side has none; else 1."""
+    """Within-point variance per query and side; pooled over both sides if a side has none; else 1."""
     parts = (without.pooled(), with_point.pooled())
     both = (parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
     found = []
@@ -106,14 +108,14 @@ def pooled_variances(without: Side, with_point: Side) -> tuple[FloatArray, Float
 
 @dataclass(frozen=True, kw_only=True)
 class Lira:
-    """LiRA online: the likelihood ratio of two normals fitted to teachers with and without the point.
+    """Online LiRA: the likelihood ratio of two normals fitted to models with and without the point.
 
-    A point whose teachers are all with it, or all without it, scores 0 under every model: a ratio of 1.
+    A point whose shadow models are all with it, or all without it, scores 0 (a ratio of 1).
 
     Parameters
     ----------
     own_variance_from
-        With at least so many teachers every point has variances of its own; 64 in the paper.
+        Number of shadow models from which every point has its own variances; 64 in the paper.
     """
 
     own_variance_from: int = 64
@@ -146,14 +148,14 @@ class Lira:
 
 @dataclass(frozen=True, kw_only=True)
 class LiraOffline:
-    """LiRA offline: how far above the teachers without the point, in standard deviations.
+    """Offline LiRA: distance above the models without the point, in standard deviations.
 
-    A point that every teacher was trained on scores 0.
+    A point that every shadow model was trained on scores 0.
 
     Parameters
     ----------
     own_variance_from
-        With at least so many teachers every point has a variance of its own.
+        Number of shadow models from which every point has its own variance.
     """
 
     own_variance_from: int = 64

@@ -1,9 +1,9 @@
-"""Losses of the challenge point, one for each trained model, in memory and in files.
+"""Losses of the challenge point, one per trained model, in memory and in files.
 
-The whole contract between training models and attacking them.  Files are CSV or Parquet with columns
-challenge_base, hypothesis (0 or 1), replicate, loss.  Canaries of training runs have the column member
-in place of hypothesis, so that nobody takes them for models.  Files are untrusted: every row is
-checked and a wrong one is named.  Numbers are written so that reading gives the same bits back.
+This is the only interface between training models and attacking them.  Files are CSV or Parquet with
+columns challenge_base, hypothesis (0 or 1), replicate, loss.  Canaries of training runs have the column
+member instead of hypothesis, so that they cannot be mistaken for models.  Files are untrusted: every row
+is checked, and errors name the row.  Numbers are written so that they are read back exactly.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.score_tables import BASE, HYPOTHESIS, MEMBER, header_of
 
 LARGEST_REPLICATE = 10**15
-"""Exact in double precision, which files of others may use."""
+"""Exact in double precision, which other programs' files may use."""
 
 COLUMNS = (BASE, HYPOTHESIS, "replicate", "loss")
 PARQUET = ".parquet"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Losses:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Losses(Plotted, view="data.LOSSES"):
     """Losses by challenge base, hypothesis and replicate, sorted by these three.
 
     Parameters
     ----------
     challenge_base
-        The base of each loss: any text.  Bases keep the order in which they first occur.
+        The base of each loss: any text.  Bases keep the order of their first occurrence.
     hypothesis
         0: the model was trained without the challenge point (or with its replacement); 1: with it.
     replicate
         Number of the model among those of its base and hypothesis, from 0; gaps are allowed.
     loss
-        Loss of the challenge point under the model.  May be infinite or NaN: attacks leave such
-        losses out and say so.
+        Loss of the challenge point under the model.  May be infinite or NaN: attacks drop such losses
+        and report them.
     one_run
-        Whether a base is one training run and replicates are its canaries, put in by coin flips.
+        Whether a base is one training run and replicates are its canaries, included by coin flips.
 
     Raises
     ------
     InputError
-        If columns differ in length, are empty or out of range, or a model occurs twice.
+        If columns are empty, out of range or of different lengths, or a model occurs twice.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class Losses:
         one_run: bool = False,
     ) -> None:
         plain = (each.item() if isinstance(each, np.generic) else each for each in challenge_base)
-        # Names are kept as files hold them: without blanks around.
+        # Names are stripped of surrounding whitespace, as in files.
         labels = [_files.label(each, BASE, "losses") for each in plain]
         if not labels:
             raise InputError("expected at least one loss, got none.")
@@ -96,7 +97,7 @@ class Losses:
         for name, column in columns.items():
             if column.shape != base.shape:
                 raise InputError(
-                    f"expected {len(base)} values in {name}, as in challenge_base, "
+                    f"expected {len(base)} values in {name}, as many as in challenge_base, "
                     f"got shape {column.shape}."
                 )
         for name, most, expected in (
@@ -118,7 +119,7 @@ class Losses:
     def _refuse_repeats(self) -> None:
         keys = np.stack([self.base, self.hypothesis, self.replicate])
         if self.one_run:
-            # A canary is in or out, never both.
+            # A canary is included or excluded, never both.
             places = np.stack([self.base, self.replicate])[
                 :, np.lexsort((self.replicate, self.base))
             ]
@@ -146,17 +147,20 @@ class Losses:
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> Losses:
-        """Read CSV text; ``name`` stands for the file in error messages."""
+        """Read CSV text; ``name`` is the file name in error messages."""
         return _of_columns(_csv_columns(text, name), name=name)
 
     def to_csv(self) -> str:
-        """CSV text; each loss in the shortest form that reads back to the same number."""
+        """CSV text; each loss in the shortest form that is read back exactly."""
         return _files.csv_text(_columns(self.one_run), self.rows())
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV, or Parquet if the name ends in .parquet; replaces a file of that name."""
+        """Write CSV or Parquet, by the ending of the name; replaces an existing file.
+
+        :meth:`read` returns the same losses.
+        """
         path = Path(target)
-        if path.suffix.lower() == PARQUET:
+        if _files.ending(path, ".csv", PARQUET) == PARQUET:
             _files.replace(path, lambda temporary: _write_parquet(self, temporary))
         else:
             _files.write_text(path, self.to_csv())
@@ -177,20 +181,20 @@ class Losses:
 
     @property
     def challenge_base(self) -> list[str]:
-        """The base of each loss by name."""
+        """Name of the base of each loss."""
         return [self.names[number] for number in self.base]
 
     def rows(self) -> Iterator[tuple[str, int, int, float]]:
-        """Base by name, hypothesis, replicate and loss of each model, as plain values."""
+        """Base name, hypothesis, replicate and loss of each model, as plain values."""
         columns = (self.hypothesis, self.replicate, self.loss)
         return zip(self.challenge_base, *(column.tolist() for column in columns), strict=True)
 
     def by_hypothesis(self) -> tuple[FloatArray, FloatArray]:
-        """Arrays (bases, models) under H0 and H1 in order of replicate, NaN where there is none."""
+        """Arrays (bases, models) under H0 and H1 in order of replicate, padded with NaN."""
         return self.padded(0), self.padded(1)
 
     def padded(self, hypothesis: int) -> FloatArray:
-        """Losses under one hypothesis, a row a base, shorter rows filled with NaN at the end."""
+        """Losses under one hypothesis, one row per base, padded with NaN at the end."""
         chosen = self.hypothesis == hypothesis
         base = self.base[chosen]
         sizes = np.bincount(base, minlength=len(self.names))
@@ -222,7 +226,7 @@ def _numbers(values: ArrayLike) -> FloatArray:
     if array.dtype.kind not in "iuf":
         raise InputError(f"expected numbers in loss, got {array.dtype} values.")
     array = array.astype(np.float64)
-    array[np.isnan(array)] = np.nan  # one NaN, whatever its sign and payload were
+    array[np.isnan(array)] = np.nan  # normalise the sign and payload of NaN
     return array
 
 
@@ -239,11 +243,11 @@ def _csv_columns(text: str, name: str) -> dict[str, Any]:
     truth = MEMBER if columns["one_run"] else HYPOTHESIS
     for row, where in _files.records(text, _columns(columns["one_run"]), name=name):
         columns[BASE].append(_files.label(row[BASE], BASE, where))
-        for column, said, most in (
+        for column, header, most in (
             (HYPOTHESIS, truth, 1),
             ("replicate", "replicate", LARGEST_REPLICATE),
         ):
-            number = _files.whole_number(row[said].strip(), said, where, most=most)
+            number = _files.whole_number(row[header].strip(), header, where, most=most)
             columns[column].append(number)
         loss = _files.number(row["loss"])
         if loss is None:
@@ -266,8 +270,8 @@ def _arrow_columns(arrow: Any, table: Any, name: str) -> dict[str, Any]:
     one_run = MEMBER in table.column_names
     _files.check_columns(list(table.column_names), _columns(one_run), where=name)
     columns: dict[str, Any] = {"one_run": one_run}
-    for column, said in zip(COLUMNS, _columns(one_run), strict=True):
-        values = table.column(said)
+    for column, header in zip(COLUMNS, _columns(one_run), strict=True):
+        values = table.column(header)
         if values.null_count:
             raise InputError(f"{name}: expected a value in every row of {column}, got a null.")
         whole, floating = arrow.types.is_integer(values.type), arrow.types.is_floating(values.type)

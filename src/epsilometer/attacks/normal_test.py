@@ -17,28 +17,28 @@ def p_value(
     mean_h1: ArrayLike,
     deviation_h1: ArrayLike,
 ) -> FloatArray:
-    """Smallest level at which the likelihood-ratio test rejects H0 (appendix D of the paper).
+    """Smallest significance level at which the likelihood-ratio test rejects H0 (appendix D).
 
-    With u = (x - mean_h0) / deviation_h0, m and r the mean and the deviation under H1 in those units,
-    the log-likelihood ratio is a quadratic in u whose other point of equal height is
-    v = -u - 2 m / (r^2 - 1).  H0 is rejected outside (u, v) if r >= 1 and inside if r < 1, so the
-    p-value is a sum or a difference of two normal probabilities.  In this form nothing cancels as
-    r -> 1: v goes to infinity and the test becomes the one-sided one of equal variances.
+    Let u = (x - mean_h0) / deviation_h0, and m and r the mean and deviation under H1 in those units.
+    The log-likelihood ratio is a quadratic in u that takes the same value at v = -u - 2 m / (r^2 - 1).
+    H0 is rejected outside (u, v) if r >= 1 and inside if r < 1, so the p-value is a sum or a difference
+    of two normal probabilities.  In this form nothing cancels as r -> 1: v goes to infinity and the test
+    becomes the one-sided test for equal variances.
 
-    The paper's algorithm prints its R with the denominator's sign reversed; its appendix, used here,
-    is right.
+    The paper's algorithm has the sign of the denominator of R reversed; its appendix, used here, is
+    correct.
 
     Parameters
     ----------
     observed, mean_h0, deviation_h0, mean_h1, deviation_h1
-        Arrays that broadcast; standard deviations >= 0.  NaN in any gives NaN.
+        Arrays that broadcast; standard deviations >= 0.  NaN in any of them gives NaN.
 
     Returns
     -------
     FloatArray
-        In [0, 1], accurate to 1e-15.  Uniform under H0 when deviation_h0 > 0.  Limits: H0 without
-        spread rejects whatever is not mean_h0 (p = 0) and keeps what is (p = 1); H1 without spread
-        rejects a neighbourhood of mean_h1; equal hypotheses are never told apart (p = 1).
+        In [0, 1], accurate to 1e-15.  Uniform under H0 if deviation_h0 > 0.  Limits: if H0 has no
+        spread, everything but mean_h0 is rejected (p = 0, else p = 1); if H1 has no spread, a
+        neighbourhood of mean_h1 is rejected; equal hypotheses are never distinguished (p = 1).
 
     Examples
     --------
@@ -59,12 +59,12 @@ def p_value(
         there = np.where(excess == 0, far, -here - 2 * shift / excess)
         low, high = np.minimum(here, there), np.maximum(here, there)
         outside = ndtr(low) + ndtr(-high)
-        # The same interval seen from the nearer tail keeps small probabilities exact.
+        # Computing the interval from the nearer tail keeps small probabilities accurate.
         flip = low > 0
         inside = ndtr(np.where(flip, -low, high)) - ndtr(np.where(flip, -high, low))
     p = np.where(excess >= 0, outside, inside)
     equal = (mean_0 == mean_1) & (deviation_0 == deviation_1)
-    # A deviation so small that dividing by it overflows is no spread either.
+    # A deviation so small that dividing by it overflows counts as no spread.
     p = np.where((deviation_0 == 0) | np.isnan(p), np.where(x == mean_0, 1.0, 0.0), p)
     p = np.where(equal, 1.0, p)
     return np.where(np.isnan(parts).any(axis=0), np.nan, np.clip(p, 0.0, 1.0))

@@ -1,9 +1,9 @@
-"""Several decision rules on one challenge base, as a group of dependent attacks.
+"""Several operating points on one challenge base, as a group of dependent attacks.
 
-Rules may differ in their target rate, their statistic or their method.  If each of them judged every
-challenge, one model's luck would be counted once a rule; if only the best were kept, the choice would
-have to be paid for.  So the challenges of a base are dealt out to the rules in turn: every challenge is
-judged once, by one rule, and the rules of a base are one group.
+Operating points may differ in target rate, statistic or attack.  If each decided on every challenge, one
+model's luck would be counted once per operating point; if only the best were reported, the selection
+would need a correction.  The challenges of a base are therefore split among the operating points in
+turn: every challenge is decided once, and the operating points of a base form one group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from epsilometer.model.measured import MeasuredBy
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OperatingPoint:
-    """One way to decide: an attack's p-values, called members up to a target rate."""
+    """A decision rule: an attack's p-values, thresholded at a target rate."""
 
     result: AttackResult
     target_alpha: float
@@ -38,18 +38,18 @@ class OperatingPoint:
 
 
 def split_counts(rules: Sequence[OperatingPoint]) -> AttackCounts:
-    """Error counts of all rules, challenge j of a base judged by rule j modulo the number of rules.
+    """Error counts of all operating points; challenge j of a base goes to number j modulo their count.
 
     Parameters
     ----------
     rules
-        At least two, about the same challenge bases.
+        At least two operating points, on the same challenge bases.
 
     Returns
     -------
     AttackCounts
-        A row for each base and rule, the base as its group.  A rule without challenges on a base, where
-        there are fewer of them than rules, has no row there.
+        One row per base and operating point, with the base as its group.  An operating point that has no
+        challenges on a base, because there are too few, has no row there.
 
     Examples
     --------
@@ -69,19 +69,19 @@ def split_counts(rules: Sequence[OperatingPoint]) -> AttackCounts:
     (('0', '0'), [2, 2], [1, 1])
     """
     if len(rules) < 2:
-        raise InputError(f"expected at least two rules to deal out to, got {len(rules)}.")
+        raise InputError(f"expected at least two operating points, got {len(rules)}.")
     names = rules[0].result.names
     if any(rule.result.names != names for rule in rules):
-        raise InputError("expected rules about the same challenge bases.")
+        raise InputError("expected operating points on the same challenge bases.")
     labels = [rule.label for rule in rules]
     if len(set(labels)) < len(labels):
-        raise InputError(f"expected rules that differ, got {', '.join(labels)}.")
+        raise InputError(f"expected distinct operating points, got {', '.join(labels)}.")
     rows: list[tuple[int, int, int, int]] = []
     called, groups = [], []
     for base, name in enumerate(names):
         for number, rule in enumerate(rules):
-            p_h0 = _dealt(rule.result.p_values_h0[base], number, len(rules))
-            p_h1 = _dealt(rule.result.p_values_h1[base], number, len(rules))
+            p_h0 = _share(rule.result.p_values_h0[base], number, len(rules))
+            p_h1 = _share(rule.result.p_values_h1[base], number, len(rules))
             if not len(p_h0) or not len(p_h1):
                 continue
             positives = int(np.count_nonzero(p_h0 <= rule.target_alpha))
@@ -90,16 +90,16 @@ def split_counts(rules: Sequence[OperatingPoint]) -> AttackCounts:
             called.append(f"{name} ({labels[number]})")
             groups.append(name)
     if not rows:
-        raise InputError("expected challenges to deal out, got none.")
+        raise InputError("expected challenges to split, got none.")
     columns = dict(zip(COLUMNS, np.array(rows).T, strict=True))
     measured = MeasuredBy.shared(rule.result.measured(rule.target_alpha) for rule in rules)
     return AttackCounts(**columns, names=called, groups=groups, measured=measured)
 
 
-def _dealt(p_values: FloatArray, number: int, rules: int) -> FloatArray:
-    """The challenges of one rule; those without a p-value were never made.
+def _share(p_values: FloatArray, number: int, rules: int) -> FloatArray:
+    """The challenges of one operating point that have a p-value.
 
-    By position, so that a challenge that one statistic has no value for does not move the others.
+    Split by position, so that a challenge without a value under one statistic does not shift the others.
     """
     mine = p_values[number::rules]
     return mine[~np.isnan(mine)]

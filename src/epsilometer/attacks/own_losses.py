@@ -1,6 +1,6 @@
-"""Attacks that look at one model alone: at the loss of a point, or at its place among references.
+"""Attacks on a single model: by the loss of a point, or by its rank among reference points.
 
-They learn from no other model, so nothing that they score depends on anybody's coins.
+They learn from no other model, so scores do not depend on any coins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from epsilometer.attacks.pool_losses import PoolLosses, log_odds_of
 from epsilometer.errors import InputError
 
 OWN_LABEL_FROM = 20
-"""A point is compared with references of its own label if there are at least so many."""
+"""A point is compared with references of its own label if there are at least this many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class PoolLoss:
     least_teachers: ClassVar[int] = 0
 
     def check(self, losses: PoolLosses) -> None:
-        """Any losses will do."""
+        """Any losses are supported."""
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         return np.asarray(-losses.loss[judged, : losses.challenges].mean(axis=2))
@@ -36,7 +36,7 @@ class PoolLoss:
 class PoolLogOdds:
     """log(p / (1 - p)) of cross-entropy losses -log p, averaged over queries.
 
-    With one query it orders points as the loss does; several queries it weighs otherwise.
+    With one query it orders points as the loss does; with several queries the weighting differs.
     """
 
     name: ClassVar[str] = "logit"
@@ -56,9 +56,9 @@ class PoolLogOdds:
 class PopulationAttack:
     """Share of reference points with a larger loss under the same model (Ye et al., 2022).
 
-    Of references with the label of the point where there are at least 20 of them, else of all; equal
-    losses count half, queries are averaged over.  1 minus the score estimates the false-positive rate
-    at which the point would be called a member.
+    References are those with the label of the point if there are at least 20, otherwise all; equal
+    losses count half, and queries are averaged.  1 minus the score estimates the false-positive rate at
+    which the point would be called a member.
     """
 
     name: ClassVar[str] = "population"
@@ -93,7 +93,7 @@ def require_references(losses: PoolLosses, name: str, least: int) -> None:
 
 
 def _groups(losses: PoolLosses) -> list[tuple[IntArray, IntArray]]:
-    """Points with the references that they are compared with."""
+    """Groups of points with the references that they are compared with."""
     points = np.arange(losses.challenges)
     references = np.arange(losses.challenges, losses.points)
     if losses.labels is None or losses.labels.ndim != 1:

@@ -1,9 +1,9 @@
-"""Attacks on pools: scores of points under models, learnt from other models of the pool.
+"""Attacks on pools: scores of points under target models, learnt from shadow models of the same pool.
 
-An attack learns from some models and scores others, and these never overlap: whoever teaches is not
-judged.  `held_out_scores` judges the models that did not teach, which is what proofs read;
-`cross_fitted_scores` lets every model be judged by the others in turn, which gives curves their full
-size but leaves scores that depend on each other.  Each attack is in a module of its own.
+An attack learns from some models (``teachers``, its shadow models) and scores others (``judged``, the
+target models); the two never overlap.  `held_out_scores` scores the models that the attack did not learn
+from, which is what proofs use.  `cross_fitted_scores` scores every model with an attack learnt from
+others, which uses all data but makes scores depend on each other.  Each attack has its own module.
 """
 
 from __future__ import annotations
@@ -25,33 +25,32 @@ from epsilometer.errors import InputError
 from epsilometer.model.pool_scores import PoolScores
 
 FOLDS = 4
-"""Groups of models that are judged by the rest.  More teach a little more, and bias curves of points
-more: by the areas under these, four to eight were best in pools of 16 to 256 models, leaving one out
+"""Number of cross-fitting folds.  More folds leave more shadow models, but bias the curves of points
+more: by the areas under these, four to eight were best in pools of 16 to 256 models, and leave-one-out
 never was (`docs/explanation/pool-attacks.md`).
 """
 
 PRIOR_FREEDOM = 4.0
-"""How many degrees of freedom the pooled variance weighs in that of a point, where points are chosen."""
+"""Degrees of freedom that the pooled variance adds to that of a point, when points are selected."""
 
 
 class PoolAttack(Protocol):
-    """Scores of points under models; higher looks more like a member."""
+    """Scores points under models; higher scores suggest membership."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def least_teachers(self) -> int:
-        """How many models it must learn from; 0 if it needs none."""
+        """Fewest shadow models it must learn from; 0 if it needs none."""
 
     def check(self, losses: PoolLosses) -> None:
-        """Refuse losses that it cannot read: no references, no features, or losses below 0."""
+        """Refuse unsuitable losses: without references, without features, or below 0."""
 
     def score(self, losses: PoolLosses, *, teachers: IntArray, judged: IntArray) -> FloatArray:
         """Scores (judged, challenges) of all points that may be members.
 
-        Looks at the coins (`member`) of ``teachers`` only, and at all losses of one judged model at a
-        time.
+        Uses the coins (`member`) of ``teachers`` only, and the losses of one target model at a time.
         """
 
 
@@ -68,14 +67,14 @@ POOL_ATTACKS: dict[str, PoolAttack] = {
         PopulationAttack(),
     )
 }
-"""The attacks that have a name on the command line, with their published settings."""
+"""Attacks that can be selected by name, with their published settings."""
 
 
 LEAST_FLIPS = 20
-"""Models and points from which the spread of members can be judged."""
+"""Fewest models and points for testing whether coins are fair."""
 
 UNLIKELY = 1e-6
-"""Probability below which coins are not called fair."""
+"""P-value below which coins are not accepted as fair."""
 
 
 def held_out_scores(
@@ -85,17 +84,18 @@ def held_out_scores(
     teachers: int | ArrayLike,
     points: ArrayLike | None = None,
 ) -> PoolScores:
-    """Scores of the models that did not teach: no coin of a judged model was looked at.
+    """Scores of the models that the attack did not learn from; their coins are never used.
 
     Parameters
     ----------
     attack
-        How points are scored: an attack, or the name of one in `POOL_ATTACKS`.
+        An attack, or its name in `POOL_ATTACKS`.
     teachers
-        How many of the first models teach, or which models do; all others are judged.
+        Number of first models, or indices of the models, that the attack learns from (its shadow
+        models); all others are scored.
     points
-        Numbers of the points that are wanted, all unless given.  Choose them without the judged models,
-        as `most_leaking` does from teachers.
+        Indices of the points to score; default: all.  Choose them without using the scored models, as
+        `most_leaking` does.
 
     Examples
     --------
@@ -108,28 +108,28 @@ def held_out_scores(
     if isinstance(attack, str):
         attack = POOL_ATTACKS[_validate.one_of("attack", attack, POOL_ATTACKS)]
     if isinstance(attack, type):
-        raise InputError(f"expected an attack such as {attack.__name__}(), got a class.")
+        raise InputError(f"expected an attack object such as {attack.__name__}(), got a class.")
     if np.ndim(teachers) == 0:
         count = _validate.whole_number("teachers", teachers, least=0, most=losses.models - 1)
-        taught: IntArray = np.arange(count)
+        shadow: IntArray = np.arange(count)
     else:
-        taught = _numbers("teachers", teachers, losses.models)
-    _require_teachers(attack, len(taught))
-    judged = np.setdiff1d(np.arange(losses.models), taught)
+        shadow = _numbers("teachers", teachers, losses.models)
+    _require_teachers(attack, len(shadow))
+    judged = np.setdiff1d(np.arange(losses.models), shadow)
     if not len(judged):
-        raise InputError("expected a model that does not teach, to be judged, got none.")
+        raise InputError("expected at least one model to score that is not a teacher, got none.")
     if losses.fair_coins:
         _check_coins(losses.member[judged, : losses.challenges])
     attack.check(losses)
     blind = losses.without_coins(judged)
-    value = attack.score(blind, teachers=taught, judged=judged)
-    alone = attack.score(blind, teachers=taught, judged=judged[:1])
+    value = attack.score(blind, teachers=shadow, judged=judged)
+    alone = attack.score(blind, teachers=shadow, judged=judged[:1])
     scores = PoolScores(
         value=value,
         member=losses.member[judged, : losses.challenges],
         names=losses.names[: losses.challenges],
         fair_coins=losses.fair_coins,
-        # A score that changes with who else is judged looks at several models at once.
+        # A score that depends on which other models are scored uses several models at once.
         dependent=not np.allclose(value[:1], alone, rtol=1e-9, atol=1e-12),
     )
     return scores if points is None else scores.take(_numbers("points", points, losses.challenges))
@@ -138,30 +138,30 @@ def held_out_scores(
 def cross_fitted_scores(
     losses: PoolLosses, attack: PoolAttack, *, folds: int = FOLDS
 ) -> PoolScores:
-    """Scores of all models, each judged by models that were not judged with it.
+    """Scores of all models, each by an attack learnt from models of other folds.
 
-    Where the attack learns from other models, scores of a point depend on each other and on coins of
-    other models: they have curves, but prove nothing.  Curves of single points read low: a model with
-    the point has fewer teachers with it than a model without it has.  Curves of a model, or of all
-    pairs of a model and a point, do not.
+    If the attack learns from other models, the scores of a point depend on each other and on the coins
+    of other models: they have ROC curves, but prove nothing.  Curves of single points are biased
+    downwards, because a model with the point has fewer shadow models with it than a model without the
+    point has. Curves per model, or over all pairs of a model and a point, are not.
 
     Parameters
     ----------
     folds
-        In how many groups models are judged, by the rest; model m is in group m modulo ``folds``,
-        whatever its coins.  As many as there are models leaves one out, and reads lowest.
+        Number of folds; model m is in fold m modulo ``folds``, whatever its coins.  As many folds as
+        models is leave-one-out, which has the largest bias.
     """
     attack.check(losses)
-    everybody: IntArray = np.arange(losses.models)
+    every: IntArray = np.arange(losses.models)
     learns = attack.least_teachers > 0
-    groups = [everybody]
+    groups = [every]
     if learns:
         _validate.whole_number("folds", folds, least=2, most=losses.models)
-        groups = [everybody[start::folds] for start in range(folds)]
+        groups = [every[start::folds] for start in range(folds)]
         _require_teachers(attack, losses.models - len(groups[0]))
     value = np.empty((losses.models, losses.challenges))
     for group in groups:
-        teachers = np.setdiff1d(everybody, group) if learns else everybody[:0]
+        teachers = np.setdiff1d(every, group) if learns else every[:0]
         value[group] = attack.score(losses, teachers=teachers, judged=group)
     return PoolScores(
         value=value,
@@ -173,18 +173,18 @@ def cross_fitted_scores(
 
 
 def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArray:
-    """Numbers of the points that leak most in the view of some models, most first.
+    """Indices of the points that leak most according to some models, most leaking first.
 
-    By the difference of mean log odds under models with and without the point, over its standard error;
-    of mean losses where some are below 0, which have no log odds.
-    Variances are drawn towards the pooled one, which weighs as much as four models more: few models
-    have a tiny variance by chance.  Equal points come in their order, points with fewer than two models
-    on a side last.  Judge other models afterwards: under these the chosen points look worse than they
-    are.
+    Points are ranked by the difference of mean log odds between models with and without the point,
+    divided by its standard error; by mean losses if some losses are below 0 and have no log odds.
+    Variances are shrunk towards the pooled one, which counts as four additional models, because a
+    variance from few models can be tiny by chance.  Ties keep their order; points with fewer than two
+    models on a side come last.  Evaluate the points on other models: on these the selected points look
+    worse than they are.
     """
     chosen = _numbers("models", models, losses.models)
     _validate.whole_number("count", count, most=losses.challenges)
-    # The losses of others are not looked at, not even for this.
+    # The losses of other models are never used, not even for this check.
     plain = any(losses.loss[model].min() < LEAST_LOSS for model in chosen)
     found = sides(losses, chosen, averaged=True, plain=plain)
     error = np.zeros(losses.challenges)
@@ -199,7 +199,7 @@ def most_leaking(losses: PoolLosses, *, models: ArrayLike, count: int) -> IntArr
 
 
 def _check_coins(member: BoolArray) -> None:
-    """Refuse coins that cannot be fair ones of their own: one in a million that are is refused, too."""
+    """Refuse coins that cannot be independent and fair; false-alarm rate about one in a million."""
     for axis, whose in ((1, "model"), (0, "point")):
         flips = member.shape[axis]
         if min(member.shape) < LEAST_FLIPS:
@@ -208,25 +208,25 @@ def _check_coins(member: BoolArray) -> None:
         number = member.shape[1 - axis]
         if min(chi2.cdf(spread, number), chi2.sf(spread, number)) < UNLIKELY:
             raise InputError(
-                "expected each point in each model by a fair coin of its own, got numbers of members "
-                f"per {whose} that such coins hardly give; leave fair_coins out."
+                "expected each point in each model by its own fair coin, got numbers of members per "
+                f"{whose} that are implausible for such coins; omit fair_coins."
             )
 
 
 def _require_teachers(attack: PoolAttack, count: int) -> None:
     if count < attack.least_teachers:
         raise InputError(
-            f"expected at least {attack.least_teachers} models to teach the attack {attack.name}, "
+            f"expected at least {attack.least_teachers} shadow models for the attack {attack.name}, "
             f"got teachers={count}."
         )
 
 
 def _numbers(name: str, values: ArrayLike, size: int) -> IntArray:
-    """Different whole numbers below ``size``."""
+    """Check and return distinct whole numbers below ``size``."""
     found = np.asarray(values)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise InputError(f"expected {name} to be a list of whole numbers.")
     found = found.astype(np.int64)
     if np.any((found < 0) | (found >= size)) or len(np.unique(found)) != len(found):
-        raise InputError(f"expected {name} from 0 to {size - 1}, each once, got others.")
+        raise InputError(f"expected {name} from 0 to {size - 1}, each once, got other numbers.")
     return found

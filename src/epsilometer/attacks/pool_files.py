@@ -1,12 +1,13 @@
 """Files of losses of a pool: NPZ, Parquet and CSV.  They are untrusted, and nothing is unpickled.
 
-An NPZ has the arrays of `PoolLosses`.  Parquet and CSV have a row for every model, point and query:
+An NPZ file has the arrays of `PoolLosses`.  Parquet and CSV have one row per model, point and query:
 
     point, model, member, loss [, query, reference, fair_coins]
 
-Models and queries are numbered from 0.  Points keep the order in which they first occur, references
-(reference = 1) behind all others.  fair_coins is the same in every row.  Parquet is written model by
-model and read in batches, so that no more than the losses themselves is ever held.
+Models and queries are numbered from 0.  Points keep the order of their first occurrence, with references
+(reference = 1) after all others.  fair_coins is the same in every row.  Parquet is written model by
+model and read in batches, so that little more than the losses is ever held in memory. model and read in
+batches, so that no more than the losses themselves is ever held.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from epsilometer.attacks.pool_losses import PoolLosses
 
 LARGEST = 4 * 1024**3
-"""Bytes that losses may unpack to; an NPZ has them as floating-point numbers, so that a file cannot ask
-for many times that."""
+"""Largest size in bytes of the unpacked losses; NPZ files store them as floating-point numbers, so a
+file cannot demand many times as much."""
 
 BATCH = 1 << 17
 REQUIRED = ("point", "model", "member", "loss")
@@ -36,11 +37,11 @@ COLUMNS = ("point", "model", "query", "member", "reference", "fair_coins", "loss
 FLAGS = ("member", "reference", "fair_coins")
 
 Batch = dict[str, Any]
-"""Columns of some rows: ``names`` of points, ``point`` as numbers into these, and the others."""
+"""Columns of some rows: ``names`` of points, ``point`` as indices into these, and the others."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `PoolLosses` is made from."""
+    """Read the constructor arguments of `PoolLosses`."""
     kind = path.suffix.lower()
     if kind == ".npz":
         return _of_arrays(path)
@@ -52,13 +53,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parse_csv(text: str, *, name: str) -> dict[str, Any]:
-    """The same from CSV text; ``name`` stands for the file in error messages."""
+    """The same from CSV text; ``name`` is the file name in error messages."""
     batch = _csv_batch(text, name)
     return _assemble(name, lambda: iter([batch]))
 
 
 def write(losses: PoolLosses, path: Path) -> None:
-    """Write losses whole or not at all; replaces a file of that name."""
+    """Write losses atomically; replaces an existing file."""
     kind = path.suffix.lower()
     if kind == ".npz":
         _files.replace(path, lambda temporary: _write_npz(losses, temporary))
@@ -90,7 +91,7 @@ def _of_arrays(path: Path) -> dict[str, Any]:
         kind, axes = kinds[name]
         if array.dtype.kind not in kind or (axes is not None and array.ndim != axes):
             raise InputError(
-                f"{path.name}: expected {name} of another kind, got shape {array.shape} of "
+                f"{path.name}: {name} has the wrong type or dimension: shape {array.shape} of "
                 f"{array.dtype}."
             )
         found[name] = array.tolist() if axes is not None else array
@@ -158,8 +159,8 @@ def _parquet_batches(path: Path) -> Iterator[Batch]:
     except FileNotFoundError:
         raise InputError(f"{path}: expected a file, got no such file.") from None
     except (arrow.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
-        said = " ".join(str(error).split())  # Arrow's may be of several lines
-        raise InputError(f"{path}: cannot be read as Parquet ({said}).") from None
+        reason = " ".join(str(error).split())  # Arrow's messages may have several lines
+        raise InputError(f"{path}: cannot be read as Parquet ({reason}).") from None
 
 
 def _arrow_batch(arrow: Any, batch: Any, name: str) -> Batch:
@@ -222,7 +223,7 @@ def _numbers(cells: Sequence[str], places: Sequence[str]) -> NDArray[np.float64]
 
 
 def _assemble(name: str, batches: Any) -> dict[str, Any]:
-    """Arrays from rows in batches, which are gone through twice: for the sizes, and for the losses."""
+    """Arrays from batches of rows, which are read twice: for the sizes and for the losses."""
     sizes = _Sizes(name)
     for batch in batches():
         sizes.add(batch)
@@ -233,7 +234,7 @@ def _assemble(name: str, batches: Any) -> dict[str, Any]:
         point = order[sizes.codes(batch)]
         where = (batch["model"], point, batch.get("query", np.zeros_like(point)))
         loss[where], member[where] = batch["loss"], batch["member"]
-    # As many rows as there are places, so that one is left empty if another is filled twice.
+    # There are as many rows as places, so a duplicate leaves another place empty.
     if np.isnan(loss).any():
         raise InputError(f"{name}: expected one finite loss for each point, model and query.")
     if (member != member[:, :, :1]).any():
@@ -250,7 +251,7 @@ def _assemble(name: str, batches: Any) -> dict[str, Any]:
 
 
 class _Sizes:
-    """What rows say about the shape of it all, batch by batch."""
+    """Sizes found in the rows, batch by batch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -261,7 +262,7 @@ class _Sizes:
         self._last: tuple[list[object], IntArray] | None = None
 
     def codes(self, batch: Batch) -> IntArray:
-        """The number of each row's point, in the order in which points first occurred."""
+        """The index of each row's point, in order of first occurrence."""
         if self._last is None or self._last[0] != batch["names"]:
             used, first = np.unique(batch["point"], return_index=True)
             table = np.full(len(batch["names"]), -1)
@@ -290,13 +291,13 @@ class _Sizes:
         self.reference = np.append(self.reference, np.zeros(new, dtype=bool))
         if "reference" in batch:
             self._mark(point, batch["reference"].astype(bool), new)
-        said = np.unique(batch.get("fair_coins", np.zeros(1, dtype=np.int64))).tolist()
-        self.fair_coins = said[0] if self.fair_coins is None and said else self.fair_coins
-        if any(each != self.fair_coins for each in said):
+        values = np.unique(batch.get("fair_coins", np.zeros(1, dtype=np.int64))).tolist()
+        self.fair_coins = values[0] if self.fair_coins is None and values else self.fair_coins
+        if any(each != self.fair_coins for each in values):
             raise InputError(f"{self.name}: expected fair_coins to be the same in every row.")
 
     def _mark(self, point: IntArray, flag: NDArray[np.bool_], new: int) -> None:
-        """Whether points are references, which is the same in every row of a point."""
+        """Record which points are references; this must be the same in every row of a point."""
         fresh = point >= len(self.reference) - new
         self.reference[point[fresh & flag]] = True
         if (self.reference[point] != flag).any():
@@ -323,7 +324,7 @@ class _Sizes:
 
     def shape(self) -> tuple[int, int, int]:
         shape = (self._models, len(self.known), self._queries)
-        # Python's own numbers, which do not overflow.
+        # Python integers, which do not overflow.
         if self._rows == 0 or shape[0] * shape[1] * shape[2] != self._rows:
             raise InputError(
                 f"{self.name}: expected a row for each of {shape[0]} models, {shape[1]} points and "
@@ -332,6 +333,6 @@ class _Sizes:
         return shape
 
     def order(self) -> IntArray:
-        """The place of each point: references behind all others."""
+        """The position of each point, references after all others."""
         behind = self.reference
         return np.where(behind, (~behind).sum() + np.cumsum(behind), np.cumsum(~behind)) - 1

@@ -1,7 +1,7 @@
-"""Losses of many points under models that share them: what a pool of models leaves behind.
+"""Losses of many points under models that share them: the result of measuring a pool.
 
-Every model was trained on some of the points of a pool, and asked about all of them.  Reference points
-are asked about too, but no model was trained on them.  Files are in `pool_files.py`.
+Every model was trained on some points of a pool and evaluated on all of them.  Models are also evaluated
+on reference points, on which no model was trained.  Files are in `pool_files.py`.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _files
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.attacks import pool_files
 from epsilometer.errors import InputError
 
 SMALLEST_LOSS = 1e-7
-"""Losses below this are rounding in single precision; log odds are taken of at least this much."""
+"""Losses below this are rounding errors of single precision; log odds use at least this value."""
 
 LEAST_LOSS = -1e-6
-"""Losses below this are no cross-entropy, which rounding alone puts below 0."""
+"""Losses below this cannot be cross-entropy, which only rounding makes negative."""
 
 BLOCK = 1 << 21
-"""How many losses are worked on at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
+"""Losses processed at a time: temporary arrays of 16 MiB, whatever the size of a pool."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PoolLosses:
+class PoolLosses(Plotted, view="data.POOL_LOSSES"):
     """Losses by model, point and query, and which points each model was trained on.
 
     Parameters
     ----------
     loss
-        (models, points) or (models, points, queries); finite.  Query 0 is the point itself, others are
-        augmentations of it.  Models are in the order in which they were trained.
+        (models, points) or (models, points, queries); finite.  Query 0 is the point itself, the others
+        are augmentations of it.  Models are in the order in which they were trained.
     member
         (models, points): whether the model was trained on the point.
     names
-        A label for each point; its number, from 0, unless given.
+        A label per point; default: its index.
     references
-        The last so many points are reference points: no model was trained on them.
+        Number of reference points, which are last: no model was trained on them.
     fair_coins
-        Whether each point was in each model by a fair coin of its own.  Only then is a model an audit
-        in one run, which proves more.
+        Whether each point was in each model by its own fair coin.  Only then does each model count as a
+        one-run audit, which proves more.
     numbers
-        Of the models in their plan, rising; from 0 unless given.  Models that failed are missing.
+        Numbers of the models in their plan, increasing; default: from 0.  Failed models are missing.
     features, labels
-        Of the points, in their order, for attacks that look at them; None if unknown.
+        Of the points, in order, for attacks that use them; None if unknown.
 
     Examples
     --------
@@ -123,7 +124,7 @@ class PoolLosses:
                 f"expected numbers of {len(values)} models, got {_files.shown(numbers)}."
             )
         if (np.diff(order) <= 0).any():
-            raise InputError("expected numbers of models that rise, got others.")
+            raise InputError("expected increasing numbers of models.")
         object.__setattr__(self, "numbers", order.astype(np.int64))
         for name, given in (("features", features), ("labels", labels)):
             array = None if given is None else np.asarray(given)
@@ -131,12 +132,8 @@ class PoolLosses:
                 raise InputError(f"expected {name} of {values.shape[1]} points, got {array.shape}.")
             object.__setattr__(self, name, array)
 
-    def __repr__(self) -> str:
-        extra = f", {self.references:,} of them references" if self.references else ""
-        return f"PoolLosses({self.models:,} models, {self.points:,} points{extra})"
-
     def __eq__(self, other: object) -> bool:
-        """Equal bit for bit; features and labels of points are not part of it."""
+        """Exact equality; features and labels of points are not compared."""
         if not isinstance(other, PoolLosses):
             return NotImplemented
         mine, theirs = ((each.names, each.references, each.fair_coins) for each in (self, other))
@@ -151,35 +148,35 @@ class PoolLosses:
 
     @property
     def models(self) -> int:
-        """How many models were trained."""
+        """Number of trained models."""
         return len(self.loss)
 
     @property
     def points(self) -> int:
-        """How many points there are, references included."""
+        """Number of points, including references."""
         return int(self.loss.shape[1])
 
     @property
     def queries(self) -> int:
-        """How many losses a point has under a model."""
+        """Number of losses per point and model."""
         return int(self.loss.shape[2])
 
     @property
     def challenges(self) -> int:
-        """How many points may be members: all but the references."""
+        """Number of points that may be members: all except the references."""
         return self.points - self.references
 
     def take(
         self, *, models: ArrayLike | None = None, points: ArrayLike | None = None
     ) -> PoolLosses:
-        """Some models, or some points; references stay, at the end, whatever points are taken.
+        """A subset of models or points; references are always kept, at the end.
 
         Points are numbers below `challenges`, models numbers below `models`.
         """
         rows: Any = slice(None) if models is None else np.asarray(models, dtype=np.int64)
         chosen = np.arange(self.challenges) if points is None else np.asarray(points)
         if not np.isin(chosen, np.arange(self.challenges)).all():
-            raise InputError(f"expected points from 0 to {self.challenges - 1}, got others.")
+            raise InputError(f"expected points from 0 to {self.challenges - 1}, got other numbers.")
         kept: IntArray = np.concatenate(
             [chosen.astype(np.int64), np.arange(self.challenges, self.points)]
         )
@@ -198,7 +195,7 @@ class PoolLosses:
         )
 
     def without_coins(self, models: IntArray) -> PoolLosses:
-        """The same for whoever may not see which points some models were trained on: none, it says."""
+        """A copy that hides which points some models were trained on: all are shown as non-members."""
         member = self.member.copy()
         member[models] = False
         found = copy(self)
@@ -206,7 +203,7 @@ class PoolLosses:
         return found
 
     def with_records(self, features: ArrayLike | None, labels: ArrayLike | None) -> PoolLosses:
-        """The same with the features and labels of its points."""
+        """A copy with the features and labels of its points."""
         return PoolLosses(
             loss=self.loss,
             member=self.member,
@@ -224,12 +221,12 @@ class PoolLosses:
         return log_odds_of(self.loss)
 
     def require_cross_entropy(self) -> None:
-        """Refuse losses below 0, which are no -log p."""
+        """Refuse losses below 0, which cannot be -log p."""
         low = self.loss.min()
         if low < LEAST_LOSS:
             raise InputError(
-                f"expected losses of at least 0 for log odds, got loss={low:g}; the attack loss takes "
-                "any losses."
+                f"expected losses of at least 0 for log odds, got loss={low:g}; the attack `loss` "
+                "accepts any losses."
             )
 
     def blocks(self, models: int, *, points: int) -> Iterator[slice]:
@@ -240,7 +237,7 @@ class PoolLosses:
 
     @staticmethod
     def read(source: str | PathLike[str]) -> PoolLosses:
-        """Read NPZ, Parquet or CSV, by the end of the name; see `write`."""
+        """Read NPZ, Parquet or CSV, according to the file ending; see `write`."""
         path = Path(source)
         try:
             return PoolLosses(**pool_files.read(path))
@@ -250,23 +247,23 @@ class PoolLosses:
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> PoolLosses:
-        """Read CSV text; ``name`` stands for the file in error messages."""
+        """Read CSV text; ``name`` is the file name in error messages."""
         try:
             return PoolLosses(**pool_files.parse_csv(text, name=name))
         except InputError as error:
-            said = str(error)
-            raise InputError(said if name in said else f"{name}: {said}") from None
+            message = str(error)
+            raise InputError(message if name in message else f"{name}: {message}") from None
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write NPZ, Parquet or CSV, by the end of the name; replaces a file of that name.
+        """Write NPZ, Parquet or CSV, according to the file ending; replaces an existing file.
 
-        Features and labels of points are not written: they are the records themselves.
+        Features and labels of points are not written.
         """
         pool_files.write(self, Path(target))
 
 
 def log_odds_of(loss: FloatArray) -> FloatArray:
-    """log(p / (1 - p)) of losses -log p; losses below `SMALLEST_LOSS` count as that much."""
+    """log(p / (1 - p)) of losses -log p; losses below `SMALLEST_LOSS` are raised to it."""
     shown = np.maximum(loss, SMALLEST_LOSS)
     # log(expm1(x)) = x + log(-expm1(-x)), which does not overflow.
     return np.asarray(-(shown + np.log(-np.expm1(-shown))))
@@ -277,5 +274,5 @@ def _labels(names: Sequence[object] | None, size: int) -> tuple[str, ...]:
         return tuple(map(str, range(size)))
     labels = tuple(_files.label(each, "point", "pool") for each in names)
     if len(labels) != size or len(set(labels)) != size:
-        raise InputError(f"expected {size} names of points, each once, got {len(set(labels))}.")
+        raise InputError(f"expected {size} distinct names of points, got {len(set(labels))}.")
     return labels

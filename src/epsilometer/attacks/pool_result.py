@@ -1,4 +1,4 @@
-"""Decisions from scores of a pool: p-values by rank, and from them counts and curves for every point."""
+"""Decisions from scores of a pool: p-values by rank, and from them counts and curves of every point."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from epsilometer.model.pool_scores import PoolScores
 
 
 def attack_result(scores: PoolScores, attack: str) -> AttackResult:
-    """Call a model a member where few others without the point have as high a score.
+    """Call a model a member if few other models without the point have as high a score.
 
     The p-value of a score is its rank among the scores of the other models without the point, so counts
-    depend on each other, within a point and between points.
+    depend on each other, within and between points.
     """
     pooled = scores.take(np.flatnonzero(_both(scores.member)))
     sides = [_padded(pooled.value, side) for side in (~pooled.member, pooled.member)]
@@ -39,12 +39,12 @@ def attack_result(scores: PoolScores, attack: str) -> AttackResult:
 
 
 def _both(member: BoolArray) -> BoolArray:
-    """Points that have models on both sides."""
+    """Points that have models with and without them."""
     return np.asarray(member.any(axis=0) & ~member.all(axis=0))
 
 
 def _padded(value: FloatArray, side: BoolArray) -> FloatArray:
-    """Scores of one side, a row for each point, in the order of models, filled up with NaN."""
+    """Scores of one side, one row per point, in the order of models, padded with NaN."""
     sizes = side.sum(axis=0)
     table = np.full((value.shape[1], int(sizes.max())), np.nan)
     for point in range(value.shape[1]):

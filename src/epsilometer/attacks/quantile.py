@@ -1,15 +1,15 @@
-"""Quantile regression: no shadow models, only points that the model never saw.
+"""Quantile regression: needs no shadow models, only points that the model never saw.
 
 Bertran et al., "Scalable membership inference attacks via quantile regression" (NeurIPS 2023).
-Under each judged model the log odds of reference points are regressed on their features and labels:
-what would the model say of such a point if it had not been trained on it?  The predicted distribution
-is normal, with a mean and a spread that depend on the point (the paper's Gaussian variant), and the
-score is how far above the mean the point is, in spreads.
+For each target model the log odds of reference points are regressed on their features and labels, which
+predicts the model's log odds at a point that it was not trained on.  The predicted distribution is
+normal, with a mean and a spread that depend on the point (the paper's Gaussian variant); the score is
+the distance of the point above the mean, in units of the spread.
 
-The paper trains a neural network or boosted trees for every model.  Here it is ridge regression on
-random Fourier features, which approximate a Gaussian kernel on features and label together: all models
-share one singular value decomposition, so that a hundred of them cost little more than one.  Residuals
-are those of leaving the reference out, in closed form, and so is the choice of the penalty.
+The paper trains a neural network or boosted trees for every model.  This implementation uses ridge
+regression on random Fourier features, which approximate a Gaussian kernel on features and label: all
+models share one singular value decomposition, so a hundred of them cost little more than one.
+Leave-one-out residuals and the choice of the penalty are in closed form.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from epsilometer.errors import InputError
 
 LEAST_REFERENCES = 20
 MOST_FITTED = 4000
-"""Of more references so many are regressed on, evenly spaced."""
+"""If there are more references, this many are used, evenly spaced."""
 
 MOST_LABELS = 200
-"""Labels with more values than this are not classes, and count as a feature."""
+"""Labels with more distinct values are not treated as classes but as a feature."""
 
 NEARNESS, NEARNESS_OF_LABELS = 0.25, 2.0
-"""Of the kernel exp(-(0.25 d)^2 / 2 - 4 [labels differ]), d the root of the mean square difference of
-features.  Of a dozen pairs these predicted log odds of handwritten digits under small networks best;
-membership was not looked at.
+"""Of the kernel exp(-(0.25 d)^2 / 2 - 4 [labels differ]), with d the root mean square difference of the
+features.  Of a dozen pairs these best predicted log odds of handwritten digits under small networks;
+membership was not used.
 """
 
 PENALTIES = tuple(10.0**power for power in range(-6, 2))
-"""Tried for each model, times the number of references."""
+"""Tried for each model, multiplied by the number of references."""
 
 SMALLEST_RESIDUAL = 1e-4
-"""Share of the mean square that a squared residual is at least before its logarithm is taken."""
+"""Lower limit of a squared residual before taking its logarithm, as a share of the mean square."""
 
 ROUNDING = 1e-12
-"""And what it is at least where all references have the same log odds."""
+"""Absolute lower limit, for references that all have the same log odds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileAttack:
-    """How far above what a model that never saw the point would say; see the module.
+    """Log odds above the prediction for a point that the model never saw; see the module docstring.
 
-    Needs reference points and features.  The random features come from a fixed seed, so scores do not
-    differ from call to call.
+    Needs reference points and features.  The random features have a fixed seed, so scores are
+    reproducible.
 
     Parameters
     ----------
     width
-        How many random features.
+        Number of random features.
     """
 
     width: int = 400
@@ -78,7 +78,7 @@ class QuantileAttack:
         table = _Inputs.of(losses, self.width)
         stride = -(-losses.references // MOST_FITTED)
         fitted: IntArray = np.arange(losses.challenges, losses.points, stride)
-        # (points, models) from here on, so that one product serves all models.
+        # (points, models) from here on, so that one matrix product serves all models.
         target = np.stack(
             [log_odds_of(losses.loss[each, fitted]).mean(axis=1) for each in judged], 1
         )
@@ -102,7 +102,7 @@ def _table(losses: PoolLosses) -> FloatArray:
     if losses.features is None:
         raise InputError(
             "expected features of points for the attack quantile, got none: `audit` and "
-            "`compare-attacks` of its TOML know them."
+            "`compare-attacks` with the audit's TOML file provide them."
         )
     if losses.features.dtype.kind not in "biuf":
         raise InputError(
@@ -116,7 +116,7 @@ def _table(losses: PoolLosses) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class _Inputs:
-    """What is regressed on: random features of (features, label), and the label itself."""
+    """Regression inputs: random features of (features, label), and the label itself."""
 
     table: FloatArray
     centre: FloatArray
@@ -124,7 +124,7 @@ class _Inputs:
     label: IntArray
     directions: FloatArray
     shift_of_label: FloatArray
-    """(labels, width): phases; each label turns the random features its own way."""
+    """(labels, width): phases, which shift the random features differently for each label."""
 
     @classmethod
     def of(cls, losses: PoolLosses, width: int) -> _Inputs:
@@ -160,7 +160,7 @@ class _Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Ridge:
-    """Ridge regression of many targets on the same inputs, by one decomposition of these."""
+    """Ridge regression of many targets on the same inputs, with a single decomposition."""
 
     centre: FloatArray
     left: FloatArray
@@ -175,11 +175,11 @@ class Ridge:
         return cls(centre=centre, left=left[:, kept], values=values[kept], right=right[kept])
 
     def fit(self, target: FloatArray) -> tuple[Predictor, FloatArray]:
-        """Predictions for other inputs, and residuals where the row itself is left out.
+        """A predictor for other inputs, and leave-one-out residuals.
 
-        ``target`` is (rows, targets); each has the penalty whose residuals have the least mean square.
+        ``target`` is (rows, targets); each target has the penalty with the least mean square residual.
         """
-        # About the first row, so that equal targets are met exactly.
+        # Relative to the first row, so that constant targets are fitted exactly.
         level = target[0] + (target - target[0]).mean(axis=0)
         rotated = self.left.T @ (target - level)
         best = np.full(target.shape[1], np.inf)
@@ -203,7 +203,7 @@ class Ridge:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """Linear functions of the inputs, one for each target."""
+    """Linear functions of the inputs, one per target."""
 
     centre: FloatArray
     level: FloatArray

@@ -1,4 +1,4 @@
-"""What an attack on every base came to: p-values, and from them counts at any target rate."""
+"""The result of an attack on every base: p-values, and from them counts at any target rate."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.attacks.losses import Losses
 from epsilometer.attacks.shadows import ranks
 from epsilometer.attacks.statistics import ROUNDING, Statistic
@@ -24,20 +25,20 @@ SWEEP = tuple(level / 100 for level in range(1, 100))
 """The target rates of the paper's figure 4."""
 
 ALARM = 0.01
-"""Probability of at least one false alarm about the target rate, over all bases together."""
+"""Probability of at least one false alarm about the target rate, over all bases."""
 
 NOT_NORMAL = 1e-3
-"""P-values below this are called far from normal: a thousand sound bases have one."""
+"""P-values below this are reported as far from normal: one in a thousand normal bases."""
 
 LARGEST_SHAPIRO = 5000
-"""Shapiro-Wilk's p-value is tabulated up to here; of larger samples the first so many are tested."""
+"""Shapiro-Wilk p-values are tabulated up to this size; larger samples are truncated to it."""
 
 CURVE_COLUMNS = ("target_alpha", "challenge_base", *COLUMNS)
-"""Of error curves as CSV: a row a target rate and base."""
+"""Columns of error curves as CSV: one row per target rate and base."""
 
 
 def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) -> FloatArray:
-    """Scores of losses, a row a base; NaN wherever the loss or its score is not finite."""
+    """Scores of losses, one row per base; NaN if the loss or its score is not finite."""
     usable = np.where(np.isfinite(losses), losses, np.nan)
     low = usable < statistic.least_loss
     if low.any():
@@ -46,7 +47,7 @@ def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) ->
         raise InputError(
             f"challenge base {names[base]!r}: expected losses >= {least:g} "
             f"for the statistic {statistic.name}, got loss={usable[base, model]:g}; the statistic "
-            "loss takes any."
+            "loss accepts any."
         )
     scores = statistic(usable)
     return np.where(np.isfinite(scores), scores, np.nan)
@@ -54,16 +55,16 @@ def scores_of(losses: FloatArray, statistic: Statistic, names: Sequence[str]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class BaseCheck:
-    """How the attack on one base kept its promise.
+    """How closely the attack on one base met its target rate.
 
     Attributes
     ----------
     realised
-        False positives over trials; the target rate is what was asked for.
+        Realised false-positive rate: false positives divided by trials.
     missed
-        Whether the difference is more than chance explains (see `ALARM`).
+        Whether it differs from the target by more than chance explains (see `ALARM`).
     normality_h0, normality_h1
-        P-values of Shapiro-Wilk's test of the scores; NaN for fewer than 3 scores or constant ones.
+        P-values of the Shapiro-Wilk test of the scores; NaN for constant or fewer than 3 scores.
     """
 
     name: str
@@ -73,9 +74,9 @@ class BaseCheck:
     normality_h1: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ErrorCurves:
-    """Error counts over target rates: arrays (levels, bases).  Files are untrusted and checked whole."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ErrorCurves(Plotted, view="measured.ERROR_CURVES"):
+    """Error counts over target rates: arrays (rates, bases).  Files are untrusted and fully checked."""
 
     names: tuple[str, ...]
     target_alpha: FloatArray
@@ -86,12 +87,12 @@ class ErrorCurves:
 
     @staticmethod
     def read(source: str | PathLike[str]) -> ErrorCurves:
-        """Read a CSV file as `write` makes it."""
+        """Read a CSV file written by `write`."""
         return ErrorCurves.parse_csv(_files.load(source), name=Path(source).name)
 
     @staticmethod
     def parse_csv(text: str, *, name: str) -> ErrorCurves:
-        """Read CSV text: target rates in order, and under each the same bases in the same order."""
+        """Read CSV text: increasing target rates, each with the same bases in the same order."""
         rows = list(_files.records(text, CURVE_COLUMNS, name=name))
         if not rows:
             raise InputError(f"{name}: expected at least one row, got none.")
@@ -104,18 +105,20 @@ class ErrorCurves:
             rate_fits = targets[index] == before if base else index == 0 or targets[index] > before
             if not rate_fits or names[index] != names[base]:
                 raise InputError(
-                    f"{place}: expected rising target rates with the same bases under each of them."
+                    f"{place}: expected increasing target rates with the same bases for each of them."
                 )
             most = _validate.LARGEST_COUNT
             numbers = [_files.whole_number(row[n], n, place, most=most) for n in COLUMNS]
             check_base(*numbers, where=f"{place}: ")
             if numbers[1::2] != (counts[base] if index >= bases else numbers)[1::2]:
-                raise InputError(f"{place}: expected as many trials as at the first target rate.")
+                raise InputError(
+                    f"{place}: expected the same number of trials as at the first target rate."
+                )
             counts.append(numbers)
         if len(rows) % bases:
             raise InputError(
-                f"{rows[-1][1]}: expected the same {bases} bases under each target rate, "
-                f"got {len(rows) % bases} under the last."
+                f"{rows[-1][1]}: expected the same {bases} bases for each target rate, "
+                f"got {len(rows) % bases} for the last."
             )
         table = np.array(counts).reshape(-1, bases, len(COLUMNS))
         positives, trials_h0, negatives, trials_h1 = np.moveaxis(table, 2, 0)
@@ -129,7 +132,7 @@ class ErrorCurves:
         )
 
     def to_csv(self) -> str:
-        """CSV text that `parse_csv` reads back."""
+        """CSV text as read by `parse_csv`."""
         counts = np.stack(np.broadcast_arrays(*(getattr(self, name) for name in COLUMNS)), axis=-1)
         rows = [
             (target, name, *row)
@@ -139,7 +142,7 @@ class ErrorCurves:
         return _files.csv_text(CURVE_COLUMNS, rows)
 
     def write(self, path: Path) -> None:
-        """Write a CSV file; replaces one of that name."""
+        """Write a CSV file; replaces an existing file."""
         _files.write_text(path, self.to_csv())
 
 
@@ -150,26 +153,26 @@ def _rate(text: str, place: str) -> float:
     return value
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackResult:
-    """P-values of every challenge, and what follows from them.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttackResult(Plotted, view="measured.ATTACK"):
+    """P-values of every challenge, and the counts that follow from them.
 
     Attributes
     ----------
     names
         The challenge bases that could be attacked.
     p_values_h0, p_values_h1
-        (bases, challenges); NaN where there is no challenge.  The attack calls a challenge a member
-        at target rate a where its p-value is at most a.
+        (bases, challenges); NaN if there is no challenge.  At target rate a the attack calls a challenge
+        a member if its p-value is at most a.
     scores_h0, scores_h1
-        What the attack looked at, for the check of normality.
+        The scores that the attack used, for the check of normality.
     left_out
         Bases with too few usable losses to attack.
     dropped
-        Number of losses that are not finite, or whose score is not, for bases that had any.
+        Number of losses with non-finite value or score, for bases that have any.
     design
-        Whether models were cross-fed, or each challenge had shadows of its own, in the words of
-        :class:`~epsilometer.MeasuredBy`; None if that is not known.
+        Whether models were cross-fed or each challenge had its own shadows, as in
+        :class:`~epsilometer.MeasuredBy`; None if unknown.
     """
 
     names: tuple[str, ...]
@@ -184,7 +187,7 @@ class AttackResult:
     design: str | None = None
 
     def measured(self, target_alpha: float | None) -> MeasuredBy | None:
-        """How counts of this attack at such a rate were measured."""
+        """Metadata of counts of this attack at a target rate."""
         if self.design is None:
             return None
         return MeasuredBy(design=self.design, target_alpha=target_alpha, statistic=self.statistic)
@@ -204,9 +207,9 @@ class AttackResult:
     def sweep(self, levels: Sequence[float] = SWEEP) -> ErrorCurves:
         """Error counts at many target rates in one pass (figure 4 of the paper)."""
         targets = np.array([target_rate(level) for level in levels])
-        asked = np.broadcast_to(targets, (len(self.names), len(targets)))
-        called_h0, trials_h0 = ranks(self.p_values_h0, asked, side="right")
-        called_h1, trials_h1 = ranks(self.p_values_h1, asked, side="right")
+        rates = np.broadcast_to(targets, (len(self.names), len(targets)))
+        called_h0, trials_h0 = ranks(self.p_values_h0, rates, side="right")
+        called_h1, trials_h1 = ranks(self.p_values_h1, rates, side="right")
         return ErrorCurves(
             names=self.names,
             target_alpha=targets,
@@ -217,7 +220,7 @@ class AttackResult:
         )
 
     def checks(self, target_alpha: float) -> tuple[BaseCheck, ...]:
-        """For each base: realised against target rate, and whether the scores look normal."""
+        """For each base: realised and target rate, and whether the scores look normal."""
         from scipy.special import bdtr, bdtrc
 
         counts = self.counts(target_alpha)
@@ -237,12 +240,12 @@ class AttackResult:
         )
 
     def warnings(self, target_alpha: float) -> list[str]:
-        """What a reader should know before using the counts; empty if nothing."""
+        """Warnings about the counts; empty if there are none."""
         found = []
         if self.dropped:
             bases, numbers = zip(*self.dropped, strict=True)
             found.append(
-                f"{sum(numbers)} losses are not finite and were left out ({_listed(bases)})."
+                f"{sum(numbers)} losses are not finite and were dropped ({_listed(bases)})."
             )
         if self.left_out:
             found.append(f"too few losses to attack: {_listed(self.left_out)}.")
@@ -250,23 +253,23 @@ class AttackResult:
         if target_alpha * most < 1:
             found.append(
                 f"a target false-positive rate of {target_alpha:g} means less than one false positive "
-                f"in the {most} challenges of a base: the counts can hardly tell it from 0."
+                f"in the {most} challenges of a base: the counts can hardly distinguish it from 0."
             )
         checks = self.checks(target_alpha)
         missed = [check for check in checks if check.missed]
         if missed:
             worst = max(missed, key=lambda check: abs(check.realised - target_alpha))
-            crooked = sum(
+            not_normal = sum(
                 check.normality_h0 < NOT_NORMAL or check.normality_h1 < NOT_NORMAL
                 for check in missed
             )
-            advice = f"; {crooked} of these have losses that are far from normal" if crooked else ""
-            if crooked and self.statistic == "loss":
-                advice += ", and the statistic logit may serve better"
+            advice = f"; {not_normal} of these have losses far from normal" if not_normal else ""
+            if not_normal and self.statistic == "loss":
+                advice += "; the statistic logit may work better"
             found.append(
                 f"{len(missed)} of {len(checks)} bases missed the target false-positive rate "
                 f"{target_alpha:g} (worst: {worst.name!r} with {worst.realised:.2f}){advice}. "
-                "The counts stand, but the attack was not the one that was aimed at."
+                "The counts are valid, but the attack did not operate at the intended rate."
             )
         return found
 
@@ -277,13 +280,13 @@ def target_rate(value: object) -> float:
 
 
 def normality(scores: FloatArray) -> float:
-    """P-value of Shapiro-Wilk's test; NaN where it has none."""
+    """P-value of the Shapiro-Wilk test; NaN if undefined."""
     from scipy.stats import shapiro
 
     present = scores[~np.isnan(scores)][:LARGEST_SHAPIRO]
     if len(present) < 3 or np.ptp(present) == 0:
         return float("nan")
-    # The test does not depend on place and scale; a unit scale keeps tiny losses from underflow.
+    # The test is invariant to location and scale; unit scale keeps tiny losses from underflowing.
     present = (present - present.mean()) / np.ptp(present)
     return float(shapiro(present).pvalue) if np.ptp(present) > 0.5 else float("nan")
 
@@ -298,9 +301,9 @@ def finish(
     dropped: Sequence[int],
     design: str | None = None,
 ) -> AttackResult:
-    """Put a result together, leaving out bases without an answer under either hypothesis."""
-    answered_h0, answered_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
-    kept = answered_h0 & answered_h1
+    """Assemble a result, excluding bases without a p-value under either hypothesis."""
+    decided_h0, decided_h1 = (np.sum(~np.isnan(part), axis=1) > 0 for part in p_values)
+    kept = decided_h0 & decided_h1
     if not kept.any():
         raise InputError(
             f"expected enough finite losses under both hypotheses to attack with {attack}, "

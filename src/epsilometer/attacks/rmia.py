@@ -1,22 +1,22 @@
 """RMIA, the robust membership-inference attack.
 
 Zarifzadeh, Liu and Shokri, "Low-cost high-power membership inference attacks" (ICML 2024).
-A point x is compared with many others, z, under the model theta that is judged:
+Under the target model theta, a point x is compared with many others, z:
 
     score(x) = Pr_z[ (Pr(x | theta) / Pr(x)) / (Pr(z | theta) / Pr(z)) >= gamma ]
 
-Pr(x | theta) = exp(-loss).  Pr(x) is what a model would say of x that has it with probability 1/2:
+Pr(x | theta) = exp(-loss).  Pr(x) is the average over models that have x with probability 1/2:
 
-    online    (mean over teachers with x + mean over teachers without x) / 2
-    offline   ((1 + a) mean over teachers without x + 1 - a) / 2
+    online    (mean over shadow models with x + mean over shadow models without x) / 2
+    offline   ((1 + a) mean over shadow models without x + 1 - a) / 2
 
-The second is the first where a model with x is taken to say a p + 1 - a if one without it says p.
-Published settings, from the configurations beside the authors' code (Privacy Meter, 2024): gamma = 2
-throughout; a = 0.3 for CIFAR-10 and CINIC-10, 0.6 for CIFAR-100, 0.2 for Purchase-100.  These are with
-a softened softmax of temperature 2 (1 for CIFAR-100) and means over teachers trimmed by a fifth at
-either end; here probabilities are the model's own, for losses are all there is, and means are plain.
+The second follows from the first if a model with x has probability a p + 1 - a where one without it has
+p. Published settings, from the configurations next to the authors' code (Privacy Meter, 2024): gamma = 2
+throughout; a = 0.3 for CIFAR-10 and CINIC-10, 0.6 for CIFAR-100, 0.2 for Purchase-100.  These use a
+softmax of temperature 2 (1 for CIFAR-100) and means over shadow models trimmed by a fifth at each end;
+here the probabilities are the model's own, since only losses are available, and means are untrimmed.
 
-With several queries z is beaten if it is in more than half of them, as in the authors' code.
+With several queries, x beats z if it does so in more than half of them, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.attacks.pool_losses import PoolLosses
 
 MOST_COMPARED = 2500
-"""How many points each is compared with where votes over queries must be counted pair by pair."""
+"""Number of points to compare with if votes over queries must be counted for each pair."""
 
 NO_OTHER = 0.5
-"""The score of a point that there is nothing to compare with."""
+"""The score of a point that has no other point to compare with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Settings:
-    """What both forms are told, and can read."""
+    """Settings shared by both variants."""
 
     gamma: float = 2.0
     a: float = 0.3
@@ -55,18 +55,19 @@ class _Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Rmia(_Settings):
-    """RMIA online: teachers with the point and without it count alike, whatever their numbers.
+    """Online RMIA: models with and without the point have equal weight, whatever their numbers.
 
-    z are the reference points, or all other points if there are none.  A point with no teacher on one
-    side, as every reference, has the Pr(x) of `RmiaOffline`; one that all teachers were trained on has
-    their mean.  Scores are multiples of 1 over the number of z, so many may be equal.
+    z are the reference points, or all other points if there are none.  A point without shadow models on
+    one side, such as a reference, has the Pr(x) of `RmiaOffline`; for a point that all shadow models
+    were trained on it is their mean.  Scores are multiples of 1 over the number of z, so ties are
+    common.
 
     Parameters
     ----------
     gamma
-        By how much x must beat z; above 0.
+        Factor by which x must beat z; above 0.
     a
-        Of the line that stands in for teachers with a point; 0 <= a <= 1.
+        Coefficient of the line that replaces missing models with the point; 0 <= a <= 1.
     """
 
     name: ClassVar[str] = "rmia"
@@ -82,17 +83,17 @@ class Rmia(_Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RmiaOffline(_Settings):
-    """RMIA offline: Pr(x) from teachers without the point alone.
+    """Offline RMIA: Pr(x) from models without the point only.
 
-    z are the reference points, or all other points if there are none.  A point that all teachers were
-    trained on has their mean for Pr(x).
+    z are the reference points, or all other points if there are none.  For a point that all shadow
+    models were trained on, Pr(x) is their mean.
 
     Parameters
     ----------
     gamma
-        By how much x must beat z; above 0.
+        Factor by which x must beat z; above 0.
     a
-        Of the line from teachers without the point to those with it; 0 <= a <= 1.
+        Coefficient of the line from models without the point to those with it; 0 <= a <= 1.
     """
 
     name: ClassVar[str] = "rmia-offline"
@@ -105,9 +106,9 @@ class RmiaOffline(_Settings):
 
 
 def log_means(losses: PoolLosses, teachers: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Log of the mean probability under teachers without each point and with it: (points, queries).
+    """Log of the mean probability under models without and with each point: (points, queries).
 
-    Minus infinity where there is no such teacher.
+    Minus infinity if there is no such model.
     """
     found = np.empty((2, losses.points, losses.queries))
     for part in losses.blocks(len(teachers), points=losses.points):
@@ -129,7 +130,7 @@ def _line(log_p: FloatArray, a: float) -> FloatArray:
 
 
 def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: float) -> FloatArray:
-    """Share of z that each point beats under each judged model; ``usual`` is log Pr of all points."""
+    """Share of z that each point beats under each target model; ``usual`` is log Pr of all points."""
     challenges = losses.challenges
     others = np.arange(challenges if losses.references else 0, losses.points)
     if losses.queries > 1:
@@ -145,7 +146,7 @@ def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: floa
         if losses.queries == 1:
             ordered = np.sort(ratio[others, 0])
             beaten = np.searchsorted(ordered, least[:, 0], side="right")
-            # No point is compared with itself: its ratio to itself is 1.
+            # A point is not compared with itself, where its ratio is 1.
             beaten -= (own >= 0) & (least[:, 0] >= ratio[:challenges, 0])
         else:
             beaten = _votes(np.ascontiguousarray(least), np.ascontiguousarray(ratio[others].T), own)
@@ -155,7 +156,7 @@ def _scores(losses: PoolLosses, judged: IntArray, usual: FloatArray, gamma: floa
 
 @njit(nogil=True, cache=True)
 def _votes(least: FloatArray, others: FloatArray, own: IntArray) -> IntArray:
-    """How many others, (queries, z), are no larger in more than half of the queries."""
+    """Number of others, (queries, z), that are no larger in more than half of the queries."""
     points, queries = least.shape
     found = np.zeros(points, dtype=np.int64)
     votes = np.empty(others.shape[1], dtype=np.int16)

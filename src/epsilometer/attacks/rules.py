@@ -1,7 +1,7 @@
-"""The attacks: each learns from shadow scores and answers with p-values, one small class each.
+"""Attacks on shadow scores: each learns from shadow scores and returns p-values.
 
-A p-value answers every target rate at once: at target false-positive rate a the attack says "member"
-where p <= a.  `ATTACKS` names those that ship; anything with a name and `learn` can stand beside them.
+A p-value covers every target rate: at target false-positive rate a the attack decides "member" if p <=
+a. `ATTACKS` lists the attacks that ship; any object with a name and `learn` can be used instead.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DecisionRule = Callable[[FloatArray], FloatArray]
 
 
 class Attack(Protocol):
-    """Learn from shadow scores under both hypotheses; decide on scores of challenges."""
+    """Learns from shadow scores under both hypotheses; decides on the scores of challenges."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def least_shadows(self) -> tuple[int, int]:
-        """How many shadows under H0 and H1 it cannot do without."""
+        """Fewest shadow models that it needs under H0 and H1."""
 
     def learn(self, shadows_h0: ShadowScores, shadows_h1: ShadowScores) -> DecisionRule: ...
 
@@ -48,9 +48,9 @@ class LikelihoodRatio:
 
 @dataclass(frozen=True, kw_only=True)
 class PooledVariance:
-    """LiRA with one variance for each hypothesis over all bases, for few shadow models.
+    """LiRA with one variance per hypothesis for all bases, for few shadow models.
 
-    Each base keeps its own means.  Two shadows a base suffice; one will do where another base has two.
+    Each base has its own means.  Two shadows per base suffice; one is enough if another base has two.
     """
 
     name: ClassVar[str] = "pooled-variance"
@@ -69,7 +69,7 @@ def _most_powerful(h0: Moments, h1: Moments) -> DecisionRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Offline:
-    """Offline LiRA: a normal fit under H0 only, one-sided; never looks at models with the point."""
+    """Offline LiRA: a one-sided test with a normal fit under H0; models with the point are not used."""
 
     name: ClassVar[str] = "offline"
     least_shadows: ClassVar[tuple[int, int]] = (2, 0)
@@ -83,8 +83,8 @@ class Offline:
                 p = ndtr((h0.mean - scores) / h0.deviation)
             constant = np.where(scores > h0.mean, 0.0, 1.0)
             p = np.where(h0.deviation == 0, constant, p)
-            unlike = np.isnan(scores) | np.isnan(h0.mean) | np.isnan(h0.deviation)
-            return np.where(unlike, np.nan, p)
+            missing = np.isnan(scores) | np.isnan(h0.mean) | np.isnan(h0.deviation)
+            return np.where(missing, np.nan, p)
 
         return rule
 
@@ -93,8 +93,8 @@ class Offline:
 class Threshold:
     """The plain LOSS attack: a threshold on the score, set by the ranks of the scores under H0.
 
-    p = (1 + shadows under H0 with at least this score) / (1 + shadows under H0): assumes no
-    distribution and holds its target exactly, in steps of one shadow.
+    p = (1 + shadows under H0 with at least this score) / (1 + shadows under H0).  It assumes no
+    distribution and meets its target exactly, in steps of one shadow model.
     """
 
     name: ClassVar[str] = "threshold"
@@ -114,4 +114,4 @@ class Threshold:
 ATTACKS: dict[str, Attack] = {
     attack.name: attack for attack in (LikelihoodRatio(), PooledVariance(), Offline(), Threshold())
 }
-"""The ones that have a name on the command line."""
+"""Attacks that can be selected by name."""

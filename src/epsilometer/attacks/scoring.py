@@ -1,4 +1,4 @@
-"""Scores out of losses: what the whole-curve model reads."""
+"""Scores from losses, as used by the whole-curve model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     Parameters
     ----------
     statistic
-        From losses to scores; the logit unless given, which needs cross-entropy losses.  Canaries of
-        a run are ordered by the loss unless given, and any statistic may look at all of them.
+        Converts losses to scores; default: the logit, which needs cross-entropy losses, or the loss for
+        canaries of a training run.  For canaries, any statistic may use all losses of a run.
     skip
-        Leave out losses that are not a number, and with them bases that then lack a hypothesis; else
-        they are refused.
+        Drop NaN losses, and bases that then lack a hypothesis; otherwise NaN losses are refused.
 
     Examples
     --------
@@ -39,13 +38,13 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         name = losses.names[int(losses.base[missing][0])]
         raise InputError(
             f"challenge base {name!r}: expected numbers as losses, got nan ({int(missing.sum())} in "
-            "all); leave these models out."
+            "total); remove these models."
         )
     outside = losses.loss < chosen.least_loss
     if outside.any():
         raise InputError(
             f"expected losses of at least 0 for statistic {chosen.name}, got "
-            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, takes any."
+            f"{losses.loss[outside][0]:g}; `--statistic loss`, in Python `em.Loss()`, accepts any."
         )
     if losses.one_run:
         return _canary_scores(losses, chosen)
@@ -55,7 +54,7 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
     for number, name in enumerate(losses.names):
         own = [part[number] for part in parts]
         sizes = [len(values) for values in own]
-        # A statistic may look at all models of a base together.
+        # A statistic may use all models of a base together.
         values = chosen(np.concatenate(own)[None, :])[0]
         groups = np.split(values, [sizes[0]])
         together = together or not _one_by_one(chosen, np.concatenate(own), values)
@@ -66,12 +65,12 @@ def scores_of(losses: Losses, statistic: Statistic | None = None, *, skip: bool 
         with_point.append(kept[1])
         names.append(name)
     if not names:
-        raise InputError("expected losses of both hypotheses in one base or more, got none.")
+        raise InputError("expected losses of both hypotheses in at least one base, got none.")
     return Scores(without=without, with_point=with_point, names=names, dependent=together)
 
 
 def _canary_scores(losses: Losses, statistic: Statistic) -> Scores:
-    """Scores of canaries; the statistic sees those of a run in their order, never with their coins."""
+    """Scores of canaries; the statistic sees those of a run in order, never with their coins."""
     without, with_point = [], []
     for number in range(len(losses.names)):
         rows = np.flatnonzero(losses.base == number)
@@ -84,9 +83,9 @@ def _canary_scores(losses: Losses, statistic: Statistic) -> Scores:
 
 
 def _one_by_one(statistic: Statistic, losses: FloatArray, scores: FloatArray) -> bool:
-    """Whether a model's score depends neither on the others nor on its place, but for the scale.
+    """Whether the rank of a model's score depends neither on other models nor on its position.
 
-    Nothing is proven otherwise.  Models are scored again backwards, and every second one alone.
+    Otherwise nothing can be proven.  Checked by scoring models in reverse order, and every second one.
     """
     known = np.flatnonzero(~np.isnan(losses))
     for chosen in (known[::-1], known[::2]):

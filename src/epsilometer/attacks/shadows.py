@@ -1,8 +1,8 @@
-"""What attacks learn from: scores of shadow models, in one of two arrangements.
+"""Shadow scores that attacks learn from, in one of two arrangements.
 
-`Shadows` are separate from the challenges.  `CrossFed` shadows are the challenges themselves: each
-challenge sees all of its hypothesis but itself, by closed forms in one pass.  Attacks see no
-difference.  Missing scores are NaN everywhere.
+`Shadows` are separate from the challenges.  `CrossFed` shadows are the challenges themselves: the
+shadows of each challenge are all others of the same hypothesis, computed in closed form in one pass.
+Attacks see no difference.  Missing scores are NaN everywhere.
 
 Shapes: scores of challenges (bases, challenges); moments broadcast against them.
 """
@@ -18,12 +18,12 @@ import numpy as np
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
 
 LOST = 1e-6
-"""A leave-one-out variance below this share of the whole is computed anew: digits were lost."""
+"""A leave-one-out variance below this share of the total is recomputed because of cancellation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Number, mean and standard deviation (of the unbiased variance); NaN where there are too few."""
+    """Number, mean and standard deviation (from the unbiased variance); NaN if there are too few."""
 
     count: FloatArray
     mean: FloatArray
@@ -32,9 +32,9 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True)
 class _Standard:
-    """Samples along the last axis as anchor + scale * value, the values within (-2, 2).
+    """Samples along the last axis as anchor + scale * value, with values within (-2, 2).
 
-    The anchor is a member of the sample, so equal values have a spread of exactly 0; the scale is a
+    The anchor is an element of the sample, so equal values have a spread of exactly 0; the scale is a
     power of two, so that no digit is lost and no square underflows or overflows.
     """
 
@@ -58,7 +58,7 @@ class _Standard:
         return cls(present=present, anchor=anchor, scale=scale, values=shifted / scale)
 
     def sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Number, mean of the values, and sum of their squares about it; the last axis is kept."""
+        """Number, mean of the values, and sum of squares about it; the last axis is kept."""
         count = self.present.sum(axis=-1, keepdims=True).astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = self.values.sum(axis=-1, keepdims=True) / count
@@ -80,7 +80,7 @@ def moments(samples: FloatArray) -> Moments:
 
 
 class ShadowScores(abc.ABC):
-    """The questions an attack may ask of shadow scores under one hypothesis."""
+    """Shadow scores under one hypothesis, as attacks see them."""
 
     _moments: Moments
 
@@ -94,11 +94,11 @@ class ShadowScores(abc.ABC):
 
     @abc.abstractmethod
     def count_at_least(self, scores: FloatArray) -> FloatArray:
-        """How many shadows of each challenge have at least its score."""
+        """Number of shadows of each challenge with at least its score."""
 
 
 class Shadows(ShadowScores):
-    """Shadow models apart from the challenges.
+    """Shadow models that are separate from the challenges.
 
     Scores are (bases, shadows) when the challenges of a base share them, or (bases, challenges,
     shadows) when each has its own.
@@ -123,7 +123,7 @@ class Shadows(ShadowScores):
 
 
 class CrossFed(ShadowScores):
-    """The challenges (bases, models) as shadows of each other: each sees all but itself."""
+    """The challenges (bases, models) as shadows of each other, excluding themselves."""
 
     def __init__(self, scores: FloatArray) -> None:
         self._scores = scores
@@ -144,7 +144,7 @@ class CrossFed(ShadowScores):
         place = standard.anchor + standard.scale * left
         deviation = standard.scale * np.sqrt(np.maximum(variance, 0.0))
         for base, model in zip(*np.nonzero(lost), strict=True):
-            # Nearly all of the spread was this one model's: at most a few in a base.
+            # This model contributed nearly all of the spread: at most a few per base.
             others = moments(np.delete(self._scores[base], model))
             place[base, model], deviation[base, model] = others.mean, others.deviation
         return Moments(
@@ -174,7 +174,7 @@ def _norm(part: Moments) -> tuple[FloatArray, FloatArray]:
 
 
 def _of_others(norms: FloatArray) -> FloatArray:
-    """For each entry the root of the sum of squares of all others, without taking any of it off."""
+    """For each entry, the root of the sum of squares of all others, computed without subtraction."""
     before = np.concatenate([[0.0], np.hypot.accumulate(norms)[:-1]])
     after = np.concatenate([np.hypot.accumulate(norms[::-1])[::-1][1:], [0.0]])
     return np.asarray(np.hypot(before, after))
@@ -188,7 +188,7 @@ def _count_at_least(shadows: FloatArray, scores: FloatArray) -> FloatArray:
 def ranks(
     samples: FloatArray, values: FloatArray, *, side: Literal["left", "right"]
 ) -> tuple[IntArray, IntArray]:
-    """How many samples of its row are below each value (left) or up to it (right), of how many."""
+    """Number of samples in its row below each value (left) or up to it (right), and the row's size."""
     ordered = np.sort(samples, axis=-1)  # NaN goes to the end
     sizes = np.sum(~np.isnan(samples), axis=-1)
     found = np.empty(values.shape, dtype=np.int64)

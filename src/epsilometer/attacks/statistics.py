@@ -1,7 +1,7 @@
-"""What an attack looks at: scores made from losses.  A higher score looks more like a member.
+"""Statistics: scores computed from losses.  A higher score suggests membership.
 
-A statistic is called with an array of losses, a row a challenge base with all its models, NaN where
-there is none, and answers an array of the same shape.
+A statistic is called with an array of losses, one row per challenge base with all its models and NaN for
+missing ones, and returns an array of the same shape.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from epsilometer._arrays import FloatArray
 from epsilometer.errors import InputError
 
 ROUNDING = -1e-6
-"""Losses down to here are zeros that arithmetic in single precision has pushed below zero."""
+"""Losses down to here are zeros that single-precision arithmetic has made negative."""
 
 
 class Statistic(Protocol):
-    """Scores from losses; see the module for shapes."""
+    """Scores from losses; see the module docstring for shapes."""
 
     @property
     def name(self) -> str: ...
@@ -35,7 +35,7 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """The loss itself, negated: members have low losses.  The paper's choice."""
+    """The negated loss: members have low losses.  The paper's choice."""
 
     name: ClassVar[str] = "loss"
     least_loss: ClassVar[float] = -np.inf
@@ -48,10 +48,11 @@ class Loss:
 class Logit:
     """LiRA's statistic, log(p / (1 - p)) = -log(expm1(loss)) for a cross-entropy loss -log p.
 
-    Much nearer to normal than the loss.  A loss of 0 is a rounding of something too small for the
-    arithmetic that computed it.  It stands for the smallest positive loss of its base over 2e: spread
-    evenly below half of that loss, it would have this geometric mean.  So its score is finite and no
-    other of the base is above it.  In a base without a positive loss all scores are equal.
+    Its distribution is much closer to normal than that of the loss.  A loss of 0 is a rounded value too
+    small for the arithmetic that computed it.  It is replaced by the smallest positive loss of its base
+    divided by 2e, the geometric mean of a uniform distribution below half of that loss.  Its score is
+    thus finite, and no other of the base is above it.  In a base without a positive loss all scores are
+    equal.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class Logit:
     def __call__(self, losses: FloatArray) -> FloatArray:
         positive = losses > 0
         smallest = np.min(losses, axis=-1, where=positive, initial=np.inf, keepdims=True)
-        # A share of a denormal number would be 0 again.
+        # Dividing a denormal number could give 0 again.
         floor = np.where(np.isfinite(smallest), np.maximum(smallest / (2 * math.e), 5e-324), 1.0)
         shown = np.where(losses <= 0, floor, losses)
         # log(expm1(x)) = x + log(-expm1(-x)), which does not overflow.
@@ -74,10 +75,10 @@ class Logit:
 
 @dataclass(frozen=True, kw_only=True)
 class CustomStatistic:
-    """Any function of the losses; see the module for its shapes.
+    """Any function of the losses; see the module docstring for shapes.
 
-    Only `Offline` and `Threshold` depend on the direction (higher is a member); the likelihood ratio
-    learns it.
+    Only `Offline` and `Threshold` depend on the direction (higher suggests membership); the likelihood
+    ratio learns it.
     """
 
     function: Callable[[FloatArray], FloatArray]
@@ -88,11 +89,11 @@ class CustomStatistic:
         scores = np.asarray(self.function(losses), dtype=np.float64)
         if scores.shape != losses.shape:
             raise InputError(
-                f"expected statistic {self.name} to answer an array of shape {losses.shape}, "
+                f"expected statistic {self.name} to return an array of shape {losses.shape}, "
                 f"got shape {scores.shape}."
             )
         return scores
 
 
 STATISTICS: dict[str, Statistic] = {"loss": Loss(), "logit": Logit()}
-"""The ones that have a name on the command line."""
+"""Statistics that can be selected by name."""

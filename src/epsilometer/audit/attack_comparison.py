@@ -110,7 +110,7 @@ def read_attacked(
     if path.suffix.lower() != ".toml":
         found, design = read_losses(path, variant)
         return _checked(Attacked(label=path.name, losses=found, design=design))
-    settings = read_audit(path, say=say)
+    settings = read_audit(path, on_message=say)
     if not settings.store.is_file():
         raise InputError(
             f"{path.name}: its store {settings.store.name} is not there yet: run the audit first."

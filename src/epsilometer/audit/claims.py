@@ -59,7 +59,7 @@ def by_training(
         promise = loading.run_user_code("training failed", claim_from_training, plan)
     except InputError as error:
         raise InputError(f"[algorithm] {error}") from None
-    for doubt in promise.doubts:
+    for doubt in promise.caveats:
         say(f"warning: {doubt}")
     epsilon = promised(promise, delta)
     return (Claim(epsilon, "algorithm"), promise) if math.isfinite(epsilon) else None

@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from epsilometer import _files
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Displayed
 from epsilometer.attacks.rules import ATTACKS, Attack, LikelihoodRatio
 from epsilometer.attacks.statistics import Statistic
 from epsilometer.audit import claims, loading
@@ -44,8 +46,8 @@ DEFAULT = Path(__file__).with_name("default_audit.toml")
 """The audit that ships."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditConfig:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditConfig(Displayed, view="inputs.AUDIT"):
     """A configuration with everything it names loaded and checked."""
 
     file: AuditFile
@@ -87,15 +89,16 @@ class AuditConfig:
             return claims.promised(promises, delta)
         return self.claim.epsilon
 
-    def with_training_claim(self, say: Say = _files.warn) -> AuditConfig:
+    @renamed_parameters(say="on_message")
+    def with_training_claim(self, on_message: Say = _files.warn) -> AuditConfig:
         """The same with the claim of an algorithm that accounts for its training, such as Opacus.
 
         Trains the first model of each hypothesis to see it (of canaries the first run), unless something
-        is claimed already.  ``say`` is told before that, and what speaks against the promise.
+        is claimed already.  ``on_message`` is called before that, and with doubts about the claim.
         """
         if self.claim is not None:
             return self
-        found = claims.by_training(self.plan, self.delta, say)
+        found = claims.by_training(self.plan, self.delta, on_message)
         return self if found is None else replace(self, claim=found[0], promise=found[1])
 
     def claiming(self, claim: Callable[[float], float]) -> AuditConfig:
@@ -105,12 +108,13 @@ class AuditConfig:
         return replace(self, claim=stated)
 
 
+@renamed_parameters(say="on_message")
 def read_audit(
     path: str | PathLike[str],
     *,
     folder: Path | None = None,
     estimate: Mapping[str, Any] | None = None,
-    say: Say = _files.warn,
+    on_message: Say = _files.warn,
     train_pilot: TrainPilot | None = None,
 ) -> AuditConfig:
     """Read and check a configuration; everything wrong with it is named with its place.
@@ -123,8 +127,8 @@ def read_audit(
         Where relative paths and modules start; the folder of the file unless given.
     estimate
         Values that go before those of the table ``[estimate]``, such as ``{"claim": 2.0}``.
-    say
-        Is told in words before something is downloaded, and when an algorithm's claim is left aside.
+    on_message
+        Called with a sentence before something is downloaded, and when an algorithm's claim is not used.
     train_pilot
         Is called where a pilot shall choose the challenge points and is not trained yet: it measures
         ``pilot.plan`` into ``pilot.store``.  Without it such a configuration is refused.
@@ -144,7 +148,7 @@ def read_audit(
         wrong = "; ".join(worded(detail) for detail in error.errors(include_url=False))
         raise InputError(f"{name}: {wrong}.") from None
     try:
-        found = _loaded(file, folder or path.absolute().parent, say, train_pilot)
+        found = _loaded(file, folder or path.absolute().parent, on_message, train_pilot)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if found.claim is not None and "claim" in (estimate or {}):
@@ -165,7 +169,7 @@ def _loaded(file: AuditFile, folder: Path, say: Say, train_pilot: TrainPilot | N
             table.source,
             folder=folder,
             path=None if table.path is None else Path(table.path),
-            say=say,
+            on_message=say,
         )
     except InputError as error:
         raise InputError(f"[population] source: {error}") from None

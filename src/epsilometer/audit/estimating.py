@@ -1,19 +1,19 @@
 """The calls that users make on data or on files of data: estimate, prove, judge.
 
-The functions of :mod:`epsilometer.inference`, :mod:`epsilometer.proofs` and
-:mod:`epsilometer.report` know no files of losses, stores or result folders; these read them, and
-pass the data on.
+The functions of :mod:`epsilometer.inference` and :mod:`epsilometer.proofs` take data in memory; these
+also read files, stores and result folders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._progress import OnProgress
 from epsilometer.audit.inputs import PUBLISHED_MODEL, WHOLE_CURVE, source_of
 from epsilometer.errors import InputError
 from epsilometer.inference import estimate as estimates
@@ -46,8 +46,8 @@ def estimate(
     model: AuditModel,
     engine: ExactSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior: ...
 
 
@@ -57,8 +57,8 @@ def estimate(
     model: AuditModel,
     engine: McmcSettings,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> SamplePosterior: ...
 
 
@@ -68,18 +68,19 @@ def estimate(
     model: ProfileModel,
     engine: ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> ProfilePosterior: ...
 
 
+@renamed_parameters(report="on_message", progress="on_progress")
 def estimate(
     counts: AttackCounts | Scores | Losses | File,
     model: AuditModel | ProfileModel,
     engine: ExactSettings | McmcSettings | ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior | SamplePosterior | ProfilePosterior:
     """Estimate the posterior of epsilon, the attack strength and the other parameters of a model.
 
@@ -96,10 +97,11 @@ def estimate(
     engine
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
         a profile model; default: the exact engine of the model.
-    report
+    on_progress
+        Called with the numbers of iterations done and planned (MCMC only); or ``"bar"``, ``"none"``.
+        Default: a bar in notebooks, nothing elsewhere.
+    on_message
         Called with a line of text from time to time, for a progress display.
-    progress
-        Called with the numbers of iterations done and planned; the exact engine does not know these.
 
     Returns
     -------
@@ -121,7 +123,7 @@ def estimate(
         published = estimates.ENGINES[type(model)] is estimates.ENGINES[AuditModel]
         data = source_of(counts).data(PUBLISHED_MODEL if published else WHOLE_CURVE)
     run: Any = estimates.estimate
-    return run(data, model, engine, report=report, progress=progress)  # type: ignore[no-any-return]
+    return run(data, model, engine, on_progress=on_progress, on_message=on_message)  # type: ignore[no-any-return]
 
 
 def prove(

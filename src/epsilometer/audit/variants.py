@@ -94,7 +94,7 @@ def measure_until(
     most = len(settings.plan.bases)
     looks: list[Look] = []
     trained = 0
-    for size in look_sizes(most, goal.first_look):
+    for size in look_sizes(most, goal.estimate_quickly):
         now = replace(settings, plan=settings.plan.first(size))
         step = measure(now.plan)
         trained += step.trained
@@ -126,7 +126,7 @@ def origin_of(
 ) -> Origin:
     """Where the counts of a variant came from."""
     plan = settings.plan
-    attack: dict[str, Any] = plan.design.attacked_by(settings.statistic.name)
+    attack: dict[str, Any] = plan.design.attack_description(settings.statistic.name)
     if found.published is not None:
         attack = describe(found.published.attacked, settings.file.attack.target_alpha)
     shared = measurement.shares_models

@@ -1,1 +1,1 @@
-"""Other people's estimators on the same inputs, done right, each saying what it assumes."""
+"""Published estimators on the same inputs, implemented correctly, each with its assumptions."""

@@ -1,6 +1,6 @@
-"""One answer from several challenge bases: the best of them, paid for, or all of them pooled.
+"""One estimate from several challenge bases: the best of them, corrected for selection, or all pooled.
 
-Both are about the algorithm, whose epsilon no base's attack can exceed.
+Both concern the algorithm, whose epsilon is at least that of every base's attack.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def best_base(
 def best_interval(
     estimator: CountEstimator, counts: AttackCounts, delta: float, significance: float = 0.1
 ) -> tuple[float, float]:
-    """Interval of the strongest attack's epsilon.
+    """Interval for the epsilon of the strongest attack.
 
-    The largest lower end has to share its error among the bases, for any of them may be too high.  The
-    largest upper end has not: it holds if that of the strongest attack does.
+    For the largest lower end the error is shared among the bases, since any of them may be too high.
+    The largest upper end needs no correction: it holds if that of the strongest attack does.
     """
     share = check_significance(significance) / len(counts)
     low, _ = estimator.interval(counts, delta, share)
@@ -55,7 +55,7 @@ def best_scores(
 ) -> float:
     """Largest lower bound from the scores of any base, each with an equal share of the error.
 
-    Scores of different bases are never compared with each other: they need not be on one scale.
+    Scores of different bases are never compared with each other, since their scales may differ.
 
     Examples
     --------
@@ -74,10 +74,10 @@ def best_scores(
 def pooled(counts: AttackCounts) -> AttackCounts:
     """The counts of all bases added up, as one base.
 
-    The region R is convex, so the mean error rates of attacks on a private algorithm lie in it too; and
-    a sum of trials with different rates spreads less than a binomial with their mean (Hoeffding 1956),
-    so exact limits stay limits.  Both rates must be means with the same weights, so the bases must
-    share one ratio of trials_h0 to trials_h1; others are refused.
+    The region R is convex, so the mean error rates of attacks on a private algorithm also lie in it; and
+    a sum of trials with different rates has less variance than a binomial with their mean (Hoeffding
+    1956), so exact limits remain valid.  Both rates must be means with the same weights, so all bases
+    must have the same ratio of trials_h0 to trials_h1.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def pooled(counts: AttackCounts) -> AttackCounts:
     h0, h1 = counts.trials_h0.tolist(), counts.trials_h1.tolist()
     if any(a * h1[0] != b * h0[0] for a, b in zip(h0, h1, strict=True)):
         raise InputError(
-            "expected one ratio of trials_h0 to trials_h1 in all bases to pool them, got several."
+            "expected the same ratio of trials_h0 to trials_h1 in all bases to pool them, got several."
         )
     alike = ("all bases",) * len(counts)
     return replace(counts, names=alike, groups=alike).pooled()

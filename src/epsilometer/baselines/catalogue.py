@@ -1,4 +1,4 @@
-"""Every estimator that ships, in the order in which they are shown."""
+"""All estimators that ship, in display order."""
 
 from __future__ import annotations
 

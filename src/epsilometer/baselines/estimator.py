@@ -1,4 +1,4 @@
-"""What every estimator of this folder answers, and in which words it describes itself."""
+"""The interface of all estimators in this folder, and the kinds of statements they make."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from epsilometer.model.counts import AttackCounts
 
 
 class Kind(StrEnum):
-    """What an estimator's numbers are."""
+    """What kind of number an estimator gives."""
 
     EXACT_BOUND = "bound"
-    """Errs at most as often as stated, for any number of trials."""
+    """Error rate at most as stated, for any number of trials."""
     APPROXIMATE_BOUND = "approximate bound"
-    """Errs about as often as stated when there are many trials."""
+    """Error rate approximately as stated if there are many trials."""
     CREDIBLE = "credible interval"
-    """Probability after the counts, under a prior."""
+    """Posterior probability under a prior."""
     POINT = "estimate"
-    """One number without a statement of its error."""
+    """A number without a stated error."""
 
 
 class CountEstimator(Protocol):
-    """An estimator that reads error counts, all challenge bases at once.
+    """An estimator from error counts, for all challenge bases at once.
 
-    All answers are about the base's own attack: the least epsilon that allows such error rates.  That
-    is a lower bound of the algorithm's epsilon; the upper end is none, for another attack or base may
-    do better.
+    All results concern the base's own attack: the smallest epsilon that allows its error rates.  That is
+    a lower bound of the algorithm's epsilon; the upper end is not an upper bound, since another attack
+    or base may do better.
     """
 
     kind: ClassVar[Kind]
@@ -43,44 +43,44 @@ class CountEstimator(Protocol):
 
     @property
     def assumes(self) -> str:
-        """What must hold for its answer to mean what it says."""
+        """The assumptions under which its result is valid."""
 
     @property
     def gaussian(self) -> bool:
-        """Whether the answer is about the Gaussian mechanism that covers the algorithm."""
+        """Whether the result concerns the Gaussian mechanism that covers the algorithm."""
         return False
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
-        """Lower end for each base; errs with probability at most ``significance``."""
+        """Lower end for each base; error probability at most ``significance``."""
         return self._ends(counts, delta, check_significance(significance))[0]
 
     def interval(self, counts: AttackCounts, delta: float, significance: float = 0.1) -> FloatPair:
-        """Both ends for each base, each erring with half of ``significance``; inf: no upper end."""
+        """Both ends for each base, each with half of ``significance``; inf if there is no upper end."""
         return self._ends(counts, delta, check_significance(significance) / 2)
 
     @abstractmethod
     def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
-        """The ends, each erring with probability ``error``."""
+        """The ends, each with error probability ``error``."""
 
 
 class LowerEndOnly(CountEstimator):
-    """What has no upper end; `lower` is its own."""
+    """An estimator without an upper end; subclasses define `lower`."""
 
     def _ends(self, counts: AttackCounts, delta: float, error: float) -> FloatPair:
         return self.lower(counts, delta, error), np.full(len(counts), np.inf)
 
 
 def check_significance(value: object) -> float:
-    """Return ``value`` if it can be the probability that a bound errs: 0 < significance < 1."""
+    """Return ``value`` if it can be the error probability of a bound: 0 < significance < 1."""
     return _validate.open_unit_interval("significance", value)
 
 
 def check_positive_delta(value: object, *, who: str) -> float:
-    """Return ``value`` if it is a delta above 0, which ``who`` needs."""
+    """Return ``value`` if it is a delta above 0, as ``who`` requires."""
     delta = _validate.delta(value)
     if delta == 0:
         raise InputError(
-            f"expected delta > 0, got delta=0.0: {who} takes the mechanism for a Gaussian one, "
+            f"expected delta > 0, got delta=0.0: {who} assumes a Gaussian mechanism, "
             "whose epsilon at delta 0 is infinite."
         )
     return delta

@@ -1,8 +1,8 @@
-"""Epsilon of the Gaussian mechanism that two error rates call for.
+"""Epsilon of the Gaussian mechanism that two error rates imply.
 
 If the algorithm is mu-GDP, an attack has Phi^-1(1 - alpha) - Phi^-1(beta) <= mu (Dong, Roth and Su
-2022).  Upper limits of both rates, each with half of the error, give a lower bound of mu; the epsilon of
-mu at delta follows (Nasr et al. 2023).  It bounds the algorithm's own epsilon only if the algorithm's
+2022).  Upper limits of both rates, each with half of the error, give a lower bound of mu, and from it
+the epsilon at delta (Nasr et al. 2023).  It bounds the algorithm's own epsilon only if the algorithm's
 trade-off curve is Gaussian; a Laplace mechanism with epsilon = 1 is covered by mu = 1.03, whose epsilon
 at delta = 1e-5 is 4.5.
 """
@@ -22,9 +22,9 @@ from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 
 def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
-    """Separation mu at which a Gaussian mechanism just allows these rates; 0 where they sum to 1.
+    """Separation mu at which a Gaussian mechanism just allows these rates; 0 if they sum to 1.
 
-    Infinite where a rate is 0.
+    Infinite if a rate is 0.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def separation(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class GaussianRates(FromRateLimits):
-    """Epsilon at delta from Clopper-Pearson limits of the rates, the mechanism taken for Gaussian.
+    """Epsilon at delta from Clopper-Pearson limits of the rates, assuming a Gaussian mechanism.
 
     Examples
     --------
@@ -52,13 +52,13 @@ class GaussianRates(FromRateLimits):
 
     label = "Gaussian DP"
     kind = Kind.EXACT_BOUND
-    assumes = "a Gaussian trade-off curve, independent trials, a rule fixed beforehand"
+    assumes = "a Gaussian trade-off curve, independent trials, a decision rule fixed in advance"
     gaussian = True
 
     def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
         delta = check_positive_delta(delta, who=self.label)
         at_low, at_high = (
-            # A reflected attack tells as much.
+            # A reflected attack is equally informative.
             (separation(a, b), separation(1 - a, 1 - b))
             for a, b in zip(alpha, beta, strict=True)
         )

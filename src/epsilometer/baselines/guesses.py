@@ -1,8 +1,8 @@
-"""The one-run bounds on error counts: decisions of one attack taken as guesses about canaries.
+"""The one-run bounds on error counts: an attack's decisions are treated as guesses about canaries.
 
-The attack's trials are the canaries and its decisions the guesses: those that say "member" only, or
-all.  Which is to be fixed before the counts are seen.  Bases with too uneven trials for a fair coin get
-0: the bound has nothing to say about them.
+The attack's trials are the canaries and its decisions the guesses: only those that say "member", or all.
+Fix this choice before you see the counts.  Bases whose trials are too uneven for a fair coin get 0: the
+bound does not apply to them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from epsilometer.baselines.one_run import epsilon_one_run, fair_coin
 from epsilometer.baselines.one_run_fdp import ApproximateDP, Family, epsilon_one_run_fdp
 from epsilometer.model.counts import AttackCounts
 
-_COIN = "each canary in by a fair coin, a decision rule fixed beforehand"
+_COIN = "each canary included by a fair coin, a decision rule fixed in advance"
 
 
 def _guessed(counts: AttackCounts, *, all_trials: bool) -> tuple[IntArray, IntArray, IntArray]:
-    """Canaries, guesses and right guesses of each base; none where the trials were no fair coin's."""
+    """Canaries, guesses and correct guesses of each base; no guesses if the coin was not fair."""
     fair = fair_coin(counts.trials_h1, counts.trials_h0)
     canaries = counts.trials_h0 + counts.trials_h1
     right = counts.trials_h1 - counts.false_negatives
@@ -39,7 +39,7 @@ class OneRun(LowerEndOnly):
     Parameters
     ----------
     all_trials
-        Take "not a member" for a guess too; else only "member" counts, as in jax_privacy.
+        Count "not a member" as a guess too; otherwise only "member" counts, as in jax_privacy.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class OneRunFdp(LowerEndOnly):
     all_trials
         As for `OneRun`.
     family
-        Of trade-off curves; `ApproximateDP()` holds for every algorithm.
+        Family of trade-off curves; `ApproximateDP()` holds for every algorithm.
 
     Examples
     --------

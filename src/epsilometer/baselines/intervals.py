@@ -1,9 +1,9 @@
 """Epsilon from confidence limits of the two error rates: Clopper-Pearson and Jeffreys.
 
-The tails: ``lower(significance=a)`` puts a / 2 into the limit of each rate, so that both hold at once
-with probability 1 - a (union bound), and ``interval(significance=a)`` puts a / 4.  This is what
+``lower(significance=a)`` uses a tail of a / 2 for the limit of each rate, so that both hold at once with
+probability 1 - a (union bound), and ``interval(significance=a)`` uses a / 4.  This agrees with
 privacy-estimates (``compute_eps_lo``, ``compute_eps_lo_hi``), TensorFlow Privacy and jax_privacy's
-``Explicit`` threshold do.
+``Explicit`` threshold.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from epsilometer.model.region import critical_epsilon
 
 @dataclass(frozen=True)
 class _Rectangle(rates.FromRateLimits):
-    """The rates in a rectangle of limits, whichever these are.
+    """Rates in a rectangle of any limits.
 
-    The critical epsilon falls towards the line alpha + beta = 1 and is the same for reflected rates,
-    so the ends are at two corners, or the least is 0 where the line crosses the rectangle.
+    The critical epsilon decreases towards the line alpha + beta = 1 and is the same for reflected rates,
+    so the ends are at two corners; the lower end is 0 if the line crosses the rectangle.
     """
 
     one_sided: bool = False
 
-    assumes = "independent trials, a decision rule fixed beforehand"
+    assumes = "independent trials, a decision rule fixed in advance"
 
     def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
         delta = _validate.delta(delta)
         corners = list(zip(alpha, beta, strict=True))
         if self.one_sided:
-            with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 tells nothing: 0
+            with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 is uninformative: 0
                 far, near = (
                     np.fmax(np.log(np.maximum(1 - delta - b, 0.0)) - np.log(a), 0.0)
                     for a, b in corners
@@ -53,8 +53,8 @@ class ClopperPearson(_Rectangle):
     Parameters
     ----------
     one_sided
-        Look at TPR / FPR only, as jax_privacy does unless told otherwise; else at TNR / FNR too, and
-        at the reflected decision.
+        Use TPR / FPR only, as jax_privacy does by default; otherwise also TNR / FNR and the reflected
+        decision.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class ClopperPearson(_Rectangle):
 
 @dataclass(frozen=True)
 class Jeffreys(_Rectangle):
-    """The same from Jeffreys' limits: narrower, right about as often as stated on average.
+    """The same from Jeffreys limits: narrower, with about the stated error rate on average.
 
     Parameters
     ----------

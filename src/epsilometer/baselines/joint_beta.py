@@ -1,8 +1,8 @@
 """The joint-beta credible interval of Zanella-Beguelin et al. (2023), by exact quadrature.
 
-The two error rates of an attack get independent Jeffreys priors, so after the counts they follow
-Beta(X + 1/2, N0 - X + 1/2) and Beta(Y + 1/2, N1 - Y + 1/2).  Epsilon is the least one that allows the
-rates, so P(epsilon <= e) is the mass of R(e, delta) under their product.
+The two error rates of an attack have independent Jeffreys priors, so their posteriors are
+Beta(X + 1/2, N0 - X + 1/2) and Beta(Y + 1/2, N1 - Y + 1/2).  Epsilon is the smallest value that allows
+the rates, so P(epsilon <= e) is the mass of R(e, delta) under their product.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from epsilometer.baselines.estimator import CountEstimator, Kind, check_signific
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.region import critical_epsilon
 
-# Tails of a rate's distribution that are left out; far below the accuracy of the quantiles.
+# Tail mass of a rate's distribution that is neglected; far below the accuracy of the quantiles.
 _NEGLIGIBLE = 1e-17
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-# Newton's method doubles its digits, so a step this short leaves an error below the width at which
-# halving would stop; a hundred halvings alone would get there.
+# Newton's method doubles the number of correct digits, so a step this short leaves an error below the
+# width at which bisection would stop; a hundred bisections alone would suffice.
 _SHORT, _TOLERANCE, _MOST_STEPS = 1e-6, 1e-10, 100
 
 
 class _Rates(NamedTuple):
-    """Beta distributions of alpha, beta, 1 - alpha and 1 - beta, a column for each base."""
+    """Beta distributions of alpha, beta, 1 - alpha and 1 - beta, one column per base."""
 
     events: FloatArray
     rest: FloatArray
     low: FloatArray
     high: FloatArray
-    """Where they have their mass."""
+    """Range that contains their mass."""
 
     @classmethod
     def after(cls, counts: AttackCounts) -> _Rates:
@@ -50,14 +50,14 @@ class _Rates(NamedTuple):
 
 
 def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
-    """P(epsilon' > epsilon) and the density there: mass beyond both edges of R, and its fall.
+    """P(epsilon' > epsilon) and the density there: the mass beyond both edges of R, and its derivative.
 
-    With c the corner of R, the mass below an edge is that of the square up to (c, c) and of
-    {first > c, first + e^epsilon second < 1 - delta}, each rate taking its turn as the first.  The
-    latter is the integral over the first rate of its density times the other's distribution function
-    at the edge.  Only the stretch where that function is neither 0 nor 1 needs quadrature; the rest is
-    a difference of distribution functions.  With rate = sin^2(theta), and theta flattened at both ends
-    of the stretch, the square-root singularities of Jeffreys' densities are gone.
+    With c the corner of R, the mass below an edge is that of the square up to (c, c) plus that of
+    {first > c, first + e^epsilon second < 1 - delta}, with each rate in turn as the first.  The latter
+    is the integral over the first rate of its density times the other's distribution function at the
+    edge. Only the range where that function is neither 0 nor 1 needs quadrature; the rest is a
+    difference of distribution functions.  The substitution rate = sin^2(theta), with theta flattened at
+    both ends of the range, removes the square-root singularities of the Jeffreys densities.
     """
     second = _Rates(*(each[[1, 0, 3, 2]] for each in first))
     shrink = np.broadcast_to(np.exp(-epsilon), first.events.shape)
@@ -65,7 +65,7 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
     grow = np.exp(np.minimum(epsilon, 700.0))
     start = np.clip(np.maximum(corner, first.low), 0.0, 1.0)
     stop = np.maximum(np.clip(np.minimum(1 - delta, first.high), 0.0, 1.0), start)
-    # The edge is above second.high up to here, and below second.low from there on.
+    # Up to full_until the edge is above second.high; from none_from on it is below second.low.
     full_until = np.clip(1 - delta - grow * second.high, start, stop)
     none_from = np.clip(1 - delta - grow * second.low, start, stop)
     in_corner = betainc(first.events, first.rest, corner)
@@ -95,16 +95,18 @@ def _above(first: _Rates, epsilon: FloatArray, delta: float) -> FloatPair:
 
 
 def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
-    """Newton's method for the normal quantile of P, which is nearly straight in epsilon.
+    """Newton's method on the normal quantile of P, which is nearly linear in epsilon.
 
-    It starts from the critical epsilon at the mean rates.  Steps that leave the bracket are replaced
-    by its middle.  The bracket ends where e^epsilon times any of the four rates is below 1 with a
-    probability of at most 1 - probability.
+    It starts from the critical epsilon at the mean rates.  Steps that leave the bracket are replaced by
+    its midpoint.  The bracket ends where e^epsilon times any of the four rates is below 1 with
+    probability at most 1 - probability.
     """
     least = np.min(betaincinv(rates.events, rates.rest, (1 - probability) / 4), axis=0)
     high = np.asarray(-np.log(np.maximum(least, 1e-300)))
     result = np.zeros_like(high)
-    active = 1 - _above(rates, result, delta)[0] < probability  # else the atom at 0 holds it
+    active = (
+        1 - _above(rates, result, delta)[0] < probability
+    )  # otherwise the quantile is the atom at 0
     rates, where = rates.columns(active), np.flatnonzero(active)
     low, high = result[where], high[where]
     mean = rates.events / (rates.events + rates.rest)
@@ -122,11 +124,11 @@ def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             step = point - excess / slope
         inside = np.isfinite(step) & (step > low) & (step < high)
-        # Newton may jump to and fro; then it must give way to halving.
+        # If Newton's method oscillates, bisect instead.
         inside &= np.abs(step - point) < before / 2
         new = np.where(inside, step, (low + high) / 2)
         moved, scale = np.abs(new - point), np.maximum(1.0, point)
-        # After a Newton step this short the next would be about its square.
+        # After a Newton step this short, the next would be about its square.
         done = inside & (moved <= _SHORT * scale) | (high - low <= _TOLERANCE * scale)
         result[where] = new
         before, last, low, high, point, where = (
@@ -138,9 +140,9 @@ def _quantile(rates: _Rates, delta: float, probability: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class JointBeta(CountEstimator):
-    """Quantiles of epsilon, the rates having independent Jeffreys posteriors.
+    """Quantiles of epsilon under independent Jeffreys posteriors of the rates.
 
-    The interval leaves half of ``significance`` on each side.  Good to about 1e-7.
+    The interval has half of ``significance`` on each side.  Accurate to about 1e-7.
 
     Examples
     --------
@@ -154,7 +156,7 @@ class JointBeta(CountEstimator):
 
     label = "joint beta"
     kind = Kind.CREDIBLE
-    assumes = "independent trials, Jeffreys priors of both rates, a rule fixed beforehand"
+    assumes = "independent trials, Jeffreys priors for both rates, a decision rule fixed in advance"
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """The ``significance`` quantile for each base."""

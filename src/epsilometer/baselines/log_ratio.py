@@ -1,14 +1,14 @@
 """Epsilon from large-sample limits of a ratio of rates: Katz, adjusted, Bailey, inverse sinh.
 
 (epsilon, delta)-DP bounds both (TPR - delta) / FPR and (TNR - delta) / FNR by e^epsilon.  Each class
-has a lower limit of such a ratio, to which half of the allowed error goes.  With x1 of n1 and x2 of n2
+computes a lower limit of such a ratio with half of the allowed error.  With x1 of n1 and x2 of n2
 events, p = x / n, the limits use
 
     V1 = p1 (1 - p1) / (n1 (p1 - delta)^2),   V2 = (1 - p2) / x2,
 
 the large-sample variances of log(p1 - delta) and of log(p2); at delta = 0 V1 is 1/x1 - 1/n1 and the
-limits are the known ones (compared by Price and Bonett 2008).  They are approximate: few events make
-them err more or less often than stated.
+limits are the well-known ones (compared by Price and Bonett 2008).  They are approximate: with few
+events their error rate is above or below the stated one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from epsilometer.model.counts import AttackCounts
 
 
 class _LogRatio(LowerEndOnly):
-    """What the four have in common: one ratio in each direction, each with half of the error."""
+    """Common part: one ratio in each direction, each with half of the error."""
 
     kind = Kind.APPROXIMATE_BOUND
-    assumes = "many independent trials, a decision rule fixed beforehand"
+    assumes = "many independent trials, a decision rule fixed in advance"
     added = 0.0
     """Events and trials added to each count."""
 
@@ -44,7 +44,7 @@ class _LogRatio(LowerEndOnly):
         delta: float = 0.0,
         significance: float = 0.05,
     ) -> FloatArray:
-        """Lower limit of (p1 - delta) / p2, one-sided; 0 where the counts tell nothing.
+        """One-sided lower limit of (p1 - delta) / p2; 0 if the counts are uninformative.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class _LogRatio(LowerEndOnly):
 
     @abstractmethod
     def _limit(self, ratio: FloatArray, v1: FloatArray, v2: FloatArray, z: float) -> FloatArray:
-        """The limit from (p1 - delta) / p2, V1 and V2; not finite where it has none."""
+        """The limit from (p1 - delta) / p2, V1 and V2; not finite if undefined."""
 
     def lower(self, counts: AttackCounts, delta: float, significance: float = 0.05) -> FloatArray:
         """Lower end for each base: the larger of both directions, each with half the error."""
@@ -108,7 +108,7 @@ class AdjustedLog(Katz):
 
 @dataclass(frozen=True)
 class Bailey(_LogRatio):
-    """The cube root of the ratio taken for normal, by Fieller's argument (Bailey 1987).
+    """Treats the cube root of the ratio as normal, by Fieller's argument (Bailey 1987).
 
     Examples
     --------

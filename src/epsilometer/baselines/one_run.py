@@ -1,8 +1,8 @@
 """Auditing in one training run (Steinke, Nasr and Jagielski 2023): epsilon from guesses of membership.
 
-m canaries are each in or out of one training set by a fair coin.  The auditor guesses r of them and is
-right about v.  Under (epsilon, delta)-DP the number right is hardly more than Binomial(r, q) with
-q = 1 / (1 + e^-epsilon), which gives a p-value and, inverted, a lower bound of epsilon.
+Each of m canaries is included in the training set by a fair coin.  The auditor guesses r of them and v
+guesses are correct.  Under (epsilon, delta)-DP the number of correct guesses hardly exceeds Binomial(r,
+q) with q = 1 / (1 + e^-epsilon), which gives a p-value and, inverted, a lower bound of epsilon.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from epsilometer.baselines.estimator import check_significance
 from epsilometer.errors import InputError
 
 TOLERANCE = 1e-9
-"""Of epsilon, or of the parameter of a curve, absolute: far below what anybody reports."""
+"""Absolute tolerance of epsilon or of a curve's parameter: far below reported precision."""
 
 _TOO_UNEVEN = 5e-3
-"""Chance of a split as uneven below which the coin is not believed to be fair."""
+"""Probability of an equally uneven split below which the coin is not accepted as fair."""
 
 
 def check_guesses(
     canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike, other: ArrayLike
 ) -> list[FloatArray]:
-    """Return all four as floats of one shape if 0 <= correct <= guesses <= canaries."""
+    """Return all four as floats of the same shape if 0 <= correct <= guesses <= canaries."""
     arrays = np.broadcast_arrays(canaries, guesses, correct, other)
     m, r, v, other = (np.asarray(x, dtype=float) for x in arrays)
     bad = ~((v >= 0) & (v <= r) & (r <= m) & (m >= 1))
@@ -41,7 +41,7 @@ def check_guesses(
 
 
 def check_levels(significance: ArrayLike) -> FloatArray:
-    """Return ``significance`` as floats if each can be the probability that a bound errs."""
+    """Return ``significance`` as floats if each can be the error probability of a bound."""
     levels = np.asarray(significance, dtype=float)
     for end in (levels.min(), levels.max()):
         check_significance(float(end))
@@ -49,23 +49,23 @@ def check_levels(significance: ArrayLike) -> FloatArray:
 
 
 def check_fair_coin(num_in: ArrayLike, num_out: ArrayLike, *, runs: int = 1) -> None:
-    """Raise :class:`InputError` where so many in and out cannot be the work of a fair coin.
+    """Raise :class:`InputError` if these numbers are implausible for a fair coin.
 
-    The one-run bounds rest on it: with twice as many members as others, guessing "member" is right two
-    times in three, and looks like a leak.  A fair coin is turned away once in two hundred times; so is
-    one of ``runs`` runs.
+    The one-run bounds depend on it: with twice as many members as non-members, guessing "member" is
+    correct two times out of three, which looks like a leak.  A fair coin is rejected once in two hundred
+    times, also with several ``runs``.
     """
     unfair = ~fair_coin(num_in, num_out, runs=runs)
     if unfair.any():
         members, others = np.broadcast_arrays(num_in, num_out)
         raise InputError(
-            "expected canaries put in by a fair coin each, about as many in as out, "
-            f"got {int(members[unfair].flat[0])} in and {int(others[unfair].flat[0])} out."
+            "expected canaries included by a fair coin each, about as many included as excluded, "
+            f"got {int(members[unfair].flat[0])} included and {int(others[unfair].flat[0])} excluded."
         )
 
 
 def fair_coin(num_in: ArrayLike, num_out: ArrayLike, *, runs: int = 1) -> BoolArray:
-    """Whether so many in and out may be the work of a fair coin, one of so many."""
+    """Whether these numbers are plausible for a fair coin, with ``runs`` runs."""
     members, others = np.asarray(num_in, dtype=float), np.asarray(num_out, dtype=float)
     fewer = np.minimum(members, others)
     chance = 2 * betainc(members + others - fewer, fewer + 1, 0.5)
@@ -73,7 +73,7 @@ def fair_coin(num_in: ArrayLike, num_out: ArrayLike, *, runs: int = 1) -> BoolAr
 
 
 def _at_least(correct: FloatArray, guesses: FloatArray, chance: FloatArray) -> FloatArray:
-    """P(Binomial(guesses, chance) >= correct); 1 where correct <= 0."""
+    """P(Binomial(guesses, chance) >= correct); 1 if correct <= 0."""
     some = np.maximum(correct, 1.0)
     tail = betainc(some, guesses - some + 1, chance)
     return np.asarray(np.where(correct <= 0, 1.0, tail))
@@ -82,7 +82,7 @@ def _at_least(correct: FloatArray, guesses: FloatArray, chance: FloatArray) -> F
 def one_run_p_value(
     canaries: ArrayLike, guesses: ArrayLike, correct: ArrayLike, epsilon: ArrayLike, delta: float
 ) -> FloatArray:
-    """Largest probability, over (epsilon, delta)-DP algorithms, of being right this often.
+    """Largest probability, over (epsilon, delta)-DP algorithms, of at least this many correct guesses.
 
     P(W >= v) + 2 m delta max over i = 1 .. v of P(v > W >= v - i) / i, with W ~ Binomial(r, q), cut
     at 1 (theorem 5.2 and its algorithm in appendix D of that paper).
@@ -117,15 +117,15 @@ def _largest_mean(
 ) -> FloatArray:
     """Largest P(v > W >= v - i) / i over i = 1 .. v: the largest mean probability just below v.
 
-    As a function of i the mean rises while the next probability is above it and then falls, because
-    the binomial probabilities have one peak; so the best i is found by bisection on that condition.
+    As a function of i the mean rises while the next probability is above it and then falls, because the
+    binomial probabilities are unimodal; so the best i is found by bisection on that condition.
     """
     low, high = np.ones_like(v), np.maximum(v, 1.0)
     while np.any(low < high):
         middle = np.floor((low + high) / 2)
         here = (_at_least(v - middle, r, chance) - right) / middle
         further = (_at_least(v - middle - 1, r, chance) - right) / (middle + 1)
-        # Where both underflow to 0 the mass is further on.
+        # If both underflow to 0, the mass is further away.
         rising = ((further > here) | (here <= 0)) & (middle < v)
         low, high = np.where(rising, middle + 1, low), np.where(rising, high, middle)
         low = np.minimum(low, high)
@@ -140,9 +140,10 @@ def epsilon_one_run(
     delta: float,
     significance: ArrayLike = 0.05,
 ) -> FloatArray:
-    """Largest epsilon that the guesses refute: its p-value is ``significance``; 0 if none is refuted.
+    """Largest epsilon that the guesses refute, whose p-value is ``significance``; 0 if none.
 
-    ``get_eps_audit(m, r, v, delta, p)`` of the paper's appendix, with its order of arguments.  To 1e-9.
+    ``get_eps_audit(m, r, v, delta, p)`` of the paper's appendix, with its order of arguments.  Accurate
+    to 1e-9.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def epsilon_one_run(
     delta
         In [0, 1).
     significance
-        Probability that the bound errs, in (0, 1); an array for several.
+        Error probability of the bound, in (0, 1); may be an array.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def epsilon_one_run(
     m, r, v, level = (x[refuted] for x in (m, r, v, level))
     if not m.size:
         return result
-    # P(W >= v) >= q^r: at q = level^(1/r) no number of right guesses refutes.
+    # P(W >= v) >= q^r: at q = level^(1/r) no number of correct guesses refutes.
     high = logit(level ** (1 / r)) + 1.0
 
     def excess(

@@ -1,19 +1,19 @@
 """Auditing f-differential privacy in one run (Mahloujifar, Melis and Chaudhuri 2024).
 
-The same guesses as in `one_run.py`, judged by a recursion over how many of them can be right when the
-algorithm's trade-off curve is f.  The curve comes from a family with one parameter; the largest
-parameter that the guesses refute becomes an epsilon at delta.
+Uses the same guesses as `one_run.py`, with a recursion over how many of them can be correct if the
+algorithm's trade-off curve is f.  The curve comes from a one-parameter family; the largest parameter
+that the guesses refute is converted to an epsilon at delta.
 
-The recursion: ``right`` and ``wrong`` stand for the probability that a canary is guessed rightly
-(wrongly) and at least i of the guesses are right, starting from what a probability ``level`` of seeing
-v or more would leave at i = v.  Going down in i, the curve forces ``wrong`` up to the least
+In the recursion, ``right`` and ``wrong`` are the probabilities that a canary is guessed correctly
+(incorrectly) and at least i guesses are correct, starting at i = v from the values implied by a
+probability ``level`` of v or more.  As i decreases, the curve forces ``wrong`` up to the smallest
 false-positive rate at ``right``, and counting forces ``right`` up by i / (r - i) times that (theorem 9
-and algorithm 3 of that paper).  More than r / m in all cannot be: then the curve is refuted.
+and algorithm 3 of that paper).  If the total exceeds r / m, the curve is refuted.
 
-Which family is the assumption.  `ApproximateDP` makes the weakest, (epsilon, delta)-DP itself, and
-bounds epsilon for any algorithm.  `GaussianDP` takes the algorithm for a Gaussian mechanism, as
-jax_privacy does: tighter if it is one, and otherwise about the Gaussian mechanism that covers it, whose
-epsilon may be far above the algorithm's own.
+The family is the assumption.  `ApproximateDP` makes the weakest, (epsilon, delta)-DP itself, and bounds
+epsilon for any algorithm.  `GaussianDP` assumes a Gaussian mechanism, as jax_privacy does: tighter if
+this is true, and otherwise about the Gaussian mechanism that covers the algorithm, whose epsilon may be
+far above the algorithm's own.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from epsilometer.baselines.one_run import TOLERANCE, check_guesses, check_levels
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 _FIRST_BRACKET, _LARGEST_PARAMETER = 1.0, 512.0
-"""Doubled from the first to the largest, whose exponential is still a double."""
+"""Initial and largest upper end of the bracket, which is doubled; exp of the largest is finite."""
 
 
 @dataclass(frozen=True)
 class ApproximateDP:
-    """The curve of (epsilon, delta)-DP; its parameter is epsilon.  Holds for every algorithm."""
+    """The curve of (epsilon, delta)-DP, with parameter epsilon.  Holds for every algorithm."""
 
     gaussian = False
 
     def least_false_positive_rate(
         self, true_positive_rate: FloatArray, parameter: FloatArray, delta: float
     ) -> FloatArray:
-        """Where the two edges of R(epsilon, delta) leave room."""
+        """Determined by the two edges of R(epsilon, delta)."""
         shallow = (true_positive_rate - delta) * np.exp(-parameter)
         steep = 1 - delta - np.exp(np.minimum(parameter, 700.0)) * (1 - true_positive_rate)
         return np.maximum(0.0, np.maximum(shallow, steep))
 
     def epsilon(self, parameter: FloatArray, delta: float) -> FloatArray:
-        """What the parameter says about epsilon at delta: it is epsilon."""
+        """Epsilon at delta: the parameter itself."""
         return parameter
 
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """The curve of two normal distributions a distance apart; its parameter is that distance, mu."""
+    """The curve of two unit-variance normal distributions, with parameter mu, their distance."""
 
     gaussian = True
 
@@ -72,7 +72,7 @@ class GaussianDP:
 
 
 Family = ApproximateDP | GaussianDP
-"""Trade-off curves that fall as their parameter grows; at 0 nothing can be told apart."""
+"""Trade-off curves that decrease in their parameter; at 0 membership is indistinguishable."""
 
 
 def epsilon_one_run_fdp(
@@ -93,9 +93,9 @@ def epsilon_one_run_fdp(
     delta
         In [0, 1); above 0 for `GaussianDP`.
     significance
-        Probability that the bound errs, in (0, 1); an array for several.
+        Error probability of the bound, in (0, 1); may be an array.
     family
-        `ApproximateDP()` unless given.
+        Default: `ApproximateDP()`.
 
     Examples
     --------
@@ -127,6 +127,6 @@ def epsilon_one_run_fdp(
                 break
             low, high = np.where(above, high, low), np.where(above, 2 * high, high)
         root = find_root(excess, (low, high), args=few, tolerances={"xatol": TOLERANCE})
-        # Refuted even at the largest: that is as much as is claimed.
+        # Refuted even at the largest parameter: report that one.
         parameter[refuted] = np.where(above, high, root.x)
     return family.epsilon(parameter.reshape(shape), delta)

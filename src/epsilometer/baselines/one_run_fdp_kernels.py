@@ -1,4 +1,4 @@
-"""The recursion of `one_run_fdp.py`, compiled: a step a guess, thousands of times for each bound."""
+"""The compiled recursion of `one_run_fdp.py`: one step per guess, thousands of times per bound."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _normal_cdf(x: float) -> float:
 
 @njit(cache=True)
 def _moved_quantile(x: float, probability: float) -> float:
-    """Phi^-1(probability) by Newton's method from ``x``, the quantile of one a little smaller.
+    """Phi^-1(probability) by Newton's method from ``x``, the quantile of a slightly smaller probability.
 
-    Two-sided rounding ends it: where steps are below 1e-14, or after 60 of them.
+    Stops when steps are below 1e-14, or after 60 steps.
     """
     for _ in range(60):
         slope = math.exp(-0.5 * x * x) / _ROOT_TWO_PI
@@ -47,7 +47,7 @@ def excess(
     delta: float,
     gaussian: bool,
 ) -> FloatArray:
-    """Above 0 where the curve at ``parameter`` is refuted: that of a Gaussian mechanism or of DP.
+    """Above 0 if the curve at ``parameter`` is refuted: that of a Gaussian mechanism or of DP.
 
     ``first_quantile`` is Phi^-1(level v / m), which only the Gaussian curve needs.
     """

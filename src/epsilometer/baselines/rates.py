@@ -1,4 +1,4 @@
-"""Confidence limits of error rates from binomial counts, and estimators that rest on them."""
+"""Confidence limits of error rates from binomial counts, and estimators based on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epsilometer.model.counts import AttackCounts
 def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPair:
     """Rates at which ``count`` or more (fewer) events of ``trials`` have probability ``tail``.
 
-    Each errs with probability at most ``tail``, whatever the true rate is (Clopper and Pearson 1934).
+    Each has error probability at most ``tail`` for any true rate (Clopper and Pearson 1934).
 
     Examples
     --------
@@ -30,8 +30,8 @@ def clopper_pearson(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPa
 def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPair:
     """The ``tail`` quantiles of Beta(count + 1/2, trials - count + 1/2).
 
-    Without an event the lower one is 0, without any other the upper one is 1: that keeps the coverage
-    from falling to zero as the true rate goes there (Brown, Cai and DasGupta 2001).
+    If no event occurred, the lower limit is 0; if every trial was an event, the upper limit is 1.  This
+    keeps the coverage from dropping to zero at extreme rates (Brown, Cai and DasGupta 2001).
 
     Examples
     --------
@@ -45,7 +45,7 @@ def jeffreys(count: ArrayLike, trials: ArrayLike, tail: float) -> FloatPair:
 def _beta_quantiles(count: ArrayLike, trials: ArrayLike, tail: float, more: float) -> FloatPair:
     """Quantiles of Beta(x + more, n - x + 1 - more) and of Beta(x + 1 - more, n - x + more)."""
     count, rest = np.asarray(count, dtype=float), np.subtract(trials, count, dtype=float)
-    # At least 1/2: any positive number, for those cases are 0 and 1.
+    # At least 1/2: any positive number works, since these cases are set to 0 and 1 below.
     low = betaincinv(np.maximum(count + more, 0.5), rest + 1 - more, tail)
     high = betainccinv(count + 1 - more, np.maximum(rest + more, 0.5), tail)
     return np.where(count <= 0, 0.0, low), np.where(rest <= 0, 1.0, high)
@@ -62,4 +62,4 @@ class FromRateLimits(CountEstimator):
 
     @abstractmethod
     def _epsilons(self, alpha: FloatPair, beta: FloatPair, delta: float) -> FloatPair:
-        """Least and largest epsilon of rates within these limits."""
+        """Smallest and largest epsilon of rates within these limits."""

@@ -11,12 +11,12 @@ from epsilometer.baselines.one_run_fdp import Family
 from epsilometer.baselines.scores import ANY_ALGORITHM, RANKS, CanaryScoreAuditor
 from epsilometer.baselines.thresholds import Ranks, ThresholdStrategy
 
-FAIR_COIN = "each canary in by a fair coin; scores higher for members"
+FAIR_COIN = "each canary included by a fair coin; scores higher for members"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreEstimator:
-    """An estimator that reads scores; as `CountEstimator`, but of one set of scores at a time.
+    """An estimator from scores; like `CountEstimator`, but for one set of scores at a time.
 
     ``lower`` takes the scores, delta and the significance.
     """
@@ -27,11 +27,11 @@ class ScoreEstimator:
     kind: Kind = Kind.EXACT_BOUND
     gaussian: bool = False
     one_run: bool = False
-    """Whether it is about canaries of one training run, each in by a fair coin."""
+    """Whether it needs canaries of one training run, each included by a fair coin."""
 
 
 def roc_scan(estimator: CountEstimator, strategy: ThresholdStrategy = RANKS) -> ScoreEstimator:
-    """An estimator from counts."""
+    """A scan over thresholds with an estimator from counts."""
     bound = partial(CanaryScoreAuditor.epsilon_lower, estimator=estimator)
     needs = "independent scores, higher for members"
     name = f"ROC scan, {estimator.label}"
@@ -52,10 +52,10 @@ def one_run_fdp_scan(family: Family = ANY_ALGORITHM) -> ScoreEstimator:
 
 
 def raw_counts(min_count: int = 50) -> ScoreEstimator:
-    """The largest log((TPR - delta) / FPR) with enough false positives: a number without an error."""
+    """The largest log((TPR - delta) / FPR) with enough false positives: an estimate without an error."""
     return ScoreEstimator(
         label="raw counts",
-        assumes="nothing, and says nothing about its error: above or below the truth by chance",
+        assumes="nothing, and states no error: it may be above or below the truth by chance",
         lower=lambda scores, delta, _: scores.epsilon_raw_counts(min_count, delta),
         kind=Kind.POINT,
     )
@@ -69,7 +69,7 @@ def _scan(
     needs: str = FAIR_COIN,
     gaussian: bool = False,
 ) -> ScoreEstimator:
-    """A bound at the best of several thresholds, paid for as the strategy says."""
+    """A bound at the best of several thresholds, corrected for selection by the strategy."""
     return ScoreEstimator(
         one_run=needs == FAIR_COIN,
         label=name if isinstance(strategy, Ranks) else f"{name}, {type(strategy).__name__}",

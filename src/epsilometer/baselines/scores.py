@@ -1,6 +1,6 @@
-"""Epsilon from scores of canaries: `CanaryScoreAuditor`, called as jax_privacy's class of that name.
+"""Epsilon from scores of canaries: `CanaryScoreAuditor`, with the interface of jax_privacy's class.
 
-Cutting scores is in `thresholds.py`, the bounds at given cuts in the modules of the estimators.
+Threshold selection is in `thresholds.py`, the bounds at given thresholds in the estimators' modules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from epsilometer.baselines.thresholds import Cuts, Explicit, Ranks, ThresholdStr
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 
-# A bound of epsilon at each of several cuts, each erring with the given probability.
+# A bound of epsilon at each of several cuts, each with the given error probability.
 CutBound = Callable[["CanaryScoreAuditor", Cuts, float], FloatArray]
 
 RANKS = Ranks()
@@ -33,14 +33,13 @@ ANY_ALGORITHM = ApproximateDP()
 class CanaryScoreAuditor:
     """Attack scores of canaries that were in the training set and of canaries that were not.
 
-    Every bound takes ``significance`` (the probability with which it may exceed the true epsilon) and
-    ``delta``, and pays for the choice of its threshold as `thresholds.py` says; `Ranks()` unless
-    given.
+    Every bound takes ``significance`` (the probability that it exceeds the true epsilon) and ``delta``,
+    and corrects for the choice of its threshold as described in `thresholds.py`; default: `Ranks()`.
 
     Parameters
     ----------
     in_canary_scores, out_canary_scores
-        One-dimensional, finite, at least one each; higher means member.
+        One-dimensional, finite, at least one each; higher suggests membership.
 
     Examples
     --------
@@ -54,17 +53,17 @@ class CanaryScoreAuditor:
     def __init__(self, in_canary_scores: ArrayLike, out_canary_scores: ArrayLike) -> None:
         self._members = _checked("in_canary_scores", in_canary_scores)
         self._others = _checked("out_canary_scores", out_canary_scores)
-        # Both groups in rising order.
+        # Both groups in ascending order.
         self.in_order = np.sort(self._members), np.sort(self._others)
 
     @property
     def num_in(self) -> int:
-        """Canaries that were in."""
+        """Number of included canaries."""
         return len(self._members)
 
     @property
     def num_out(self) -> int:
-        """Canaries that were not."""
+        """Number of excluded canaries."""
         return len(self._others)
 
     def counts_at(self, threshold: float) -> AttackCounts:
@@ -92,8 +91,8 @@ class CanaryScoreAuditor:
     ) -> float:
         """Lower bound by any estimator from counts, at the best of the strategy's cuts.
 
-        ``one_sided`` says which cuts `Ranks` tries: those with few false positives only, or those
-        with few false negatives too.
+        With ``one_sided`` `Ranks` tries only cuts with few false positives; otherwise also cuts with few
+        false negatives.
         """
 
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
@@ -124,7 +123,7 @@ class CanaryScoreAuditor:
         Parameters
         ----------
         one_sided
-            TPR / FPR only; else TNR / FNR too.
+            TPR / FPR only; otherwise also TNR / FNR.
         """
         return self.epsilon_lower(
             ClopperPearson(one_sided=one_sided),
@@ -137,7 +136,7 @@ class CanaryScoreAuditor:
     def epsilon_from_gdp(
         self, significance: float, delta: float, *, threshold_strategy: ThresholdStrategy = RANKS
     ) -> float:
-        """Epsilon at delta of the Gaussian mechanism that the rates call for; see `gaussian.py`."""
+        """Epsilon at delta of the Gaussian mechanism implied by the rates; see `gaussian.py`."""
         return self.epsilon_lower(
             GaussianRates(), significance, delta, threshold_strategy=threshold_strategy
         )
@@ -150,13 +149,13 @@ class CanaryScoreAuditor:
         *,
         threshold_strategy: ThresholdStrategy = RANKS,
     ) -> float:
-        """Steinke's bound, for canaries put in by a fair coin each, all in one run.
+        """Steinke's bound, for canaries included by a fair coin each, all in one run.
 
         Parameters
         ----------
         one_sided
-            Guess only the highest scores to be members; else as many of the lowest not to be, which
-            needs `Ranks`.
+            Guess only the highest scores to be members; otherwise also as many of the lowest to be
+            non-members, which needs `Ranks`.
         """
         bound = partial(epsilon_one_run, delta=_validate.delta(delta))
         return self._best_guesses(bound, significance, threshold_strategy, one_sided)
@@ -170,14 +169,14 @@ class CanaryScoreAuditor:
         threshold_strategy: ThresholdStrategy = RANKS,
         family: Family = ANY_ALGORITHM,
     ) -> float:
-        """Mahloujifar's bound from the same guesses; jax_privacy's has ``family=GaussianDP()``."""
+        """Mahloujifar's bound from the same guesses; jax_privacy uses ``family=GaussianDP()``."""
         bound = partial(epsilon_one_run_fdp, delta=_validate.delta(delta), family=family)
         return self._best_guesses(bound, significance, threshold_strategy, one_sided)
 
     def epsilon_raw_counts(self, min_count: int = 50, delta: float = 0.0) -> float:
         """Largest log((TPR - delta) / FPR) with at least ``min_count`` false positives: an estimate.
 
-        Nothing is said about its error; no bound of anything.
+        It has no stated error and is not a bound.
         """
         least = _validate.whole_number("min_count", min_count)
         delta = _validate.delta(delta)
@@ -195,7 +194,7 @@ class CanaryScoreAuditor:
         return max(0.0, float(values.max()))
 
     def tpr_at_given_fpr(self, fpr: float) -> float:
-        """Largest true-positive rate at this false-positive rate, cuts mixed where that helps."""
+        """Largest true-positive rate at this false-positive rate, mixing cuts where that helps."""
         wanted = _validate.unit_interval("fpr", fpr)
         cuts = thresholds.hull_cuts(*self.in_order)
         found = np.interp(
@@ -203,20 +202,20 @@ class CanaryScoreAuditor:
             cuts.false_positives[::-1] / self.num_out,
             1 - cuts.false_negatives[::-1] / self.num_in,
         )
-        if wanted == 0:  # several cuts may have no false positive; the best is the lowest
+        if wanted == 0:  # several cuts may have no false positives; the lowest is best
             free = cuts.false_positives == 0
             found = 1 - cuts.false_negatives[free].min() / self.num_in
         return float(found)
 
     def attack_auroc(self) -> float:
-        """Area under the hull of the ROC curve, as jax_privacy has it."""
+        """Area under the convex hull of the ROC curve, as in jax_privacy."""
         cuts = thresholds.hull_cuts(*self.in_order)
         tnr = 1 - cuts.false_positives / self.num_out
         fnr = cuts.false_negatives / self.num_in
         return float(np.trapezoid(tnr, fnr))
 
     def members_rank_low(self) -> bool:
-        """Whether members are above others in less than half of the pairs, by 5 standard errors."""
+        """Whether members rank above others in less than half of the pairs, by 5 standard errors."""
         members, others = self.in_order
         below = np.searchsorted(others, members, side="left").sum()
         ties = np.searchsorted(others, members, side="right").sum() - below
@@ -225,7 +224,7 @@ class CanaryScoreAuditor:
         return bool((below + ties / 2) / pairs < 0.5 - 5 * spread)
 
     def max_accuracy(self) -> float:
-        """Largest share of all canaries that one threshold gets right."""
+        """Largest accuracy of a single threshold over all canaries."""
         cuts = thresholds.hull_cuts(*self.in_order)
         wrong = cuts.false_positives + cuts.false_negatives
         return float(1 - wrong.min() / (self.num_in + self.num_out))
@@ -237,7 +236,7 @@ class CanaryScoreAuditor:
         strategy: ThresholdStrategy,
         one_sided: bool,
     ) -> float:
-        """The largest one-run bound over the strategy's cuts; ranks are of all scores together."""
+        """The largest one-run bound over the strategy's cuts; ranks are over all scores."""
 
         def bound(auditor: CanaryScoreAuditor, cuts: Cuts, error: float) -> FloatArray:
             guesses, right = auditor._guesses(cuts, one_sided=one_sided)
@@ -257,14 +256,14 @@ class CanaryScoreAuditor:
         return self._best(bound, significance, strategy)
 
     def _guesses(self, cuts: Cuts, *, one_sided: bool) -> tuple[IntArray, IntArray]:
-        """How many canaries are guessed at each cut, and how many of these rightly."""
+        """Number of guesses at each cut, and how many of these are correct."""
         right = self.num_in - cuts.false_negatives
         guesses = right + cuts.false_positives
         if one_sided:
             return guesses, right
         together = np.sort(np.concatenate(self.in_order))
         lowest = together[np.minimum(guesses, len(together)) - 1]  # as many from below
-        # Scores that are among the highest too, through ties, are not guessed twice.
+        # Scores that are also among the highest, through ties, are not guessed twice.
         lowest = np.minimum(lowest, np.nextafter(cuts.thresholds, -np.inf))
         missed, rejected = (np.searchsorted(group, lowest, side="right") for group in self.in_order)
         return guesses + rejected + missed, right + rejected
@@ -292,12 +291,12 @@ class CanaryScoreAuditor:
         strategy: thresholds.Split | thresholds.MultiSplit,
         rng: np.random.Generator,
     ) -> float:
-        """Choose on one part, bound on the other."""
+        """Choose the threshold on one part, compute the bound on the other."""
         parts = []
         for scores in (self._members, self._others):
             first = int(len(scores) * strategy.threshold_estimation_frac)
             if not 0 < first < len(scores):
-                return 0.0  # too few to split: nothing can be said
+                return 0.0  # too few scores to split
             parts.append(np.split(rng.permutation(scores), [first]))
         choosing, judging = (CanaryScoreAuditor(*part) for part in zip(*parts, strict=True))
         cuts = thresholds.hull_cuts(*choosing.in_order)

@@ -1,8 +1,8 @@
-"""Where to cut scores into members and non-members, and what choosing the cut costs.
+"""Threshold strategies: where to cut scores, and how to correct for choosing the cut on the data.
 
-A cut chosen because it looks best on the data, and then judged as if it had been fixed beforehand,
-overstates epsilon: the choice must be paid for.  Each class is one honest way to pay, except
-`Bonferroni`, which is jax_privacy's and pays too little (see its note).
+A threshold chosen because it looks best on the data, and then treated as fixed in advance, overstates
+epsilon.  Each class is a valid correction, except `Bonferroni`, which is jax_privacy's and corrects too
+little (see its docstring).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ class Explicit:
 
     def __post_init__(self) -> None:
         if np.isnan(self.threshold):
-            raise InputError("expected a threshold, got threshold=nan.")
+            raise InputError("expected a number as threshold, got threshold=nan.")
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Thresholds at ranks fixed beforehand, with the error shared among them.
+    """Thresholds at ranks fixed in advance, with the error shared among them.
 
-    For bounds from two rates the ranks are of one group's own scores: the k-th highest non-member for
-    k = 1, 2, 3, 4, 6, 8, 12, ... (``ratio`` apart).  The false-positive rate above it has the
-    same limit as k - 1 false positives of a threshold fixed beforehand (the rate follows
-    Beta(k, N0 - k + 1) at most, ties included), and the members are independent of it.  So the union
-    bound over the ranks is exact for any scores.  Two-sided bounds add the ranks of the lowest members.
+    For bounds from two rates the ranks are within one group's own scores: the k-th highest non-member
+    for k = 1, 2, 3, 4, 6, 8, 12, ... (``ratio`` apart).  The false-positive rate above it has the same
+    limit as k - 1 false positives at a threshold fixed in advance (the rate follows Beta(k, N0 - k + 1)
+    at most, ties included), and the members are independent of it.  So the union bound over the ranks is
+    exact for any scores.  Two-sided bounds add the ranks of the lowest members.
 
-    For the one-run bounds the ranks are of all scores together, which tell nothing of membership.
+    For the one-run bounds the ranks are over all scores, which carry no information about membership.
 
     Parameters
     ----------
     ratio
-        Above 1: how far apart the ranks are.  More ranks cost more and miss less.
+        Ratio of successive ranks; above 1.  More ranks share the error more but cover more thresholds.
     """
 
     ratio: float = 1.5
@@ -67,7 +67,7 @@ class Split:
     threshold_estimation_frac
         Share of both groups that the threshold is chosen on, in (0, 1).
     seed
-        Of the random split.
+        Seed of the random split.
     """
 
     threshold_estimation_frac: float = 0.5
@@ -95,10 +95,10 @@ class MultiSplit:
 
 @dataclass(frozen=True)
 class Bonferroni:
-    """jax_privacy's default: the vertices of the scores' own ROC hull, the error shared among them.
+    """jax_privacy's default: the vertices of the ROC hull of the scores share the error.
 
-    For comparison with its numbers.  The vertices, and how many there are, come from the same data, so
-    the correction is too small: it counts the few cuts that won, not the many that could have.
+    For comparison with its numbers.  The vertices and their number depend on the same data, so the
+    correction is too small: it counts the few cuts that won, not the many that could have.
     """
 
 
@@ -108,14 +108,14 @@ ThresholdStrategy = Ranks | ValueStrategy
 
 @dataclass(frozen=True)
 class Cuts:
-    """Errors at several cuts: false positives and false negatives, and the cuts' scores."""
+    """Errors at several cuts: false positives, false negatives, and the thresholds."""
 
     thresholds: FloatArray
     false_positives: IntArray
     false_negatives: IntArray
 
     def __len__(self) -> int:
-        """How many cuts."""
+        """Number of cuts."""
         return len(self.thresholds)
 
 
@@ -127,10 +127,10 @@ def cuts_at(members: FloatArray, others: FloatArray, thresholds: FloatArray) -> 
 
 
 def rank_cuts(members: FloatArray, others: FloatArray, ranks: Ranks, *, one_sided: bool) -> Cuts:
-    """Cuts at fixed ranks of each group's own scores, that group's errors counted as `Ranks` says."""
+    """Cuts at fixed ranks of each group's own scores, with errors counted as described in `Ranks`."""
     of_others = ranks.of(len(others))
     above = others[len(others) - of_others]
-    # Members are the scores strictly above: as many as are not at or below it.
+    # Members are the scores strictly above, that is, all but those at or below.
     missed = np.searchsorted(members, above, side="right")
     parts = [(above, of_others - 1, missed)]
     if not one_sided:

@@ -1,1 +1,1 @@
-"""How often every estimator errs, measured on mechanisms whose privacy is known."""
+"""Calibration: the error rates of every estimator, measured on mechanisms whose privacy is known."""

@@ -1,8 +1,8 @@
-"""Attacks of chosen strength on known mechanisms: counts and scores whose truth is known.
+"""Attacks of chosen power on known mechanisms: counts and scores whose truth is known.
 
-``power`` 1 is the best attack there is.  Below 1 each trial with the point is, with probability
-1 - power, answered as if the point were absent: the error rates move from the trade-off curve towards
-guessing, (alpha, power beta + (1 - power)(1 - alpha)), and the mechanism's epsilon stays what it is.
+``power`` 1 is the best possible attack.  Below 1, each trial with the point is treated, with probability
+1 - power, as if the point were absent: the error rates move from the trade-off curve towards guessing,
+(alpha, power beta + (1 - power)(1 - alpha)), while the mechanism's epsilon does not change.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def draw_counts(
 ) -> tuple[IntArray, IntArray]:
     """False positives and false negatives, of ``trials`` each, for (runs, bases).
 
-    Every attack is tuned to the false-positive rate ``rate``, as most audits do; if that is None, each
-    has its own, uniform on (0, 1).
+    Every attack is tuned to the false-positive rate ``rate``, as in most audits; if it is None, each has
+    its own, uniform on (0, 1).
     """
     if rate is None:
         alpha = rng.random(shape)
@@ -41,9 +41,9 @@ def draw_counts(
 def draw_scores(
     mechanism: Mechanism, *, power: float, canaries: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Scores of canaries put in by a fair coin each: those that were in, and those that were not.
+    """Scores of included and of excluded canaries, each included by a fair coin.
 
-    Coins that leave either group empty are thrown again.
+    Coins that leave either group empty are flipped again.
     """
     while True:
         member = rng.random(canaries) < 0.5
@@ -65,8 +65,8 @@ def draw_bases(
 ) -> Scores:
     """Scores of challenge bases, each with ``models`` trained without the point and as many with it.
 
-    If ``strengths`` (a, b) are given, base i is attacked as if the mechanism, a Gaussian one, had mu s_i
-    in place of mu, s_i ~ Beta(a, b); the mechanism's epsilon stays what it is.
+    With ``strengths`` (a, b), base i is attacked as if the (Gaussian) mechanism had mu s_i instead of
+    mu, with s_i ~ Beta(a, b); the mechanism's epsilon does not change.
     """
     each: list[Mechanism] = [mechanism] * bases
     if strengths is not None:

@@ -1,6 +1,6 @@
-"""Estimators that are wrong on purpose: the laboratory must see that they are.
+"""Deliberately wrong estimators, which a study must detect.
 
-Not for use; a study without them could not tell a good check from one that never fails.
+Not for use; without them a study could not distinguish a good check from one that never fails.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from epsilometer.baselines.scores import CanaryScoreAuditor
 
 
 def uncorrected_scan(estimator: CountEstimator) -> ScoreEstimator:
-    """The threshold that looks best, judged as if it had been fixed beforehand."""
+    """The threshold that looks best, treated as if it had been fixed in advance."""
 
     def lower(scores: CanaryScoreAuditor, delta: float, significance: float) -> float:
-        # The whole error is given to each vertex of the hull.
+        # Each vertex of the hull gets the whole error.
         counts = scores.counts_of(thresholds.hull_cuts(*scores.in_order))
         return float(estimator.lower(counts, delta, significance).max())
 
     return ScoreEstimator(
         label=f"control: uncorrected scan, {estimator.label}",
-        assumes="that choosing the best threshold costs nothing, which is wrong",
+        assumes="that no correction for choosing the best threshold is needed, which is wrong",
         lower=lower,
     )
 

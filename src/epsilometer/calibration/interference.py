@@ -1,13 +1,13 @@
 """Mechanisms of known privacy that release the scores of all canaries of one training run.
 
-Each maps coins (which canaries are in) to one score a canary.  Scores may depend on each other, and on
-the coins of other canaries.  The truth is the least epsilon at delta for *flipping one canary's coin
-while all others stay*, in the worst case over the canary and over the other coins: the quantity that
-differential privacy is about, and that one-run bounds are below.
+Each maps coins (which canaries are included) to one score per canary.  Scores may depend on each other
+and on the coins of other canaries.  The truth is the smallest epsilon at delta for *flipping one
+canary's coin while all others are fixed*, in the worst case over the canary and over the other coins:
+the quantity that differential privacy bounds, and that one-run bounds must not exceed.
 
-With normal noise of covariance S and means A m the two outputs are normals whose means differ by the
-column a of A that belongs to the canary.  They are as far apart as two normals of unit variance at a
-distance of sqrt(a' S^-1 a): the curve is Gaussian.
+With normal noise of covariance S and means A m, the two outputs are normals whose means differ by the
+canary's column a of A.  They are as far apart as two unit-variance normals at a distance of
+sqrt(a' S^-1 a): the curve is Gaussian.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from epsilometer.model.gaussian_mechanism import (
 
 
 class Interference(Protocol):
-    """What an audit in one run of a known mechanism needs; `pool.py` says what one of a pool does."""
+    """A known mechanism for one-run audits; `pool.py` extends it for pools."""
 
     name: ClassVar[str]
 
     @property
     def gaussian(self) -> bool:
-        """Whether flipping a coin has a Gaussian trade-off curve, in the worst case."""
+        """Whether flipping a coin has a Gaussian trade-off curve in the worst case."""
 
     @property
     def independent(self) -> bool:
-        """Whether scores are independent given the coins, and each depends on its own coin only."""
+        """Whether scores are independent given the coins, and each depends only on its own coin."""
 
     @property
     def group(self) -> int:
-        """Canaries that interfere with each other come in clusters of this size; 1 for any number."""
+        """Size of the clusters in which canaries interfere; 1 if any number of canaries is allowed."""
 
     def epsilon(self, delta: float) -> float:
-        """Least epsilon at which flipping one coin is (epsilon, delta)-private."""
+        """Smallest epsilon at which flipping one coin is (epsilon, delta)-private."""
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """Scores of one run, given who is in."""
+        """Scores of one run, given which canaries are included."""
 
 
 def clusters(canaries: int, group: int) -> IntArray:
-    """The cluster of each canary; neighbours are next to each other."""
+    """The cluster of each canary; clusters are contiguous."""
     return np.arange(canaries) // group
 
 
@@ -65,7 +65,7 @@ def _check_group(group: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Separate:
-    """Normal noise of its own on every score, which the coin moves by mu; with mu = 0 nothing leaks."""
+    """Independent normal noise on every score, which the coin shifts by mu; mu = 0 leaks nothing."""
 
     mu: float
     name: ClassVar[str] = "independent"
@@ -77,11 +77,11 @@ class Separate:
         _validate.non_negative("mu", self.mu)
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism."""
+        """Epsilon of the Gaussian mechanism."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
     def point_epsilon(self, delta: float) -> float:
-        """One score has it all."""
+        """The same: one score carries all information."""
         return self.epsilon(delta)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -90,10 +90,10 @@ class Separate:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedNoise:
-    """Noise of variance 1 whose correlation within a cluster is ``correlation``.
+    """Noise of variance 1 with correlation ``correlation`` within a cluster.
 
-    Whoever sees the whole cluster can take the common part of the noise away; a single score cannot.
-    With mu = 0 nothing leaks.
+    An adversary who sees the whole cluster can remove the common part of the noise; from a single score
+    this is impossible.  With mu = 0 nothing leaks.
     """
 
     mu: float
@@ -109,19 +109,19 @@ class SharedNoise:
         _validate.open_unit_interval("correlation", self.correlation)
 
     def separation(self) -> float:
-        """The root of (S^-1)_ii times mu, S = (1 - r) I + r 11' of g rows.
+        """Separation: mu times the square root of (S^-1)_ii, with S = (1 - r) I + r 11' of size g.
 
-        By Sherman and Morrison (S^-1)_ii = (1 + (g - 2) r) / ((1 - r) (1 + (g - 1) r)).
+        By the Sherman-Morrison formula, (S^-1)_ii = (1 + (g - 2) r) / ((1 - r) (1 + (g - 1) r)).
         """
         g, r = self.group, self.correlation
         return self.mu * float(np.sqrt((1 + (g - 2) * r) / ((1 - r) * (1 + (g - 1) * r))))
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism with this separation."""
+        """Epsilon of the Gaussian mechanism with this separation."""
         return float(epsilon_of_gaussian(self.separation(), delta))
 
     def point_epsilon(self, delta: float) -> float:
-        """One score: the noise has variance 1, whoever shares it."""
+        """Epsilon of one score, whose noise has variance 1."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -134,7 +134,7 @@ class SharedNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class SpillOver:
-    """A member raises its own score by mu and those of its cluster by ``spill`` mu; noise is apart."""
+    """A member raises its own score by mu, those of its cluster by ``spill`` mu; independent noise."""
 
     mu: float
     group: int
@@ -153,13 +153,13 @@ class SpillOver:
         return self.mu * float(np.sqrt(1 + (self.group - 1) * self.spill**2))
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism with this separation."""
+        """Epsilon of the Gaussian mechanism with this separation."""
         return float(epsilon_of_gaussian(self.separation(), delta))
 
     def point_epsilon(self, delta: float) -> float:
-        """One score, the other coins unknown: normals mixed over how many of the cluster are in.
+        """Epsilon of one score with unknown other coins: normals mixed over the number of members.
 
-        The integral of (p1 - e^epsilon p0)+ on a grid; turning scores and coins round swaps p1 and p0.
+        The integral of (p1 - e^epsilon p0)+ on a grid; negating scores and coins swaps p1 and p0.
         """
         others = np.arange(self.group)
         weight = binom.pmf(others, self.group - 1, 0.5)
@@ -186,7 +186,7 @@ class SpillOver:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCapacity:
-    """A cluster has room for ``room`` members: with K in, each shows mu min(1, room / K)."""
+    """A cluster has capacity for ``room`` members: with K included, each shows mu min(1, room / K)."""
 
     mu: float
     group: int
@@ -202,11 +202,11 @@ class SharedCapacity:
             raise InputError(f"expected 1 <= room <= {self.group}, got room={self.room}.")
 
     def signal(self, members: ArrayLike) -> FloatArray:
-        """What a member shows if so many of its cluster are in."""
+        """Signal of a member if ``members`` of its cluster are included."""
         return np.asarray(self.mu * np.minimum(1.0, self.room / np.maximum(members, 1.0)))
 
     def separations(self) -> FloatArray:
-        """How far a flip moves the means if k = 0 .. group - 1 of the others are in.
+        """How far a flip moves the means if k = 0 .. group - 1 of the others are included.
 
         With c(K) the signal, c(k + 1) at the canary and c(k + 1) - c(k) at each of k others:
         sqrt(c(k + 1)^2 + k (c(k + 1) - c(k))^2).
@@ -216,7 +216,7 @@ class SharedCapacity:
         return np.asarray(np.sqrt(after**2 + k * (after - self.signal(k)) ** 2))
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism with the largest separation: where there is room for all."""
+        """Epsilon of the Gaussian mechanism with the largest separation: capacity for all."""
         return float(epsilon_of_gaussian(self.separations().max(), delta))
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -227,11 +227,11 @@ class SharedCapacity:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedScale:
-    """A run memorises strongly with probability ``share``, else weakly; noise is apart.
+    """A run memorises strongly with probability ``share``, otherwise weakly; independent noise.
 
-    The truth takes the scale as known.  With all other canaries in, n - 1 scores tell the two scales
-    apart but for a probability of Phi(-(strong - weak) sqrt(n - 1) / 2): 1e-10 or less from n = 75 at a
-    difference of 1.5.  Knowing it exactly can only add to what is known.
+    The truth treats the scale as known.  With all other canaries included, n - 1 scores identify the
+    scale except with probability Phi(-(strong - weak) sqrt(n - 1) / 2): 1e-10 or less from n = 75 at a
+    difference of 1.5.  Knowing it exactly can only help the adversary.
     """
 
     strong: float
@@ -249,7 +249,7 @@ class SharedScale:
         _validate.open_unit_interval("share", self.share)
 
     def _delta(self, epsilon: float) -> float:
-        """Mean of the deltas of both scales: they are as likely whatever the coin."""
+        """Mean of the deltas of both scales, whose probabilities do not depend on the coin."""
         parts = (
             gaussian_delta(epsilon, sensitivity=mu, noise=1) for mu in (self.strong, self.weak)
         )
@@ -257,7 +257,7 @@ class SharedScale:
         return self.share * strong + (1 - self.share) * weak
 
     def epsilon(self, delta: float) -> float:
-        """Where the mean delta falls to the one given; infinite at delta = 0."""
+        """Where the mean delta falls to the given one; infinite at delta = 0."""
         return least_epsilon(self._delta, delta, tolerance=1e-10)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -267,12 +267,12 @@ class SharedScale:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedLuck:
-    """A Gaussian curve for every canary, and one reliability for the whole cluster.
+    """A Gaussian curve for every canary, but one shared reliability per cluster.
 
-    A normal value about +mu/2 or -mu/2 is the same as its size R and its sign: R says nothing of the
-    coin, and the sign is true with odds e^(mu R) to 1.  Here R is drawn once for a cluster, and signs
-    for each canary.  Flipping one coin has exactly the curve of the Gaussian mechanism, but what a run
-    shows is randomised response at an epsilon of mu R, whatever R it has met.
+    A normal value around +mu/2 or -mu/2 is equivalent to its size R and its sign: R is independent of
+    the coin, and the sign is correct with odds e^(mu R) to 1.  Here R is drawn once per cluster, and
+    signs per canary.  Flipping one coin has exactly the curve of the Gaussian mechanism, but a run looks
+    like randomised response with epsilon mu R for the R that was drawn.
     """
 
     mu: float
@@ -286,28 +286,27 @@ class SharedLuck:
         _check_group(self.group)
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism."""
+        """Epsilon of the Gaussian mechanism."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
     def point_epsilon(self, delta: float) -> float:
-        """One score is the Gaussian mechanism's."""
+        """Epsilon of the Gaussian mechanism, as for one score."""
         return self.epsilon(delta)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         which = clusters(len(member), self.group)
         size = np.abs(self.mu / 2 + rng.standard_normal(which[-1] + 1))[which]
-        lies = rng.random(len(member)) < expit(-self.mu * size)
-        return np.asarray(np.where(member ^ lies, size, -size))
+        flipped = rng.random(len(member)) < expit(-self.mu * size)
+        return np.asarray(np.where(member ^ flipped, size, -size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """With ``probability`` a run releases each coin with probability ``share``; else nothing.
+    """With ``probability`` a run releases each coin with probability ``share``; otherwise nothing.
 
-    ``share`` = 1 is the catastrophe: everything or nothing.  ``probability`` = 1 is its independent
-    twin.
-    A coin is released with probability share times probability, whatever the coins: from this delta
-    on epsilon is 0, and below it no epsilon will do.
+    ``share`` = 1 is a catastrophic failure: everything or nothing.  ``probability`` = 1 is its
+    independent counterpart.  A coin is released with probability share times probability, whatever the
+    coins: from this delta on epsilon is 0, and below it no epsilon suffices.
     """
 
     probability: float
@@ -331,19 +330,19 @@ class Release:
         return 0.0 if _validate.delta(delta) >= released * (1 - 1e-12) else float("inf")
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """Between -1 and 1 where nothing is released; above for released members, below for others."""
+        """Within (-1, 1) if nothing is released; above for released members, below for others."""
         released = (rng.random() < self.probability) & (rng.random(member.shape) < self.share)
-        told = np.where(member, 1.5, -1.5) + rng.uniform(-0.5, 0.5, member.shape)
-        return np.where(released, told, rng.uniform(-1, 1, member.shape))
+        truth = np.where(member, 1.5, -1.5) + rng.uniform(-0.5, 0.5, member.shape)
+        return np.where(released, truth, rng.uniform(-1, 1, member.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failures:
-    """Randomised response for every canary, but a run fails with ``probability`` and tells the truth.
+    """Randomised response for every canary, but with ``probability`` a run fails and reveals the truth.
 
-    ``shared``: a run fails as a whole; else each canary fails on its own, which is the independent twin.
-    A score says by its size whether it is of a failure, so others add nothing to it: with q the
-    probability, delta at epsilon is q + (1 - q) (e^e0 - e^epsilon)+ / (1 + e^e0).
+    ``shared``: a run fails as a whole; otherwise each canary fails independently, the independent
+    counterpart.  The size of a score shows whether it is from a failure, so other scores add nothing:
+    with q the probability, delta at epsilon is q + (1 - q) (e^e0 - e^epsilon)+ / (1 + e^e0).
     """
 
     response: float
@@ -362,7 +361,7 @@ class Failures:
         return not self.shared
 
     def epsilon(self, delta: float) -> float:
-        """That of randomised response from delta = q on, up to rounding; infinite below."""
+        """Epsilon of randomised response from delta = q on, up to rounding; infinite below."""
         rest = _validate.delta(delta) - self.probability
         if rest < -1e-12 * self.probability:
             return float("inf")
@@ -371,13 +370,13 @@ class Failures:
         return float(np.log(max(left, 1.0)))
 
     def point_epsilon(self, delta: float) -> float:
-        """One score has it all."""
+        """The same: one score carries all information."""
         return self.epsilon(delta)
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
-        """Sizes below 1 where randomised response spoke, above where the run failed."""
+        """Sizes below 1 for randomised response, above 1 for failures."""
         each = rng.random(member.shape) < self.probability
         failed = np.full(member.shape, rng.random() < self.probability) if self.shared else each
-        lies = ~failed & (rng.random(member.shape) < expit(-self.response))
+        flipped = ~failed & (rng.random(member.shape) < expit(-self.response))
         size = rng.random(member.shape) + failed
-        return np.where(member ^ lies, size, -size)
+        return np.where(member ^ flipped, size, -size)

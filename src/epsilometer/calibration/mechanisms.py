@@ -1,7 +1,7 @@
 """Mechanisms whose privacy is known exactly, and the scores of the best attack on each.
 
-A challenge point moves the released value; the score of a trial is that value, or what orders
-outcomes as the likelihood ratio does.  Everything here is about one point and its two hypotheses.
+A challenge point shifts the released value; the score of a trial is that value, or a quantity that
+orders outcomes like the likelihood ratio.  Everything here concerns one point and its two hypotheses.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian, least_epsi
 
 
 class Mechanism(Protocol):
-    """What an audit of a known mechanism needs."""
+    """A known mechanism to audit."""
 
     name: ClassVar[str]
 
     def epsilon(self, delta: float) -> float:
-        """Least epsilon at which the mechanism is (epsilon, delta)-DP."""
+        """Smallest epsilon at which the mechanism is (epsilon, delta)-DP."""
 
     def separation(self) -> float:
-        """Least mu at which it is mu-GDP: what the Gaussian bounds are about."""
+        """Smallest mu at which it is mu-GDP, the quantity that Gaussian bounds estimate."""
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
-        """Least false-negative rate of an attack with false-positive rate ``alpha``."""
+        """Smallest false-negative rate of an attack with false-positive rate ``alpha``."""
 
     def scores(self, member: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
@@ -39,7 +39,7 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class Null:
-    """Releases nothing about the point: every score is normal, whoever is in."""
+    """Releases nothing about the point: standard normal scores under both hypotheses."""
 
     name: ClassVar[str] = "null"
 
@@ -58,7 +58,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Laplace noise of scale 1 on a value that the point moves by epsilon."""
+    """Laplace noise of scale 1 on a value that the point shifts by epsilon."""
 
     pure_epsilon: float
     name: ClassVar[str] = "Laplace"
@@ -67,15 +67,15 @@ class Laplace:
         _validate.positive("pure_epsilon", self.pure_epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Solve delta = 1 - exp((epsilon - pure_epsilon) / 2); 0 if that is below 0."""
+        """Solves delta = 1 - exp((epsilon - pure_epsilon) / 2); 0 if the solution is negative."""
         return max(0.0, self.pure_epsilon + 2 * math.log1p(-_validate.delta(delta)))
 
     def separation(self) -> float:
-        """That of the rates where the trade-off curve meets the diagonal alpha = beta."""
+        """From the rates where the trade-off curve meets the diagonal alpha = beta."""
         return float(-2 * ndtri(math.exp(-self.pure_epsilon / 2) / 2))
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
-        """Closed form of two Laplace distributions."""
+        """Closed form for two Laplace distributions."""
         alpha = np.asarray(alpha, dtype=float)
         shrink = math.exp(-self.pure_epsilon)
         with np.errstate(divide="ignore"):
@@ -89,7 +89,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Normal noise of scale 1 on a value that the point moves by mu."""
+    """Normal noise of scale 1 on a value that the point shifts by mu."""
 
     mu: float
     name: ClassVar[str] = "Gaussian"
@@ -98,7 +98,7 @@ class Gaussian:
         _validate.positive("mu", self.mu)
 
     def epsilon(self, delta: float) -> float:
-        """That of the Gaussian mechanism; infinite at delta = 0."""
+        """Epsilon of the Gaussian mechanism; infinite at delta = 0."""
         return float(epsilon_of_gaussian(self.mu, delta))
 
     def separation(self) -> float:
@@ -114,7 +114,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """One bit, told truly with probability e^epsilon / (1 + e^epsilon): nearly all scores are ties."""
+    """One bit, reported correctly with probability e^epsilon / (1 + e^epsilon): most scores are ties."""
 
     pure_epsilon: float
     name: ClassVar[str] = "randomised response"
@@ -124,16 +124,16 @@ class RandomisedResponse:
 
     @property
     def _lie(self) -> float:
-        """Probability that the bit is not the true one."""
+        """Probability that the reported bit is wrong."""
         return 1 / (1 + math.exp(self.pure_epsilon))
 
     def epsilon(self, delta: float) -> float:
-        """Solve delta = (e^pure - e^epsilon) / (1 + e^pure); 0 if that is below 0."""
+        """Solves delta = (e^pure - e^epsilon) / (1 + e^pure); 0 if the solution is negative."""
         pure = math.exp(self.pure_epsilon)
         return max(0.0, math.log(max(pure - _validate.delta(delta) * (1 + pure), 1.0)))
 
     def separation(self) -> float:
-        """That of telling a lie as often either way."""
+        """From equal error rates in both directions."""
         return float(-2 * ndtri(self._lie))
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
@@ -159,14 +159,14 @@ class SubsampledGaussian:
         _validate.open_unit_interval("rate", self.rate)
 
     def _delta(self, epsilon: float) -> float:
-        """Larger of the two hockey-stick divergences.
+        """The larger of the two hockey-stick divergences.
 
-        The likelihood ratio 1 - rate + rate exp(mu x - mu^2 / 2) grows with x, so both are
-        differences of tails cut where it equals e^epsilon or e^-epsilon.
+        The likelihood ratio 1 - rate + rate exp(mu x - mu^2 / 2) increases in x, so both are differences
+        of tails at the points where it equals e^epsilon or e^-epsilon.
         """
 
         def tails(ratio: float, side: int) -> tuple[float, float]:
-            """Probability on one side of the cut, without the point and with it."""
+            """Probability on one side of the cut, without and with the point."""
             inside = (ratio - 1 + self.rate) / self.rate
             cut = -math.inf if inside <= 0 else math.log(inside) / self.mu + self.mu / 2
             without, used = float(ndtr(side * cut)), float(ndtr(side * (cut - self.mu)))
@@ -186,7 +186,7 @@ class SubsampledGaussian:
         return self.mu
 
     def least_beta(self, alpha: ArrayLike) -> FloatArray:
-        """Of attacks that call high values members."""
+        """For attacks that call high values members."""
         alpha = np.asarray(alpha, dtype=float)
         used = ndtr(-ndtri(alpha) - self.mu)
         return np.asarray(self.rate * used + (1 - self.rate) * (1 - alpha))

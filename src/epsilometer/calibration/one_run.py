@@ -1,7 +1,7 @@
-"""Audits in one training run whose canaries interfere: proofs, bounds and intervals against the truth.
+"""One-run audits whose canaries interfere: proofs, bounds and intervals compared with the truth.
 
-Scores of a run are drawn by a mechanism of `interference.py`.  Every method reads the same kind of data,
-whether what it assumes holds there or not.
+Scores of a run are drawn from a mechanism of `interference.py`.  Every method is applied to the same
+kind of data, whether or not its assumptions hold there.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ ESTIMATORS: tuple[ScoreEstimator, ...] = (
     roc_scan(ClopperPearson()),
     roc_scan(GaussianRates()),
 )
-"""Beside the proof, in the order of the tables; of several runs they read all canaries as one."""
+"""In addition to the proof, in table order; several runs are treated as one set of canaries."""
 
 WHOLE_CURVE, AS_GAUSSIAN = "whole curve", "Gaussian, strength 1"
 
 ROUNDING = 1e-6
-"""An epsilon above the truth by no more than this is not above it: proofs are that accurate."""
+"""A bound at most this far above the truth does not count as above it: the accuracy of proofs."""
 
 
 @dataclass(frozen=True)
 class BoundTally(Sums):
-    """Of ``runs``: how often the bound was above the truth, and the sum of the bounds."""
+    """Number of runs, how often the bound was above the truth, and the sum of the bounds."""
 
     above: int = 0
     sum_at_least: float = 0.0
@@ -63,14 +63,14 @@ class BoundTally(Sums):
         return cls(runs=1, above=int(bound > truth + ROUNDING), sum_at_least=bound)
 
     def columns(self) -> dict[str, Any]:
-        """Its columns in a table."""
+        """The columns of a table row."""
         mean = round(self.sum_at_least / self.runs, 6)
         return {"runs": self.runs, "above": self.above, "mean_at_least": mean}
 
 
 @dataclass(frozen=True)
 class IntervalTally(Sums):
-    """Of ``runs``: intervals wholly above the truth and wholly below it, and sums of quantiles."""
+    """Number of runs, of intervals entirely above or below the truth, and sums of quantiles."""
 
     above: int = 0
     below: int = 0
@@ -81,7 +81,7 @@ class IntervalTally(Sums):
     @classmethod
     def of(cls, quantiles: FloatArray, *, truth: float) -> IntervalTally:
         """One run: lower end, median and upper end."""
-        # What threads change is far behind six decimals.
+        # Rounded to six decimals, since threads can change later digits.
         low, median, high = np.round(quantiles, 6).tolist()
         return cls(
             runs=1,
@@ -93,7 +93,7 @@ class IntervalTally(Sums):
         )
 
     def columns(self) -> dict[str, Any]:
-        """Its columns in a table."""
+        """The columns of a table row."""
         sums = {"low": self.sum_low, "median": self.sum_median, "high": self.sum_high}
         return {
             "runs": self.runs,
@@ -106,7 +106,7 @@ class IntervalTally(Sums):
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunCell:
-    """Canaries of ``training_runs`` runs, ``canaries`` in all, each in by a fair coin."""
+    """Canaries of ``training_runs`` runs, ``canaries`` in total, each included by a fair coin."""
 
     delta: float = 1e-5
     mechanism: Interference
@@ -118,12 +118,12 @@ class OneRunCell:
         each, rest = divmod(self.canaries, self.training_runs)
         if rest or each % self.mechanism.group:
             raise InputError(
-                f"expected runs of whole clusters of {self.mechanism.group}, got "
+                f"expected runs made of whole clusters of {self.mechanism.group}, got "
                 f"canaries={self.canaries} in training_runs={self.training_runs}."
             )
 
     def draw(self, rng: np.random.Generator) -> list[FloatPair]:
-        """Scores of each run: of canaries that are not in, and of those that are."""
+        """Scores of excluded and of included canaries, for each run."""
         found = []
         for _ in range(self.training_runs):
             member = rng.random(self.canaries // self.training_runs) < 0.5
@@ -133,20 +133,20 @@ class OneRunCell:
 
 
 def scores_of(drawn: list[FloatPair]) -> Scores:
-    """As an audit has them: a base for each run."""
+    """The scores as in an audit: one base per run."""
     without, with_point = zip(*drawn, strict=True)
     return Scores(without=without, with_point=with_point, one_run=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunBoundCell(OneRunCell):
-    """What is proven, by each method."""
+    """Proven bounds, by method."""
 
     chunk: ClassVar[int] = 100
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return self.canaries // 100
 
     def judge(
@@ -164,60 +164,64 @@ class OneRunBoundCell(OneRunCell):
         without, with_point = map(np.concatenate, zip(*drawn, strict=True))
         auditor = CanaryScoreAuditor(with_point, without)
 
-        def said(bound: Callable[[], float]) -> float:
-            # Coins that look unfair are refused once in two hundred times; who refuses says nothing.
+        def bound_or_zero(bound: Callable[[], float]) -> float:
+            # Coins that look unfair are refused once in two hundred times: no bound.
             with contextlib.suppress(InputError):
                 return bound()
             return 0.0
 
         found = {
-            PROOF: said(lambda: prove(scores_of(drawn), delta=self.delta, error=error).at_least)
+            PROOF: bound_or_zero(
+                lambda: prove(scores_of(drawn), delta=self.delta, error=error).at_least
+            )
         }
         for each in ESTIMATORS:
-            found[each.label] = said(lambda each=each: each.lower(auditor, self.delta, error))  # type: ignore[misc]
+            found[each.label] = bound_or_zero(
+                lambda each=each: each.lower(auditor, self.delta, error)
+            )  # type: ignore[misc]
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunIntervalCell(OneRunCell):
-    """Intervals of the whole-curve model, which takes canaries as independent."""
+    """Intervals of the whole-curve model, which treats canaries as independent."""
 
     chunk: ClassVar[int] = 10
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return self.canaries
 
     def judge(
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
-        """Tallies by model; either end of an interval errs with ``significance``."""
+        """Tallies by model; each end of an interval has error probability ``significance``."""
         from epsilometer.inference.profile.engine import ProfileSettings
 
         truth, settings = self.mechanism.epsilon(self.delta), ProfileSettings()
         wanted = [significance, 0.5, 1 - significance]
-        models = read_as(self.delta)
+        models = analysis_models(self.delta)
         found = dict.fromkeys(models, IntervalTally())
         for _ in range(runs):
             scores = scores_of(self.draw(rng))
             for label, model in models.items():
-                quantiles = settings.first_look(scores, model).quantile("epsilon", wanted)
+                quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
                 found[label] += IntervalTally.of(quantiles, truth=truth)
         return {label: tally.as_dict() for label, tally in found.items()}
 
 
-def read_as(delta: float) -> dict[str, ProfileModel]:
-    """The models that read the scores: the default, and one curve with the best attack told."""
+def analysis_models(delta: float) -> dict[str, ProfileModel]:
+    """The models applied to the scores: the default, and a Gaussian curve with the best attack given."""
     from epsilometer.model.families import families_of
     from epsilometer.model.mixtures import NoMixing
     from epsilometer.model.profile import ProfileModel
     from epsilometer.model.strengths import FixedStrength
 
-    told = ProfileModel(
+    given = ProfileModel(
         delta=delta,
         families=families_of("gaussian"),
         mixing=NoMixing(),
         strength=FixedStrength(value=1.0),
     )
-    return {WHOLE_CURVE: ProfileModel(delta=delta), AS_GAUSSIAN: told}
+    return {WHOLE_CURVE: ProfileModel(delta=delta), AS_GAUSSIAN: given}

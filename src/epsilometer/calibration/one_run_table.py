@@ -1,4 +1,4 @@
-"""What the study of interfering canaries found, a row for each method in each cell."""
+"""Results of the study of interfering canaries, one row per method and cell."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ASSUMED = {each.label: (not each.one_run, each.gaussian) for each in ESTIMATORS}
     WHOLE_CURVE: (True, False),
     AS_GAUSSIAN: (True, True),
 }
-"""Whether a method takes canaries as independent, and whether it takes the curve as Gaussian."""
+"""Whether a method treats canaries as independent, and whether it treats the curve as Gaussian."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A setting; ``independent`` and ``gaussian`` are as of the mechanism."""
+    """A setting; ``independent`` and ``gaussian`` describe the mechanism."""
 
     mechanism: str
     setting: str
@@ -47,35 +47,35 @@ class _Row:
 
     @property
     def interferes(self) -> bool:
-        """Whether the method takes canaries as independent, and they are not."""
+        """Whether the method treats canaries as independent although they are not."""
         return ASSUMED[self.method][0] and self.independent != YES
 
     @property
-    def misshapen(self) -> bool:
-        """Whether the method takes the curve as Gaussian, and it is not."""
+    def wrong_curve(self) -> bool:
+        """Whether the method treats the curve as Gaussian although it is not."""
         return ASSUMED[self.method][1] and self.gaussian != YES
 
     @property
     def holds(self) -> bool:
-        """Whether what the method assumes is true."""
-        return not (self.interferes or self.misshapen)
+        """Whether the assumptions of the method hold."""
+        return not (self.interferes or self.wrong_curve)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunBoundRow(_Row):
-    """How often a bound was above the truth, and what it was on average."""
+    """How often a bound was above the truth, and its mean."""
 
     above: int
     mean_at_least: float
 
     def kept(self, significance: float) -> bool:
-        """Whether so many false refutations may be chance at an error of ``significance``."""
+        """Whether the false refutations are consistent with an error rate of ``significance``."""
         return keeps(self.above, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunIntervalRow(_Row):
-    """How often intervals held the truth, and where they were on average."""
+    """How often intervals contained the truth, and their mean position."""
 
     covers: int
     above: int
@@ -85,7 +85,7 @@ class OneRunIntervalRow(_Row):
     mean_high: float
 
     def kept(self, significance: float) -> bool:
-        """Whether chance explains how many lie wholly above, and how many miss at either end."""
+        """Whether the intervals above the truth, and those that miss it, are consistent with chance."""
         missed = self.runs - self.covers
         return keeps(self.above, self.runs, significance) and keeps(
             missed, self.runs, 2 * significance

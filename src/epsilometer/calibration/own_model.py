@@ -1,7 +1,7 @@
 """Simulation-based calibration: parameters from the prior, counts from the model, ranks of the truth.
 
-The posterior probability below the true value is uniform on [0, 1] if, and only if, model and engine
-agree (Cook, Gelman and Rubin 2006; Talts et al. 2018), so intervals of any level then cover as they say.
+The posterior probability below the true value is uniform on [0, 1] if and only if model and engine agree
+(Cook, Gelman and Rubin 2006; Talts et al. 2018); intervals of any level then have their stated coverage.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from epsilometer.model.likelihoods import CorrelatedNormal
 from epsilometer.model.priors import HalfNormal
 
 CORRELATED_SCALE = 2e-4
-"""Of the within correlation; with 2,000 trials rounding normal counts to whole numbers is nothing."""
+"""Scale of the within correlation; with 2,000 trials, rounding normal counts is negligible."""
 
 
 def model_of(cell: ModelCell) -> AuditModel:
-    """The model that both draws the counts and reads them."""
+    """The model that generates and analyses the counts."""
     if cell.likelihood == "binomial":
         return AuditModel(delta=cell.delta)
     likelihood = CorrelatedNormal(within_correlation_scale=CORRELATED_SCALE)
@@ -37,7 +37,7 @@ def draw(
 ) -> tuple[dict[str, float], AttackCounts]:
     """Parameters from the prior, counts from the model.
 
-    ``slip`` is for controls: the counts are of attacks at that many times the epsilon that is told.
+    ``slip`` is for controls: counts come from attacks at this multiple of the returned epsilon.
     """
     blank = _blank(trials, [""] * bases)
     truth = _truth(model, blank, rng)
@@ -50,7 +50,7 @@ def draw(
 
 
 def _blank(trials: int, groups: list[str]) -> AttackCounts:
-    """As many rows as labels, nothing counted yet."""
+    """One row per label, with no errors counted yet."""
     return AttackCounts(
         false_positives=[0] * len(groups),
         trials_h0=trials,
@@ -61,7 +61,7 @@ def _blank(trials: int, groups: list[str]) -> AttackCounts:
 
 
 def _truth(model: AuditModel, counts: AttackCounts, rng: np.random.Generator) -> dict[str, float]:
-    """Epsilon, strength and, for groups, spread from their priors."""
+    """Epsilon, strength and, for groups, spread, drawn from their priors."""
     if model.fixed_values(counts):
         raise InputError("expected priors to draw from, got a fixed value.")
     priors = model.priors_of(counts).items()
@@ -79,7 +79,7 @@ def draw_groups(
 ) -> tuple[dict[str, float], AttackCounts]:
     """Parameters from the prior, counts of groups of dependent attacks from the model.
 
-    Pooled groups are drawn from the scatter that their moments are those of, but without the cut to
+    Pooled groups are drawn from the scatter with the same moments, but without the truncation to
     R(epsilon, delta), and their counts are normal.  ``slip`` is as in :func:`draw`, for the spread.
     """
     if members < 2 or model.likelihood.parameters:
@@ -88,7 +88,7 @@ def draw_groups(
     blank = _blank(trials, labels)
     truth = _truth(model, blank, rng)
     if "spread" not in truth:
-        raise InputError("expected a dependence with a prior of the spread to draw from.")
+        raise InputError("expected a dependence model with a prior for the spread.")
     alpha, beta = region.sample_ring(
         groups, truth["epsilon"], model.delta, truth["strength"], rng=rng
     )
@@ -107,7 +107,7 @@ def draw_groups(
 def _normal_members(
     rate: FloatArray, spread: float, members: int, trials: int, rng: np.random.Generator
 ) -> IntArray:
-    """Counts whose sums are normal with the moments of :class:`PooledGroups`, dealt out evenly."""
+    """Counts whose sums are normal with the moments of :class:`PooledGroups`, split evenly."""
     number = members * trials
     variance = number * rate * (1 - rate) + spread**2 * members * trials * (trials - 1)
     total = np.rint(number * rate + np.sqrt(variance) * rng.standard_normal(len(rate)))
@@ -116,7 +116,7 @@ def _normal_members(
 
 
 def ranks(cell: ModelCell, runs: int, rng: np.random.Generator) -> dict[str, list[float]]:
-    """Posterior probability below the truth, run by run, for epsilon and the strength."""
+    """Posterior probability below the truth for epsilon and the strength, run by run."""
     from epsilometer.inference.exact.engine import ExactSettings, estimate_exact
 
     model = model_of(cell)

@@ -1,6 +1,6 @@
-"""What a calibration study runs: cells, each a known truth with a way of attacking it.
+"""Plans of calibration studies: cells, each with a known truth and an attack on it.
 
-Running them is in `study.py`, what comes out in `table.py`.
+`study.py` runs them, `table.py` tabulates the results.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class CountsCell:
-    """Attacks on a known mechanism, counted; estimators from counts and, if asked, the posterior.
+    """Counts of attacks on a known mechanism, for estimators from counts and optionally the posterior.
 
     ``rate`` is the false-positive rate of :func:`draw_counts`.
     """
@@ -62,7 +62,7 @@ class CountsCell:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresCell:
-    """Scores of canaries on a known mechanism; estimators from scores."""
+    """Scores of canaries on a known mechanism, for estimators from scores."""
 
     delta: float = DELTA
     mechanism: Mechanism
@@ -75,7 +75,7 @@ class ScoresCell:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCell:
-    """Parameters from the prior, counts from the model itself: intervals must cover exactly."""
+    """Parameters from the prior, counts from the model itself: coverage must be exact."""
 
     delta: float = 0.01
     likelihood: str
@@ -88,11 +88,11 @@ class ModelCell:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileCell:
-    """Scores of challenge bases on a known mechanism, read by the whole-curve model.
+    """Scores of challenge bases on a known mechanism, analysed with the whole-curve model.
 
     ``models`` are trained without the point in each base, and as many with it.  ``strengths`` are those
-    of :func:`draw_bases`.  ``mixing`` is what the model is told: "free", or the sampling rate.
-    ``family`` is "average" but in controls, where the model is told a wrong one on purpose.
+    of :func:`draw_bases`.  ``mixing`` is the model's setting: "free", or the sampling rate.  ``family``
+    is "average" except in controls, which deliberately use a wrong one.
     """
 
     delta: float = DELTA
@@ -117,14 +117,14 @@ Judging = (
     | PoolBoundCell
     | PoolIntervalCell
 )
-"""Cells that judge their runs themselves."""
+"""Cells that evaluate their own runs."""
 
 Cell = CountsCell | ScoresCell | ModelCell | ProfileCell | Judging
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan:
-    """Cells with the probability of error that bounds are asked for, and the seed of it all."""
+    """Cells, with the error probability of bounds and the seed."""
 
     cells: tuple[Cell, ...]
     significance: float = 0.05
@@ -134,7 +134,7 @@ class StudyPlan:
         _validate.whole_number("seed", self.seed, least=0)
 
     def described(self) -> dict[str, Any]:
-        """The plan as plain data: enough to see what was run, and to tell plans apart."""
+        """The plan as plain data, which identifies it."""
         return {
             "significance": self.significance,
             "seed": self.seed,
@@ -142,13 +142,13 @@ class StudyPlan:
         }
 
     def digest(self) -> str:
-        """A short name for exactly this plan."""
+        """A short hash of the plan."""
         text = json.dumps(self.described(), sort_keys=True)
         return sha256(text.encode()).hexdigest()[:16]
 
 
 def describe(cell: Cell) -> dict[str, Any]:
-    """A cell as plain data, in the order of its fields; random numbers of its runs come from it."""
+    """A cell as plain data, in the order of its fields; it seeds the random numbers of its runs."""
     found: dict[str, Any] = {"kind": type(cell).__name__}
     for name, value in vars(cell).items():
         if name == "mechanism":
@@ -169,11 +169,11 @@ MECHANISMS: tuple[Mechanism, ...] = (
     SubsampledGaussian(2.0, 0.2),
 )
 POWERS, BASES = (1.0, 0.5), (1, 5, 20)
-"""Attacks as good as can be and half as good, on one base and on as many as are audited."""
+"""The best possible attacks and attacks of half power, on one base and on typical numbers of bases."""
 
 
 def _counted(mechanism: Mechanism, power: float, trials: int, bases: int) -> CountsCell:
-    """Attacks at one false-positive rate; many trials take the posterior too long."""
+    """Attacks at one false-positive rate; with many trials the posterior would take too long."""
     return CountsCell(
         mechanism=mechanism,
         rate=0.1,
@@ -186,7 +186,7 @@ def _counted(mechanism: Mechanism, power: float, trials: int, bases: int) -> Cou
 
 
 def full_plan() -> StudyPlan:
-    """The study whose results ship: about an hour and a half on two cores."""
+    """The study whose results ship with the docs: about an hour and a half on two cores."""
     cells: list[Cell] = [
         ModelCell(likelihood=likelihood, bases=bases, trials=trials, runs=runs)
         for likelihood, trials, many in (
@@ -201,7 +201,7 @@ def full_plan() -> StudyPlan:
             for trials in (100, 1000):
                 cells += [_counted(mechanism, power, trials, bases) for bases in BASES]
             cells.append(replace(_counted(mechanism, power, 100, 20), rate=None))
-            # Where nominal errors are checked much, and less where a run is long.
+            # More runs where stated errors are checked closely, fewer where a run takes long.
             much = mechanism in (Null(), Laplace(1.0)) and power == 1
             cells += [
                 ScoresCell(mechanism=mechanism, power=power, canaries=canaries, runs=runs)
@@ -222,10 +222,10 @@ def quick_plan() -> StudyPlan:
     return StudyPlan(cells=tuple(cells))
 
 
-# --- the whole-curve model: a plan of its own, so that neither study waits for the other -----------
+# --- the whole-curve model: a separate plan, so that the studies are independent --------------------
 
 SIZES = ((1, 100), (5, 100), (20, 100), (1, 1000))
-"""Bases, and models a side in each."""
+"""Bases, and models per side in each."""
 
 SUBSAMPLED = (SubsampledGaussian(2.0, 0.2), SubsampledGaussian(1.0, 0.1))
 PROFILE_MECHANISMS: tuple[Mechanism, ...] = (
@@ -239,14 +239,14 @@ PROFILE_MECHANISMS: tuple[Mechanism, ...] = (
     *SUBSAMPLED,
 )
 STRENGTHS = ((1.0, 1.0), (0.5, 0.5), (5.0, 2.0), (1.0, 3.0))
-"""Beta laws of strengths: any, hardly or fully, mostly strong, mostly weak."""
+"""Beta distributions of strengths: uniform, weak or full, mostly strong, mostly weak."""
 
 CONTROL = ProfileCell(mechanism=Laplace(1.0), bases=20, models=100, family="gaussian", runs=200)
-"""Told that Laplace noise were Gaussian the model finds three times the epsilon: this must be seen."""
+"""Assuming Gaussian noise for Laplace noise triples the estimated epsilon: this must be detected."""
 
 
 def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
-    """The study of the whole-curve model whose results ship: an hour on two quiet cores."""
+    """The study of the whole-curve model whose results ship with the docs: an hour on two idle cores."""
     cells: list[Cell] = [
         ProfileCell(mechanism=mechanism, power=power, bases=bases, models=models, runs=runs)
         for power in POWERS
@@ -268,7 +268,7 @@ def profile_plan(runs: int = CONTROL.runs) -> StudyPlan:
 
 
 def quick_profile_plan() -> StudyPlan:
-    """A minute or two: little more than that it runs, and the control."""
+    """A minute or two: a smoke test, and the control."""
     cells = [
         ProfileCell(mechanism=mechanism, bases=5, models=100, runs=20)
         for mechanism in (Null(), Laplace(1.0), Gaussian(1.0))
@@ -279,11 +279,11 @@ def quick_profile_plan() -> StudyPlan:
 # --- proofs and verdicts ---------------------------------------------------------------------------
 
 PAIRS = (50, 100, 200, 400, 800, 1600, 3200, 6400)
-"""Models a side of one base, at which methods are compared."""
+"""Models per side of one base at which methods are compared."""
 
 
 def proof_plan() -> StudyPlan:
-    """False refutations under continuous looking, and power: half an hour on two quiet cores."""
+    """False refutations under continuous monitoring, and power: half an hour on two idle cores."""
     cells: list[Cell] = [
         RefutationCell(mechanism=mechanism, bases=bases, models=models, runs=runs)
         for mechanism in MECHANISMS
@@ -302,7 +302,7 @@ def proof_plan() -> StudyPlan:
 
 
 def quick_proof_plan() -> StudyPlan:
-    """A minute: the null and randomised response, where a claim at the truth is hardest to keep."""
+    """A minute: the null and randomised response, where a tight claim is most easily refuted."""
     cells: list[Cell] = [
         RefutationCell(mechanism=mechanism, bases=1, models=100, runs=400)
         for mechanism in (Null(), RandomisedResponse(1.0))
@@ -312,7 +312,7 @@ def quick_proof_plan() -> StudyPlan:
 
 
 def verdict_plan() -> StudyPlan:
-    """Every outcome on claims below, at and above the truth: about an hour on two cores."""
+    """Every outcome for claims below, at and above the truth: about an hour on two cores."""
     cells: list[Cell] = [
         VerdictCell(mechanism=mechanism, power=power, data=data, bases=bases, runs=runs)
         for data, power, runs in ((SCORES, 1.0, 100), (SCORES, 0.5, 50), (COUNTS, 1.0, 100))
@@ -324,7 +324,7 @@ def verdict_plan() -> StudyPlan:
 
 
 def quick_verdict_plan() -> StudyPlan:
-    """A minute: little more than that it runs."""
+    """A minute: a smoke test."""
     cells: list[Cell] = [
         VerdictCell(mechanism=mechanism, data=data, bases=5, runs=10)
         for data in (SCORES, COUNTS)
@@ -333,10 +333,10 @@ def quick_verdict_plan() -> StudyPlan:
     return StudyPlan(cells=tuple(cells))
 
 
-# --- canaries of one training run, which interfere -------------------------------------------------
+# --- interfering canaries of one training run -----------------------------------------------------
 
 CATASTROPHE = Release(probability=0.1, share=1.0)
-"""Everything or nothing: (0, 0.1)-private, and a run in ten shows no privacy at all."""
+"""Everything or nothing: (0, 0.1)-private, and one run in ten has no privacy at all."""
 
 INTERFERING: tuple[tuple[float, Interference], ...] = (
     (DELTA, Separate(mu=0.0)),
@@ -357,7 +357,7 @@ INTERFERING: tuple[tuple[float, Interference], ...] = (
     (0.1, SharedLuck(mu=1.0, group=1000)),
     (0.1, CATASTROPHE),
 )
-"""Each with the delta at which it is judged."""
+"""Each with the delta at which it is evaluated."""
 
 BOUNDS_ONLY: tuple[tuple[float, Interference], ...] = (
     (DELTA, SpillOver(mu=1.0, group=100, spill=0.1)),
@@ -365,7 +365,7 @@ BOUNDS_ONLY: tuple[tuple[float, Interference], ...] = (
     (0.1, Release(probability=0.5, share=0.2)),
     (0.1, Release(probability=1.0, share=0.1)),
 )
-"""The last two are a burst, a fifth of the coins in every second run, and its independent twin."""
+"""The last two: a burst (a fifth of the coins in every second run) and its independent counterpart."""
 
 SEVERAL_RUNS: tuple[tuple[float, Interference], ...] = (
     (DELTA, Separate(mu=1.0)),
@@ -373,11 +373,11 @@ SEVERAL_RUNS: tuple[tuple[float, Interference], ...] = (
     (DELTA, SharedLuck(mu=1.0, group=250)),
     (0.1, CATASTROPHE),
 )
-"""Once more with the same number of canaries in four runs."""
+"""Repeated with the same number of canaries in four runs."""
 
 
 def one_run_plan(runs: int = 400, interval_runs: int = 200) -> StudyPlan:
-    """Proofs, bounds and intervals where canaries interfere: about half an hour on two quiet cores."""
+    """Proofs, bounds and intervals where canaries interfere: about half an hour on two idle cores."""
     noise = SharedNoise(mu=1.0, group=10, correlation=0.5)
     places: list[dict[str, Any]] = [
         {"delta": delta, "mechanism": mechanism} for delta, mechanism in INTERFERING
@@ -392,7 +392,7 @@ def one_run_plan(runs: int = 400, interval_runs: int = 200) -> StudyPlan:
         {"delta": delta, "mechanism": mechanism} for delta, mechanism in BOUNDS_ONLY
     ]
     more += [{"delta": 0.1, "mechanism": CATASTROPHE, "canaries": 5000}]
-    # One false alarm in ten must be told from one in twenty.
+    # A false-alarm rate of 10 % must be distinguished from 5 %.
     control = {"delta": 0.1, "mechanism": CATASTROPHE}
     cells: list[Cell] = [
         OneRunBoundCell(**place, runs=5 * runs if place == control else runs)
@@ -403,7 +403,7 @@ def one_run_plan(runs: int = 400, interval_runs: int = 200) -> StudyPlan:
 
 
 def quick_one_run_plan() -> StudyPlan:
-    """A minute: independent canaries, shared luck and the catastrophe."""
+    """A minute: independent canaries, shared luck and the catastrophic failure."""
     cells: list[Cell] = []
     for delta, mechanism in (
         (DELTA, Separate(mu=1.0)),
@@ -421,7 +421,7 @@ POOL_MODELS = (16, 64, 128)
 
 
 def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:
-    """Mechanisms for so many points, each with the delta at which it is judged."""
+    """Mechanisms for ``points`` points, each with the delta at which it is evaluated."""
     spread = round(1 / (points - 1) ** 0.5, 3)
     return (
         (DELTA, Separate(mu=0.0)),
@@ -438,14 +438,14 @@ def pooled(points: int) -> tuple[tuple[float, PoolMechanism], ...]:
 
 
 POOL_RUNS = {20: (200, 40), 200: (100, 20)}
-"""Points, and how many audits for proofs and for intervals."""
+"""By number of points: how many audits for proofs and for intervals."""
 
 POOL_INTERVALS = ((16, 20), (128, 20), (128, 200))
-"""Models and points of pools that the posterior reads, which takes it long."""
+"""Models and points of the pools for which the posterior is computed, which takes long."""
 
 
 def pool_plan() -> StudyPlan:
-    """Proofs and intervals where points share models: about a quarter of an hour of one core."""
+    """Proofs and intervals where points share models: about a quarter of an hour on one core."""
     cells: list[Cell] = []
     for points, (runs, interval_runs) in POOL_RUNS.items():
         for models in POOL_MODELS:
@@ -459,7 +459,7 @@ def pool_plan() -> StudyPlan:
 
 
 def quick_pool_plan() -> StudyPlan:
-    """A minute: the null and a Gaussian mechanism, apart and with shared noise, and failures."""
+    """A minute: the null, a Gaussian mechanism with shared noise, and failures."""
     cells: list[Cell] = []
     for delta, mechanism in (
         (DELTA, Separate(mu=0.0)),

@@ -1,9 +1,9 @@
 """Audits of pools whose truth is known: points share models, and their scores depend on each other.
 
 Every model is a run of a mechanism of `interference.py` on fair coins of all points.  There are two
-truths.  A claim is about the algorithm: a flip of one coin while all others stay, with everything in
-sight; proofs are held against that.  One score, with the other coins random, shows no more than
-``point_epsilon``; posteriors by point are held against that, since it is all they can see.
+truths. A claim concerns the algorithm: a flip of one coin while all others are fixed, with everything
+visible; proofs are compared with that.  One score, with the other coins random, reveals no more than
+``point_epsilon``; posteriors by point are compared with that, since it is all they can see.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from epsilometer.proofs.shared_models import SharedModels
 
 
 class PoolMechanism(Interference, Protocol):
-    """A mechanism whose single scores have a known curve too."""
+    """A mechanism whose single scores also have a known curve."""
 
     def point_epsilon(self, delta: float) -> float:
-        """Least epsilon at which one score is (epsilon, delta)-private, the other coins random."""
+        """Smallest epsilon at which one score is (epsilon, delta)-private, the other coins random."""
 
 
 PROOF, BY_POINT, BY_MODEL = "prove", "by point alone", "by model alone"
 MULTIPLIED = "points multiplied"
-"""The control: bets by point, multiplied as if every point had models of its own."""
+"""The control: bets by point, multiplied as if every point had its own models."""
 
 BOUNDS = (PROOF, BY_POINT, BY_MODEL, MULTIPLIED)
 
@@ -61,13 +61,13 @@ class PoolCell:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolBoundCell(PoolCell):
-    """What is proven, and what would be if points were multiplied."""
+    """Proven bounds, and those that multiplying points would give."""
 
     chunk: ClassVar[int] = 50
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return self.points * self.models // 20
 
     def judge(
@@ -83,7 +83,7 @@ class PoolBoundCell(PoolCell):
 
 
 def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
-    """What each method proves of a pool."""
+    """The bound of each method for a pool."""
     found = SharedModels.of_pool(pool)
 
     def multiplied(epsilon: float) -> float:
@@ -99,28 +99,28 @@ def bounds_of(pool: PoolScores, delta: float, error: float) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolIntervalCell(PoolCell):
-    """Intervals of the whole-curve model by point, which takes points as independent."""
+    """Intervals of the whole-curve model by point, which treats points as independent."""
 
     chunk: ClassVar[int] = 10
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return 10 * self.points * self.models
 
     def judge(
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
-        """Tallies by model; either end of an interval errs with ``significance``."""
-        from epsilometer.calibration.one_run import read_as
+        """Tallies by model; each end of an interval has error probability ``significance``."""
+        from epsilometer.calibration.one_run import analysis_models
         from epsilometer.inference.profile.engine import ProfileSettings
 
         truth, settings = self.mechanism.point_epsilon(self.delta), ProfileSettings()
         wanted = [significance, 0.5, 1 - significance]
-        label, model = next(iter(read_as(self.delta).items()))
+        label, model = next(iter(analysis_models(self.delta).items()))
         found = IntervalTally()
         for _ in range(runs):
             scores = self.draw(rng).by_point()
-            quantiles = settings.first_look(scores, model).quantile("epsilon", wanted)
+            quantiles = settings.estimate_quickly(scores, model).quantile("epsilon", wanted)
             found += IntervalTally.of(quantiles, truth=truth)
         return {label: found.as_dict()}

@@ -1,4 +1,4 @@
-"""What the study of pools found, a row for each method in each cell."""
+"""Results of the study of pools, one row per method and cell."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A setting; ``independent`` says whether scores of a model are independent given the coins.
+    """A setting; ``independent`` states whether scores of a model are independent given the coins.
 
-    ``true_epsilon`` is that of the algorithm, ``point_epsilon`` what one score shows.
+    ``true_epsilon`` is that of the algorithm, ``point_epsilon`` that of one score.
     """
 
     mechanism: str
@@ -36,24 +36,24 @@ class _Row:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolBoundRow(_Row):
-    """How often a bound was above the algorithm's epsilon, and what it was on average."""
+    """How often a bound was above the algorithm's epsilon, and its mean."""
 
     above: int
     mean_at_least: float
 
     @property
     def control(self) -> bool:
-        """Whether the method takes points as independent and they are not."""
+        """Whether the method treats points as independent although they are not."""
         return self.method == MULTIPLIED and self.independent != YES
 
     def kept(self, significance: float) -> bool:
-        """Whether so many false refutations may be chance at an error of ``significance``."""
+        """Whether the false refutations are consistent with an error rate of ``significance``."""
         return keeps(self.above, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolIntervalRow(_Row):
-    """How often intervals held what one score shows, and where they were on average."""
+    """How often intervals contained the epsilon of one score, and their mean position."""
 
     covers: int
     above: int
@@ -63,7 +63,7 @@ class PoolIntervalRow(_Row):
     mean_high: float
 
     def kept(self, significance: float) -> bool:
-        """Whether chance explains how many lie wholly above, and how many miss at either end."""
+        """Whether the intervals above the truth, and those that miss it, are consistent with chance."""
         missed = self.runs - self.covers
         return keeps(self.above, self.runs, significance) and keeps(
             missed, self.runs, 2 * significance

@@ -1,4 +1,4 @@
-"""What the studies of proofs and verdicts found, a row each, and as CSV."""
+"""Results of the studies of proofs and verdicts, as table rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epsilometer.calibration.verdicts import FACTORS, VerdictCell, VerdictTally
 
 @dataclass(frozen=True, kw_only=True)
 class RefutationRow:
-    """How often a method refuted a true claim, looked at after every pair of models."""
+    """How often a method refuted a true claim, checked after every pair of models."""
 
     mechanism: str
     setting: str
@@ -27,13 +27,13 @@ class RefutationRow:
     refuted: int
 
     def kept(self, significance: float) -> bool:
-        """Whether so many may be chance at an error of ``significance``."""
+        """Whether the refutations are consistent with an error rate of ``significance``."""
         return keeps(self.refuted, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerRow:
-    """How often a method refuted a false claim, and what it proved on average."""
+    """How often a method refuted a false claim, and its mean proven epsilon."""
 
     mechanism: str
     setting: str
@@ -67,7 +67,7 @@ class VerdictRow:
 
     @property
     def inconclusive(self) -> int:
-        """Runs without an answer."""
+        """Number of runs with an INCONCLUSIVE verdict."""
         return self.runs - self.fail_proven - self.fail_judged - self.pass_judged
 
     @property
@@ -77,13 +77,13 @@ class VerdictRow:
 
     @property
     def wrong(self) -> int | None:
-        """Verdicts that must be rare: FAIL of a true claim, PASS of half the truth; else None."""
+        """Number of wrong verdicts: FAIL on a true claim, PASS on half the truth; None if undefined."""
         if self.claim_holds:
             return self.fail_proven + self.fail_judged
         return self.pass_judged if self.power == 1 else None
 
     def chance(self, significance: float) -> float:
-        """Probability of so many wrong verdicts at an error of ``significance``; 1 if none matter."""
+        """Probability of at least this many wrong verdicts; 1 if undefined."""
         return 1.0 if self.wrong is None else chance_of(self.wrong, self.runs, significance)
 
 

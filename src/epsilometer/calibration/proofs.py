@@ -1,7 +1,7 @@
-"""Proofs on known mechanisms: how often a true claim is refuted, and what a false one takes.
+"""Proofs on known mechanisms: how often a true claim is refuted, and the power against a false one.
 
-A true claim is held against the data after every pair of models, and counts as refuted if it is so at
-any of these looks.  Beside it stands the control: Clopper-Pearson's bound, looked at as often.
+A true claim is tested after every pair of models, and counts as refuted if any of these tests refutes
+it. The control is the Clopper-Pearson bound, checked equally often.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ COUNTED, SCAN, SPLIT = "proof from counts", "ROC scan, Clopper-Pearson", "ROC sc
 FIXED, ONE_RUN, STEINKE = "Clopper-Pearson, best base", "one run, f-DP", "one run, Steinke"
 
 CUT = 0.1
-"""False-positive rate of the threshold that Clopper-Pearson has fixed beforehand."""
+"""False-positive rate of the threshold that is fixed in advance for Clopper-Pearson."""
 
 
 @dataclass(frozen=True)
 class RefutationTally(Sums):
-    """Of ``runs``: how often the claim was refuted, and the sum of the proven epsilons."""
+    """Number of runs, how often the claim was refuted, and the sum of the proven epsilons."""
 
     refuted: int = 0
     sum_at_least: float = 0.0
 
 
 def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
-    """Log e-value against a claim after each pair of models, all bases in step."""
+    """Log e-value against a claim after each pair of models, for all bases in parallel."""
     grown = []
     for base in scores.bases:
-        met = bets.outcomes(*base.as_they_came)
+        met = bets.outcomes(*base.in_training_order)
         growth = bets.log_growth(bets.returns(met, epsilon, delta))
         grown.append(np.cumsum(growth.reshape(len(growth), -1), axis=0).T)
     return bets.mixed(np.stack(grown))
@@ -55,23 +55,23 @@ def path(scores: Scores, epsilon: float, delta: float) -> FloatArray:
 
 @cache
 def threshold(mechanism: Mechanism) -> float:
-    """A threshold that is exceeded with probability CUT without the point, as near as ties allow."""
+    """A threshold that is exceeded with probability CUT without the point, as closely as ties allow."""
     rng = np.random.default_rng(0)
     reference = mechanism.scores(np.zeros(100_000, dtype=bool), rng)
     cut = float(np.quantile(reference, 1 - CUT, method="lower"))
-    if (reference > cut).mean() == 0:  # a rare value takes all of the rate
+    if (reference > cut).mean() == 0:  # ties account for the whole rate
         return float(np.min(reference))
     return cut
 
 
 def called(scores: Scores, mechanism: Mechanism) -> list[tuple[BoolArray, BoolArray]]:
-    """Whether a threshold fixed beforehand calls each model a member, without the point and with it."""
+    """Whether a threshold fixed in advance calls each model a member, without and with the point."""
     cut = threshold(mechanism)  # type: ignore[arg-type]  # mechanisms are frozen
-    return [tuple(side > cut for side in base.as_they_came) for base in scores.bases]  # type: ignore[misc]
+    return [tuple(side > cut for side in base.in_training_order) for base in scores.bases]  # type: ignore[misc]
 
 
 def counts_of(decided: list[tuple[BoolArray, BoolArray]], size: int) -> AttackCounts:
-    """Errors of the first ``size`` models a side."""
+    """Errors of the first ``size`` models per side."""
     return AttackCounts(
         false_positives=[int(without[:size].sum()) for without, _ in decided],
         trials_h0=size,
@@ -82,7 +82,7 @@ def counts_of(decided: list[tuple[BoolArray, BoolArray]], size: int) -> AttackCo
 
 @dataclass(frozen=True, kw_only=True)
 class RefutationCell:
-    """A true claim, looked at after every pair of models, all bases in step."""
+    """A true claim, tested after every pair of models, for all bases in parallel."""
 
     delta: float = 1e-5
     mechanism: Mechanism
@@ -94,7 +94,7 @@ class RefutationCell:
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return self.bases * self.models
 
     def judge(
@@ -112,7 +112,7 @@ class RefutationCell:
         return {label: tally.as_dict() for label, tally in found.items()}
 
     def _peeked(self, scores: Scores, truth: float, significance: float) -> bool:
-        """Whether the bound of any base, error shared by bases, is above the truth at any look."""
+        """Whether any base's bound, with the error shared by bases, ever exceeds the truth."""
         looks = np.arange(1, self.models + 1)
         for without, with_point in called(scores, self.mechanism):
             counts = AttackCounts(
@@ -129,7 +129,7 @@ class RefutationCell:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerCell:
-    """A false claim, ``factor`` times the truth, and what each method proves with ``sizes`` models."""
+    """A false claim, ``factor`` times the truth, and the bound of each method with ``sizes`` models."""
 
     delta: float = 1e-5
     mechanism: Mechanism
@@ -142,7 +142,7 @@ class PowerCell:
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly."""
+        """Approximate relative duration of a chunk."""
         return 10 * self.bases * sum(self.sizes)
 
     def judge(
@@ -166,8 +166,8 @@ class PowerCell:
     def _methods(
         self, whole: Scores, decided: list[tuple[BoolArray, BoolArray]], size: int
     ) -> dict[str, Callable[[float], float]]:
-        """Every method, each a function of its error."""
-        sides = [tuple(side[:size] for side in base.as_they_came) for base in whole.bases]
+        """Every method, as a function of its error probability."""
+        sides = [tuple(side[:size] for side in base.in_training_order) for base in whole.bases]
         scores = Scores(without=[s[0] for s in sides], with_point=[s[1] for s in sides])
         counts = counts_of(decided, size)
         auditors = [CanaryScoreAuditor(with_point, without) for without, with_point in sides]
@@ -185,7 +185,8 @@ class PowerCell:
             SPLIT: lambda error: scanned(error, threshold_strategy=Split()),
         }
         if self.bases == 1:
-            # As many scores as canaries of one run: exactly half of them in, as a fair coin may do.
+            # As many scores as canaries of one run: exactly half of them included, as a fair coin may
+            # do.
             run = Scores.of_canaries(sides[0][1], sides[0][0])
             found[ONE_RUN] = lambda error: OneRun(scores=run).bound(delta, error)
             found[STEINKE] = lambda error: auditors[0].epsilon_one_run(error, delta)

@@ -1,7 +1,7 @@
-"""Null data through a whole pipeline: whoever finds epsilon there is broken.
+"""Self-test with null data: a pipeline that finds epsilon > 0 there is broken.
 
-Null scores have no membership in them, so the true epsilon is 0 and a lower bound above 0 is a false
-alarm.  An honest bound raises one in at most ``significance`` of the runs.
+Null scores contain no information about membership, so the true epsilon is 0 and a lower bound above 0
+is a false alarm.  A valid bound raises one in at most ``significance`` of the runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
@@ -24,12 +27,12 @@ from epsilometer.errors import InputError
 
 Data = TypeVar("Data")
 Pipeline = Callable[[FloatArray, FloatArray], float]
-"""Scores of members and of others in, a lower bound of epsilon out."""
+"""Takes scores of members and of non-members, returns a lower bound of epsilon."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelfTest:
-    """What a pipeline made of null data."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfTest(Plotted, view="verdicts.SELF_TEST"):
+    """The result of a pipeline on null data."""
 
     label: str
     runs: int
@@ -39,12 +42,12 @@ class SelfTest:
 
     @property
     def broken(self) -> bool:
-        """Whether there were more alarms than an honest bound may raise by chance."""
+        """Whether there were more alarms than a valid bound would raise by chance."""
         return not keeps(self.alarms, self.runs, self.significance)
 
 
 def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Scores of members and of others, all from one distribution; who is a member, a coin decides."""
+    """Scores of members and non-members from the same distribution; membership is a coin flip."""
     canaries = _validate.whole_number("canaries", canaries, least=4)
     seed = _validate.whole_number("seed", seed, least=0)
     for run in range(_validate.whole_number("runs", runs)):
@@ -52,6 +55,7 @@ def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatA
         yield draw_scores(Null(), power=1.0, canaries=canaries, rng=rng)
 
 
+@renamed_parameters(progress="on_progress")
 def check_pipeline(
     pipeline: Pipeline,
     *,
@@ -60,9 +64,9 @@ def check_pipeline(
     canaries: int = 400,
     significance: float = 0.05,
     seed: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
 ) -> SelfTest:
-    """Feed null scores to a pipeline and count its false alarms.
+    """Apply a pipeline to null scores and count its false alarms.
 
     Examples
     --------
@@ -75,7 +79,12 @@ def check_pipeline(
         return {label: _number(pipeline(*scores), label)}
 
     drawn = null_scores(runs, canaries, seed=seed)
-    return count_alarms(drawn, runs, bounds, significance, progress)[0]
+    with progress_of(on_progress, state=_runs_done) as (progress, _):
+        return count_alarms(drawn, runs, bounds, significance, progress)[0]
+
+
+def _runs_done(done: int, total: int) -> tuple[str, int, int]:
+    return f"{done:,} of {total:,} runs", done, total
 
 
 def count_alarms(
@@ -85,7 +94,7 @@ def count_alarms(
     significance: float,
     progress: Callable[[int, int], None] | None,
 ) -> list[SelfTest]:
-    """One test for each of the labelled bounds, all on the same sets of null data."""
+    """One test per labelled bound, all on the same null data."""
     found: dict[str, list[float]] = {}
     for run, data in enumerate(drawn, start=1):
         for label, bound in bounds(data).items():
@@ -106,17 +115,17 @@ def count_alarms(
 
 def _number(value: object, label: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InputError(f"{label}: expected a number, the lower bound of epsilon, got {value!r}.")
+        raise InputError(f"{label}: expected a lower bound of epsilon as a number, got {value!r}.")
     number = float(value)
     if math.isnan(number):
-        raise InputError(f"{label}: expected a number, the lower bound of epsilon, got nan.")
+        raise InputError(f"{label}: expected a lower bound of epsilon as a number, got nan.")
     return number
 
 
 def null_losses(losses: Losses, rng: np.random.Generator) -> Losses:
-    """Losses of models without the point only, a random half of each base's called models with it.
+    """Losses of models without the point only, with a random half per base labelled as with it.
 
-    What the attack then sees is real losses of the user's own training, and no membership.
+    The attack then sees real losses of the user's own training, without information on membership.
     """
     labels, replicates, hypotheses, values = [], [], [], []
     for base, name in enumerate(losses.names):

@@ -1,8 +1,8 @@
-"""Running a study: in parallel, resumable, with progress, the same numbers whatever the workers.
+"""Running a study: in parallel, resumable, with progress, and reproducible for any number of workers.
 
-A job is a chunk of a cell's runs.  Its random numbers come from the plan's seed, the cell and the
-chunk, never from who runs it.  Finished jobs are lines of a JSON-lines file; a run that was ended goes
-on with those that are missing.
+A job is a chunk of a cell's runs.  Its random numbers depend on the plan's seed, the cell and the chunk,
+not on the worker.  Finished jobs are lines of a JSON-lines file; an interrupted study continues with the
+missing ones.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 POSTERIOR = "Epsilometer, binomial"
 PEERS_RULE = one_run_scan(Bonferroni())
-"""jax_privacy's correction, to see what it costs."""
+"""jax_privacy's correction, for comparison."""
 SCORE_ESTIMATORS: tuple[ScoreEstimator, ...] = (*FROM_SCORES, PEERS_RULE, *CONTROLS)
 
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""What tells libraries how many threads they may have."""
+"""Environment variables that set the number of threads of libraries."""
 
 ROUNDING = 1e-9
-"""A bound above the truth by no more than this is not above it."""
+"""A bound at most this far above the truth does not count as above it."""
 
 
 @dataclass(frozen=True)
 class Tally(Sums):
-    """Of ``runs``: how often the lower end was above the truth, the upper end below it, and more.
+    """Number of runs, how often the lower end was above and the upper end below the truth, and sums.
 
-    Sums of one estimator in one cell; they add up, so that runs can come in any order.
+    For one estimator in one cell; tallies can be added in any order.
     """
 
     above: int = 0
@@ -72,7 +72,7 @@ class Tally(Sums):
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray, *, truth: float) -> Tally:
-        """The sums; ``high`` is infinite where there is no upper end."""
+        """The tally of some runs; ``high`` is infinite if there is no upper end."""
         finite = np.isfinite(high)
         return cls(
             runs=len(low),
@@ -86,7 +86,7 @@ class Tally(Sums):
 
 @dataclass(frozen=True)
 class StudyJob:
-    """Runs ``first`` to ``first + size`` of a cell; ``part`` says which estimators."""
+    """Runs ``first`` to ``first + size`` of a cell; ``part`` selects the estimators."""
 
     cell: int
     part: str
@@ -95,12 +95,12 @@ class StudyJob:
 
     @property
     def key(self) -> str:
-        """What it is called in the file."""
+        """Its name in the file."""
         return f"{self.cell}/{self.part}/{self.first}+{self.size}"
 
 
 def jobs_of(plan: StudyPlan) -> list[StudyJob]:
-    """All jobs, the long ones first so that no worker is left with one at the end."""
+    """All jobs, long ones first so that no worker is left with one at the end."""
     found: list[StudyJob] = []
     for number, cell in enumerate(plan.cells):
         parts = [("runs", cell.runs, cell.chunk)]
@@ -132,9 +132,9 @@ def run_study(
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Results of all jobs by key; those that ``store`` has, a file of the same plan, are not run again.
+    """Results of all jobs by key; finished jobs in ``store``, a file of the same plan, are reused.
 
-    ``progress`` is told how many jobs are done, of how many.
+    ``progress`` is called with the number of finished jobs and the total.
     """
     workers = _validate.whole_number("workers", workers)
     jobs, known = jobs_of(plan), read_store(store, plan)
@@ -152,21 +152,21 @@ def run_study(
 
 
 def read_store(store: Path, plan: StudyPlan) -> dict[str, Any]:
-    """Finished jobs; a last line that was cut short is not one."""
+    """Finished jobs; an incomplete last line is ignored."""
     if not store.exists():
         return {}
     lines = _files.load(store).split("\n")
-    if len(lines) == 1:  # ended before its head was written
+    if len(lines) == 1:  # interrupted before the header was written
         return {}
     head = _parsed(lines[0], store, 1)
     if head.get("plan") != plan.digest():
         raise InputError(
-            f"{store}: holds a study with another plan or seed; take another folder or remove it."
+            f"{store}: holds a study with another plan or seed; use another folder or delete it."
         )
     if head.get("code") != code_digest():
         raise InputError(
-            f"{store}: was made by another version of the estimators, whose numbers must not be "
-            "mixed with these; take another folder or remove it."
+            f"{store}: was created by another version of the estimators, whose numbers must not be "
+            "mixed with these; use another folder or delete it."
         )
     found: dict[str, Any] = {}
     for number, line in enumerate(lines[1:-1], start=2):
@@ -188,7 +188,7 @@ def _parsed(line: str, store: Path, number: int) -> dict[str, Any]:
 
 
 def code_digest() -> str:
-    """A short name for the source of all that a study's numbers depend on."""
+    """A short hash of all source code that a study's numbers depend on."""
     package = Path(__file__).resolve().parent.parent
     digest = sha256()
     for folder in ("baselines", "calibration", "inference", "model", "proofs"):
@@ -199,7 +199,7 @@ def code_digest() -> str:
 
 
 def _opened(store: Path, plan: StudyPlan) -> TextIO:
-    """The file to append to, a cut last line taken off and its head written."""
+    """The file to append to, after removing an incomplete last line and writing the header."""
     opened = store.open("a+", encoding="utf-8")
     whole = store.read_bytes().rfind(b"\n") + 1
     opened.truncate(whole)
@@ -224,9 +224,9 @@ def _each(
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes begun meanwhile do linear algebra in one thread: more would fight over the cores.
+    """Limit linear algebra to one thread in processes started meanwhile, to avoid contention.
 
-    Libraries read this when they are loaded, which a process does before anybody can tell it more.
+    Libraries read these variables when they are loaded, so they must be set before a process starts.
     """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
@@ -269,7 +269,7 @@ def run_job(plan: StudyPlan, job: StudyJob) -> dict[str, Any]:
 
 
 def truth_of(cell: CountsCell | ScoresCell, gaussian: bool) -> float:
-    """What an estimator's answer is about."""
+    """The quantity that an estimator estimates."""
     if gaussian:
         return float(epsilon_of_gaussian(cell.mechanism.separation(), cell.delta))
     return cell.mechanism.epsilon(cell.delta)
@@ -281,12 +281,13 @@ def _counts(x: IntArray, y: IntArray, trials: int) -> AttackCounts:
 
 def _judge_counts(plan: StudyPlan, cell: CountsCell, x: IntArray, y: IntArray) -> dict[str, Tally]:
     drawn = np.stack([x.ravel(), y.ravel()], axis=1)
-    # Few different pairs of counts occur; each is worked out once.
+    # Few distinct pairs of counts occur; each is evaluated once.
     pairs, where = np.unique(drawn, axis=0, return_inverse=True)
     counts = _counts(pairs[:, 0], pairs[:, 1], cell.trials)
     found = {}
     for estimator in FROM_COUNTS:
-        # The largest of all bases errs with ``significance`` at either end; see `best_interval`.
+        # The largest over all bases has error probability ``significance`` at each end; see
+        # `best_interval`.
         low, _ = estimator.interval(counts, cell.delta, 2 * plan.significance / cell.bases)
         _, high = estimator.interval(counts, cell.delta, 2 * plan.significance)
         found[estimator.label] = Tally.of(
@@ -306,7 +307,7 @@ def _judge_posterior(
     model, tails = AuditModel(delta=cell.delta), [plan.significance, 1 - plan.significance]
     ends = []
     for own_x, own_y in zip(x, y, strict=True):
-        # Counts that contradict the model have no posterior and are left out.
+        # Counts that contradict the model have no posterior and are skipped.
         with contextlib.suppress(ContradictionError):
             counts = _counts(own_x, own_y, cell.trials)
             posterior = estimate_exact(counts, model, ExactSettings(tolerance=0.02))
@@ -325,7 +326,7 @@ def _scores_job(
         )
         auditor = CanaryScoreAuditor(members, others)
         for number, estimator in enumerate(SCORE_ESTIMATORS):
-            # Coins that look unfair are refused; who refuses says nothing.
+            # Coins that look unfair are refused: no bound.
             with contextlib.suppress(InputError):
                 low[number, run] = estimator.lower(auditor, cell.delta, plan.significance)
     no_end = np.full(runs, np.inf)

@@ -1,7 +1,7 @@
-"""What a study found, a row for each estimator in each cell, and as CSV.
+"""Results of a study, one row per estimator and cell, also as CSV.
 
-``verdict`` is "too often" where a bound was above the truth more often than it says, beyond what chance
-explains; such a row is a finding, never an error of the study.
+``verdict`` is "too often" if a bound exceeded the truth more often than stated, beyond chance; such a
+row is a finding, never an error of the study.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from epsilometer.errors import InputError
 from epsilometer.model.families import AVERAGE
 
 CHANCE = 1e-4
-"""Probability below which a number of failures is not put down to chance."""
+"""P-value below which a number of failures is not attributed to chance."""
 
 SUSPECT = 1e-2
-"""Probability below which a number of failures is pointed out."""
+"""P-value below which a number of failures is highlighted."""
 
 LARGEST_PROMISED = 5.0
-"""Largest epsilon at which the whole-curve model must cover; 11 % of its prior lie beyond."""
+"""Largest epsilon at which the whole-curve model must cover; 11 % of its prior is beyond."""
 
 Row = TypeVar("Row", "BoundRow", "ModelRow", "ProfileRow")
 
@@ -51,10 +51,10 @@ KINDS = {
     **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in FROM_COUNTS},
     **{estimator.label: (estimator.kind, estimator.gaussian) for estimator in SCORE_ESTIMATORS},
 }
-"""What is known by which label: its kind, and whether it is about a covering Gaussian mechanism."""
+"""By label: the kind, and whether the estimate concerns a covering Gaussian mechanism."""
 
 DELIBERATE = frozenset(estimator.label for estimator in CONTROLS)
-"""Labels of estimators that are wrong on purpose."""
+"""Labels of deliberately wrong estimators."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,11 @@ class BoundRow:
 
     @property
     def tightness(self) -> float:
-        """Mean lower end as a share of the truth; NaN where the truth is 0."""
+        """Mean lower end as a share of the truth; NaN if the truth is 0."""
         return self.mean_low / self.truth if self.truth > 0 else float("nan")
 
     def verdict(self, significance: float) -> str:
-        """Whether the bound kept its word, judged against chance."""
+        """Whether the bound's error rate is within its stated level, allowing for chance."""
         if self.kind not in (Kind.EXACT_BOUND, Kind.APPROXIMATE_BOUND):
             return NO_BOUND
         return KEPT if keeps(self.above, self.runs, significance) else TOO_OFTEN
@@ -108,17 +108,17 @@ class ModelRow:
     covered_90: int
     covered_95: int
     uniformity: float
-    """p-value of Kolmogorov and Smirnov's test that ranks are uniform."""
+    """p-value of the Kolmogorov-Smirnov test that ranks are uniform."""
 
 
 class Section(StrEnum):
-    """What a cell of the whole-curve model is there for."""
+    """The purpose of a cell of the whole-curve model."""
 
     BEST = "best attacks"
     WEAKER = "weaker attacks"
-    TOLD = "sampling rate told"
-    STRENGTHS = "strengths that differ"
-    CONTROL = "control, wrong on purpose"
+    TOLD = "sampling rate given"
+    STRENGTHS = "varying strengths"
+    CONTROL = "control, deliberately wrong"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class ProfileRow:
 
     @property
     def section(self) -> Section:
-        """What the cell is there for."""
+        """The purpose of the cell."""
         if self.family != AVERAGE:
             return Section.CONTROL
         if self.strengths:
@@ -162,15 +162,15 @@ class ProfileRow:
 
     @property
     def must_cover(self) -> bool:
-        """Whether nine in ten intervals must hold the truth: best attacks, and no exotic epsilon."""
+        """Whether nine in ten intervals must contain the truth: best attacks, moderate epsilon."""
         expected = self.true_epsilon <= LARGEST_PROMISED or self.section is Section.TOLD
         return self.power == 1 and expected
 
     def chance(self, significance: float) -> float:
-        """Least probability of so many failures, of those that matter; 1 if nothing was promised.
+        """Smallest probability of at least this many failures, over those that matter; 1 if none do.
 
-        With the best attacks at most ``significance`` of intervals may lie wholly above the truth, and
-        twice as many may miss it where :attr:`must_cover`.
+        With the best attacks at most ``significance`` of intervals may be entirely above the truth, and
+        twice as many may miss it if :attr:`must_cover`.
         """
         found = 1.0
         if self.power == 1:
@@ -180,13 +180,13 @@ class ProfileRow:
         return found
 
     def mark(self, significance: float) -> str:
-        """``!!`` where chance does not explain the failures, ``!`` where it hardly does."""
+        """``!!`` if chance does not explain the failures, ``!`` if it hardly does."""
         chance = self.chance(significance)
         return "!!" if chance <= CHANCE else "!" if chance <= SUSPECT else ""
 
 
 def chance_of(failures: int, runs: int, significance: float) -> float:
-    """Probability of so many failures, or more, at an error of ``significance``.
+    """Probability of at least this many failures at an error rate of ``significance``.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def chance_of(failures: int, runs: int, significance: float) -> float:
 
 
 def keeps(failures: int, runs: int, significance: float) -> bool:
-    """Whether so many failures of ``runs`` may be chance at an error of ``significance``.
+    """Whether this many failures in ``runs`` is consistent with an error rate of ``significance``.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def keeps(failures: int, runs: int, significance: float) -> bool:
 def by_cell(
     plan: StudyPlan, results: Mapping[str, Any]
 ) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
-    """Each cell of the plan with what its finished jobs found."""
+    """Each cell of the plan with the results of its finished jobs."""
     finished = [job for job in jobs_of(plan) if job.key in results]
     for number, cell in enumerate(plan.cells):
         yield cell, [results[job.key] for job in finished if job.cell == number]
@@ -226,14 +226,14 @@ def bound_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[BoundRow]:
         for result in found:
             for name, data in result.items():
                 if name not in KINDS:
-                    raise InputError(f"expected an estimator that is known, got {name!r}.")
+                    raise InputError(f"expected a known estimator, got {name!r}.")
                 sums[name] = sums.get(name, Tally()) + Tally.from_dict(data)
         rows += [_bound_row(cell, name, sums[name]) for name in KINDS if name in sums]
     return rows
 
 
 def _setting(cell: CountsCell | ScoresCell | ProfileCell) -> str:
-    """Parameters of the mechanism in few words."""
+    """Parameters of the mechanism as short text."""
     return " ".join(f"{key}={value:g}" for key, value in describe(cell)["options"].items())
 
 
@@ -294,7 +294,7 @@ def profile_rows(plan: StudyPlan, results: Mapping[str, Any]) -> list[ProfileRow
         tally = ProfileTally()
         for result in found:
             if set(result) != {WHOLE_CURVE}:
-                raise InputError(f"expected an estimator that is known, got {', '.join(result)}.")
+                raise InputError(f"expected a known estimator, got {', '.join(result)}.")
             tally += ProfileTally.from_dict(result[WHOLE_CURVE])
         rows.append(_profile_row(cell, tally))
     return rows
@@ -334,11 +334,11 @@ class Summary:
     worst: BoundRow
     too_often: int
     tightness: float
-    """Median over mechanisms with a positive truth, attacked as well as can be; NaN without any."""
+    """Median over mechanisms with a positive truth and the best attacks; NaN without any."""
 
 
 def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summary]:
-    """The worst each estimator did, and how near to the truth it came."""
+    """The worst case of each estimator, and how close to the truth it came."""
     by_place = sorted(rows, key=lambda row: list(KINDS).index(row.estimator))
     found = []
     for name, group in groupby(by_place, key=lambda row: row.estimator):
@@ -358,13 +358,13 @@ def summarise_bounds(rows: Iterable[BoundRow], significance: float) -> list[Summ
 
 
 def to_csv(rows: Iterable[Any], kind: type[Any]) -> str:
-    """The rows as a table that `from_csv` reads back."""
+    """The rows as CSV text that `from_csv` reads."""
     names = [field.name for field in fields(kind)]
     return _files.csv_text(names, [[getattr(row, name) for name in names] for row in rows])
 
 
 def from_csv(text: str, kind: type[Row], *, name: str) -> list[Row]:
-    """Rows of a table that `to_csv` wrote."""
+    """Rows of a table written by `to_csv`."""
     columns = {field.name: field.type for field in fields(kind)}
     convert = {"int": int, "float": float, "str": str}
     rows = []

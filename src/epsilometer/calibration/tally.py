@@ -1,4 +1,4 @@
-"""Sums over runs that add up in any order and go through JSON: what tallies of every kind share."""
+"""Tallies: sums over runs that can be added in any order and stored as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epsilometer.errors import InputError
 
 @dataclass(frozen=True)
 class Sums:
-    """Counts and sums, 0 before the first run; a kind of tally adds its fields."""
+    """Counts and sums, 0 before the first run; subclasses add fields."""
 
     runs: int = 0
 
@@ -20,12 +20,12 @@ class Sums:
         return type(self)(*map(add, astuple(self), astuple(other)))
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file."""
+        """Plain values for a file."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Self:
-        """From a file, whose text is checked."""
+        """From the checked contents of a file."""
         names = set(asdict(cls()))
         if set(data) != names or any(type(value) not in (int, float) for value in data.values()):
             raise InputError(f"expected a tally with {', '.join(sorted(names))}.")
@@ -36,7 +36,7 @@ AnyTally = TypeVar("AnyTally", bound=Sums)
 
 
 def summed(found: Iterable[Mapping[str, Any]], kind: type[AnyTally]) -> dict[str, AnyTally]:
-    """Tallies of all jobs of a cell, by what they are of."""
+    """Tallies of all jobs of a cell, by label."""
     sums: dict[str, AnyTally] = {}
     for result in found:
         for name, data in result.items():

@@ -1,4 +1,4 @@
-"""Verdicts on claims about known mechanisms: how often each outcome, and on which grounds."""
+"""Verdicts on claims about known mechanisms: how often each outcome occurs, and on which grounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epsilometer.errors import ContradictionError
 from epsilometer.model.counts import AttackCounts
 
 FACTORS = (0.5, 1.0, 2.0)
-"""Claims, in units of the truth; of a mechanism that leaks nothing, epsilons themselves."""
+"""Claims as multiples of the truth; for a mechanism that leaks nothing, epsilons themselves."""
 
 SCORES, COUNTS = "scores", "counts"
 
@@ -24,7 +24,7 @@ RATE = 0.1
 
 @dataclass(frozen=True)
 class VerdictTally(Sums):
-    """Of ``runs``: how many verdicts of each kind; the rest is INCONCLUSIVE."""
+    """Number of runs, and of verdicts of each kind; the rest are INCONCLUSIVE."""
 
     fail_proven: int = 0
     fail_judged: int = 0
@@ -41,10 +41,10 @@ NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictCell:
-    """Audits of a known mechanism, judged on claims below, at and above the truth.
+    """Audits of a known mechanism, with claims below, at and above the truth.
 
-    From ``scores`` of models by the whole-curve model, or from ``counts`` at one rate by the published
-    one.  ``models`` are trained without the point in each base, and as many with it.
+    From ``scores`` of models with the whole-curve model, or from ``counts`` at one rate with the
+    published model.  ``models`` are trained without the point in each base, and as many with it.
     """
 
     delta: float = 1e-5
@@ -59,18 +59,18 @@ class VerdictCell:
 
     @property
     def weight(self) -> int:
-        """How long a chunk takes, roughly: the longest are begun first."""
+        """Approximate relative duration of a chunk: the longest are started first."""
         return self.bases * self.models * (10 if self.data == SCORES else 1)
 
     def claims(self) -> dict[float, float]:
-        """The claimed epsilon of each factor."""
+        """The claimed epsilon for each factor."""
         truth = self.mechanism.epsilon(self.delta)
         return {factor: factor * (truth or 1.0) for factor in FACTORS}
 
     def judge(
         self, significance: float, runs: int, rng: np.random.Generator
     ) -> dict[str, dict[str, Any]]:
-        """Tallies by factor; proofs err with ``significance``."""
+        """Tallies by factor; proofs have error probability ``significance``."""
         found = {factor: VerdictTally() for factor in FACTORS}
         for _ in range(runs):
             posterior = self._posterior(rng)
@@ -95,7 +95,7 @@ class VerdictCell:
                 models=self.models,
                 rng=rng,
             )
-            return ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
+            return ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         x, y = draw_counts(
             self.mechanism,
             RATE,
@@ -121,5 +121,5 @@ class VerdictCell:
     def _label(posterior: Any, claim: float, significance: float) -> str:
         from epsilometer.inference.judging import judge
 
-        # One coarse level, as the study of intervals has it, does not vouch for its accuracy.
+        # A single coarse resolution, as in the study of intervals, does not verify its accuracy.
         return judge(posterior, claim=claim, accept_untrusted=True, error=significance).label

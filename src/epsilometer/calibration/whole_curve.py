@@ -1,4 +1,4 @@
-"""The whole-curve model on scores of known mechanisms: its intervals against the truth, run by run."""
+"""The whole-curve model on scores of known mechanisms: its intervals compared with the truth."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 WHOLE_CURVE = "Epsilometer, whole curve"
 
 DIGITS = 6
-"""Decimals of interval ends that are kept: what threads change is far behind them."""
+"""Decimals of interval ends that are stored, since threads can change later digits."""
 
 
 @dataclass(frozen=True)
 class ProfileTally(Sums):
-    """Of ``runs``: how many intervals lay wholly above the truth and wholly below it, and sums.
+    """Number of runs, of intervals entirely above or below the truth, and sums.
 
-    ``plain_above`` and ``plain_below`` count intervals of the same runs under the plain prior.  They
-    add up, so that runs can come in any order.
+    ``plain_above`` and ``plain_below`` count intervals of the same runs under the plain prior.  Tallies
+    can be added in any order.
     """
 
     above: int = 0
@@ -43,11 +43,11 @@ class ProfileTally(Sums):
     def of(
         cls, quantiles: FloatArray, plain: FloatArray, *, truth: float, significance: float
     ) -> ProfileTally:
-        """The sums of quantiles of shape (runs, 3): lower end, median, upper end.
+        """The tally of quantiles of shape (runs, 3): lower end, median, upper end.
 
         ``plain`` are probabilities, under the plain prior, of an epsilon of at most the truth.
         """
-        # Ends are rounded: one that is off by no more than that is not beyond the truth.
+        # Ends are rounded: a difference within the rounding does not count as beyond the truth.
         slack = 10.0**-DIGITS
         low, median, high = np.round(quantiles, DIGITS).T
         return cls(
@@ -65,7 +65,7 @@ class ProfileTally(Sums):
 def judge_profile(
     cell: ProfileCell, significance: float, runs: int, rng: np.random.Generator
 ) -> ProfileTally:
-    """Audits of the cell's mechanism; either end of an interval errs with ``significance``."""
+    """Audits of the cell's mechanism; each end of an interval has error probability ``significance``."""
     from epsilometer.inference.profile.engine import ProfileSettings
     from epsilometer.model.families import families_of
     from epsilometer.model.mixtures import mixing_of
@@ -86,30 +86,31 @@ def judge_profile(
             models=cell.models,
             rng=rng,
         )
-        posterior = settings.first_look(scores, model)
+        posterior = settings.estimate_quickly(scores, model)
         found[run] = posterior.quantile("epsilon", wanted)
         plain[run] = probability_under_plain_prior(posterior.solution, truth)
     return ProfileTally.of(found, plain, truth=truth, significance=significance)
 
 
-# --- the plain prior: what the model's own is compared with ----------------------------------------
+# --- the plain prior, for comparison with the model's own -------------------------------------------
 
 PLAIN_ALIKE, PLAIN_MIXED = 0.5, 0.5
-"""Every attack the best possible; a mixture, of any rate and either reading alike."""
+"""Prior probabilities: all attacks the best possible; a mixture, equally for all rates and readings."""
 
 
 def probability_under_plain_prior(solution: Solution, epsilon: float) -> float:
-    """Posterior probability of at most ``epsilon``, had families and readings been equally likely.
+    """Posterior probability of at most ``epsilon`` if families and readings were equally likely.
 
-    The plain prior has one half for "every attack is the best", one half for mixtures, means of
-    strengths uniform, and nothing for no leak at all.  Probabilities of a solution are a prior times a
-    likelihood, so another prior of the same families and laws is a matter of weights.
+    The plain prior assigns one half to "every attack is the best" and one half to mixtures, a uniform
+    distribution to means of strengths, and nothing to no leak at all.  The probabilities of a solution
+    are a prior times a likelihood, so another prior over the same families and distributions only
+    changes weights.
     """
     laws, model = solution.laws, solution.model
     law_ratio = np.ones(len(laws.weights))
     if model.strength.fixed_value is None:
         alike = np.isinf(laws.concentrations)
-        # Means have the density 2 (1 - m) in the model, and 1 here.
+        # Means have density 2 (1 - m) in the model, and 1 here.
         others = (1 - PLAIN_ALIKE) / (1 - model.strength.alike)
         law_ratio = np.where(
             alike, PLAIN_ALIKE / model.strength.alike, others / (2 * (1 - laws.means) + alike)

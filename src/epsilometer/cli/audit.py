@@ -20,10 +20,12 @@ from epsilometer.cli.delivery import (
     DeliveryOptions,
     VerdictOptions,
     doubts_of,
+    gate_of,
     hand_over,
     verdicts_of,
 )
 from epsilometer.cli.estimate import curve_of, profile_curve
+from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument, flag, option
 from epsilometer.errors import InputError
 
@@ -114,8 +116,8 @@ class ExecutionOptions:
                 workers=self.workers or execution.workers,
                 retries=execution.retries if self.retries is None else self.retries,
                 accept_changed_code=self.accept_changed_code,
-                progress=show,
-                say=results.warn,
+                on_progress=show,
+                on_message=results.warn,
             )
 
     def try_out(self, plan: em.Plan, store: Path, execution: ExecutionTable) -> em.TrainingCheck:
@@ -201,7 +203,7 @@ def audit(
                 file,
                 folder=None if config else Path.cwd(),
                 estimate=table,
-                say=results.warn,
+                on_message=results.warn,
                 train_pilot=execution.try_pilot if execution.only_first else execution.train_pilot,
             )
             if claims.claim_curve is None:
@@ -235,7 +237,8 @@ def audit(
         )
         for each in found
     ]
-    return _deliver(measurement, concluded, found, delivery, verdict)
+    gate = gate_of(concluded, delivery, verdict, config)
+    return _deliver(measurement, concluded, found, delivery, verdict, gate)
 
 
 class Asked(NamedTuple):
@@ -324,6 +327,7 @@ def _deliver(
     found: list[Estimated],
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
+    gate: Gate,
 ) -> int:
     """Write and print every variant."""
     variants = [result.origin.variant for result in concluded]
@@ -344,7 +348,7 @@ def _deliver(
                 each.published.posterior.counts.write(folder / "counts.csv")
                 result.origin.curves.write(folder / CURVES)
         delivery.remember(audit, suffixes, done=True)
-        return list(dict.fromkeys(written))
+        return list(dict.fromkeys(written + gate.write()))
 
     def warnings() -> list[str]:
         return [
@@ -359,6 +363,7 @@ def _deliver(
         write=write,
         warnings=warnings,
     )
+    gate.announce()
     judged = [each for result in concluded for each in verdicts_of(result)]
     return verdict.exit_code(all(result.trustworthy for result in concluded), judged)
 

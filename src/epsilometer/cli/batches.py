@@ -158,7 +158,7 @@ class Batches:
             found = found.with_batches((_relabelled(found, label),))
         for label, more in rest:
             with results.progress(label) as (report, _):
-                found = found.update(more, label=label, engine=settings, report=report)
+                found = found.update(more, label=label, engine=settings, on_message=report)
         return found
 
 

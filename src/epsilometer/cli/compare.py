@@ -151,7 +151,7 @@ def _compared_scores(given: _Data, significance: float) -> Comparison:
     with results.progress(label) as (report, _):
         for name, each in models.items():
             if name not in found:
-                found[name] = em.estimate(scores, each, report=report)
+                found[name] = em.estimate(scores, each, on_message=report)
     return em.compare_scores(
         scores,
         delta=model.delta,

@@ -12,6 +12,7 @@ import epsilometer as em
 from epsilometer import _files, _validate
 from epsilometer.audit.recorded import LEAKS, POSTERIOR, PUBLISHED, SUMMARY, WHOLE_CURVE
 from epsilometer.cli import options, outputs, results
+from epsilometer.cli.gate_options import Gate, GateOptions
 from epsilometer.cli.options import flag, option
 from epsilometer.errors import InputError
 
@@ -108,7 +109,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.result import Result
 
         asked = self._question(level, claim, delivery, source)
-        return Result(posterior=posterior, asked=asked, report=results.tell, **context)
+        return Result(posterior=posterior, question=asked, report=results.tell, **context)
 
     def profile_result(
         self,
@@ -124,7 +125,7 @@ class VerdictOptions(ThresholdOptions):
         from epsilometer.inference.profile.result import ProfileResult
 
         asked = self._question(level, claim, delivery, source)
-        return ProfileResult(posterior=posterior, asked=asked, report=results.tell, **context)
+        return ProfileResult(posterior=posterior, question=asked, report=results.tell, **context)
 
     def recorded_result(
         self,
@@ -177,7 +178,7 @@ class VerdictOptions(ThresholdOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryOptions:
+class DeliveryOptions(GateOptions):
     """What is printed and written."""
 
     report_option: ClassVar[str] = "--report"
@@ -199,15 +200,10 @@ class DeliveryOptions:
 
         ``same`` tells whether a folder holds a result of the same audit or data, which may be replaced.
         """
-        page = self.report
-        if page is not None:
-            from epsilometer.report.page_frame import check_extras
-
-            check_extras()
         outputs.check_folder(self.output, force=self.force, same=same)
         own = outputs.own_files(self.output)
         outputs.check_file(
-            page, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
+            self.report, outputs.PAGE_ENDINGS, option=self.report_option, force=self.force, own=own
         )
 
         def written_before(folder: Path) -> bool:
@@ -216,6 +212,7 @@ class DeliveryOptions:
         outputs.check_folder(
             self.figures, option="--figures", force=self.force, same=written_before
         )
+        self.check_gates(force=self.force)
 
     @property
     def shows_all(self) -> bool:
@@ -258,8 +255,8 @@ class DeliveryOptions:
 
 def write_result(result: AnyResult, folder: Path) -> None:
     """Write posterior, figures and summary, and the curve over delta if there is one."""
-    from epsilometer.report import evidence
     from epsilometer.report.figures.profile import PROFILE_CHART_NAMES
+    from epsilometer.report.figures.published import CHART_NAMES
     from epsilometer.report.views import views_of
 
     views = views_of(result)
@@ -268,7 +265,7 @@ def write_result(result: AnyResult, folder: Path) -> None:
     result.posterior.save(folder / POSTERIOR)
     made = views.folder_charts(result)
     if earlier:
-        names = {*evidence.CHART_NAMES, *PROFILE_CHART_NAMES}
+        names = {*CHART_NAMES, *PROFILE_CHART_NAMES}
         stale = [f"{name}.png" for name in names - {chart.name for chart in made}]
         for name in [*stale, LEAKS, PUBLISHED]:
             # What an earlier estimate left would contradict this one.
@@ -341,23 +338,46 @@ def hand_over(
         raise failure
 
 
+def gate_of(
+    results: Sequence[AnyResult],
+    delivery: DeliveryOptions,
+    verdict: VerdictOptions,
+    source: Path | None,
+) -> Gate:
+    """The gate that reports on some results of one file."""
+    from epsilometer.report.gates.findings import finding_of
+    from epsilometer.report.views import views_of
+
+    accept = verdict.allow_unconverged
+    return Gate(
+        options=delivery,
+        source=source,
+        fail_on=verdict.fail_on,
+        find=lambda: [finding_of(each, accept_untrusted=accept) for each in results],
+        summarise=lambda: [views_of(each).data(each) for each in results],
+        report=delivery.report,
+    )
+
+
 def deliver(
     result: AnyResult,
     delivery: DeliveryOptions,
     verdict: VerdictOptions,
     make_room: Callable[[], list[Path]] = list,
+    *,
+    file: Path | None = None,
 ) -> int:
-    """Write and print a result; ``make_room`` moves earlier files away first, and says where to."""
+    """Write and print a result; ``make_room`` moves earlier files away and returns their paths."""
     from epsilometer.report.views import views_of
 
-    views = views_of(result)
+    views, gate = views_of(result), gate_of([result], delivery, verdict, file)
 
     def write() -> list[Path]:
         kept = make_room()
         delivery.remember(None, done=False)
         written = delivery.write(result) + kept
         delivery.remember(None, done=True)
-        return written
+        return written + gate.write()
 
     hand_over(
         delivery.as_json,
@@ -365,6 +385,7 @@ def deliver(
         write=write,
         warnings=lambda: doubts_of(result),
     )
+    gate.announce()
     return verdict.exit_code(result.trustworthy, verdicts_of(result))
 
 
@@ -374,13 +395,13 @@ def doubts_of(result: AnyResult) -> list[str]:
 
     found = []
     if not result.posterior.trustworthy:
-        found.append(f"do not quote this result: {result.posterior.engine_words}.")
+        found.append(f"do not quote this result: {result.posterior.engine_description}.")
     if result.contradiction is not None:
         found.append(f"warning: {result.contradiction}")
     over = result.over_delta
     if over is not None and not isinstance(over, em.ProfileCurve) and not over.curve.trustworthy:
         found.append(curve_notes(over)[0])
-    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.doubts]
+    return found + [f"warning: {_files.printable(sentence)}" for sentence in result.data_warnings]
 
 
 def verdicts_of(result: AnyResult) -> list[AnyVerdict]:

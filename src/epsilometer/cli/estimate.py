@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from epsilometer.cli.delivery import (
     hand_over,
     write_curve,
 )
+from epsilometer.cli.gate_options import Gate
 from epsilometer.cli.options import argument
 from epsilometer.errors import InputError
 
@@ -75,16 +77,19 @@ def estimate(
     verdict.check()
     verdict.check_claim(claims.claim if claims.claim_curve is None else claims.claim_curve)
     delivery.check(lambda folder: data.may_replace(folder, [each for _, each in batches]))
+    file = Path(files[-1])
     level = claims.level or options.DEFAULT_LEVEL
     if own is not None and (reading.given or options.given(engine) or model != own.posterior.model):
         own = None  # something else was asked for: it is estimated anew
     if own is not None and len(deltas) < 2:
         asked = (level, claims.claim, delivery)
-        return deliver(verdict.recorded_result(own, *asked, source=source), delivery, verdict)
+        recorded = verdict.recorded_result(own, *asked, source=source)
+        return deliver(recorded, delivery, verdict, file=file)
     if kind == WHOLE_CURVE:
         posterior = data.estimate(batches, model, None) if own is None else own.posterior
         judged = _profile_result(posterior, deltas, claims, verdict, delivery, source=source)
-        return deliver(judged, delivery, verdict, lambda: data.keep_previous(delivery.output))
+        keep = partial(data.keep_previous, delivery.output)
+        return deliver(judged, delivery, verdict, keep, file=file)
     if len(deltas) > 1:
         from epsilometer.inference.updating import join_batches
 
@@ -93,10 +98,11 @@ def estimate(
         for name in (name for name, wanted in single.items() if wanted):
             options.refuse_deltas(name, "one delta", deltas)
         counts = join_batches(*(each for _, each in batches))  # type: ignore[arg-type]
-        return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores)
+        return _over_delta(counts, model, deltas, claims, verdict, delivery, data.scores, file)
     found = data.estimate(batches, model, settings)
     result = verdict.result(found, level, claims.claim, delivery, source=source, scores=data.scores)
-    return deliver(result, delivery, verdict, lambda: data.keep_previous(delivery.output))
+    keep = partial(data.keep_previous, delivery.output)
+    return deliver(result, delivery, verdict, keep, file=file)
 
 
 def _model(
@@ -259,7 +265,7 @@ def curve_of(
 
     model.check(counts)
     with results.progress("exact quadrature") as (report, _):
-        curve = em.estimate_curve(counts, model, deltas, report=report)
+        curve = em.estimate_curve(counts, model, deltas, on_message=report)
     return JudgedCurve.of(
         curve,
         level=level,
@@ -279,9 +285,11 @@ def _over_delta(
     verdict: VerdictOptions,
     delivery: DeliveryOptions,
     scores: em.Scores | None,
+    file: Path,
 ) -> int:
     """Estimate, write and print; the page, if wanted, is about the delta that was given first."""
     from epsilometer.report.delta_table import curve_data, curve_notes, curve_text
+    from epsilometer.report.gates.findings import finding_of_curve
 
     claim = claims.over(deltas)
     level = claims.level or options.DEFAULT_LEVEL
@@ -289,8 +297,17 @@ def _over_delta(
         counts, model, deltas, level=level, claim=claim, verdict=verdict, scores=scores
     )
 
+    gate = Gate(
+        options=delivery,
+        source=file,
+        fail_on=verdict.fail_on,
+        find=lambda: [finding_of_curve(table, accept_untrusted=verdict.allow_unconverged)],
+        summarise=lambda: [curve_data(table)],
+        report=delivery.report,
+    )
+
     def write() -> list[Path]:
-        written = []
+        written = gate.write()
         delivery.remember(None, done=False)
         if delivery.output is not None:
             write_curve(table, delivery.output)
@@ -312,5 +329,6 @@ def _over_delta(
         write=write,
         warnings=lambda: [] if table.curve.trustworthy else curve_notes(table)[:1],
     )
+    gate.announce()
     judged = [] if table.verdict is None else [table.verdict]
     return verdict.exit_code(table.curve.trustworthy, judged)

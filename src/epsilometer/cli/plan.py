@@ -285,8 +285,8 @@ def _one_run(
             design=how,
             level=level,
             error=DEFAULT_ERROR if canaries.error is None else canaries.error,
-            progress=None if report is None else lambda done: report(f"{done:,} done"),
-            report=results.warn,
+            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_message=results.warn,
             **options.given(search),
         )
     return Views(plan=found, words=one_run_wording)
@@ -315,8 +315,8 @@ def _models(
             level=level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
-            progress=None if report is None else lambda done: report(f"{done:,} done"),
-            report=results.warn,
+            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_message=results.warn,
             **options.given(search),
         )
     return Views(plan=found, words=wording, figure=draw_plan)

@@ -10,6 +10,7 @@ from epsilometer import _validate
 from epsilometer.audit.recorded import WHOLE_CURVE, is_result, open_result
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DeliveryOptions, VerdictOptions, deliver
+from epsilometer.cli.gate_options import GateOptions
 from epsilometer.cli.options import argument, option
 from epsilometer.errors import InputError
 
@@ -41,6 +42,7 @@ def report(
     verdict: VerdictOptions,
     as_json: bool = options.AS_JSON,
     check_model: bool = options.CHECK_MODEL,
+    gates: GateOptions,
 ) -> int:
     """Judge a result and write an HTML report."""
     options.ClaimOptions(claim=claim, claim_curve=None, level=level).check(())
@@ -51,13 +53,14 @@ def report(
         figures=figures,
         force=force,
         check_model=check_model,
+        **vars(gates),
     )
     verdict.check()
     delivery.check()
     if result == results.STDIN or not is_result(Path(result)):
         verdict.check_claim(claim)
         found = _estimated(result, delta, level or options.DEFAULT_LEVEL, claim, verdict, delivery)
-        return deliver(found, delivery, verdict)
+        return deliver(found, delivery, verdict, file=Path(result))
     recorded, source = open_result(Path(result)), None
     if delta is not None and delta != recorded.delta:
         raise InputError(
@@ -69,7 +72,7 @@ def report(
     verdict.check_claim(claim)
     level = level or recorded.level or options.DEFAULT_LEVEL
     judged = verdict.recorded_result(recorded, level, claim, delivery, source=source)
-    return deliver(judged, delivery, verdict)
+    return deliver(judged, delivery, verdict, file=Path(result))
 
 
 def _estimated(

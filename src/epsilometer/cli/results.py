@@ -39,7 +39,7 @@ def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
     else:
         title = "whole curve"
     with progress(title) as (report, advance):
-        return em.estimate(data, model, settings, report=report, progress=advance)
+        return em.estimate(data, model, settings, on_message=report, on_progress=advance)
 
 
 @contextmanager

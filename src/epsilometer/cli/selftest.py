@@ -124,7 +124,7 @@ def _own(bound: Pipeline, label: str, null: NullData) -> SelfTest:
     settings = asdict(null)
     del settings["delta"]  # which is for the shipped bounds
     with results.progress("null scores") as (_, advance):
-        return em.check_pipeline(bound, label=label, progress=advance, **settings)
+        return em.check_pipeline(bound, label=label, on_progress=advance, **settings)
 
 
 def _function(pipeline: str) -> tuple[Pipeline, str]:

@@ -1,1 +1,1 @@
-"""Populations by name, and from files of the user's.  What is drawn from them is decided elsewhere."""
+"""Populations by name or from the user's files.  Sampling from them is done elsewhere."""

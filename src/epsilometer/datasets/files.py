@@ -1,7 +1,7 @@
-"""Populations from the user's files; all of them untrusted, none of them unpickled.
+"""Populations from the user's files, which are untrusted and never unpickled.
 
-npz: an array ``features``, records along its first axis, and optionally ``labels``.  CSV and Parquet: a
-row a record, a column a feature, and optionally a column ``label``.
+npz: an array ``features``, with records along its first axis, and optionally ``labels``.  CSV and
+Parquet: one row per record, one column per feature, and optionally a column ``label``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from epsilometer.measurement.population import Population
 SUFFIXES = (".npz", ".csv", ".parquet")
 LABEL = "label"
 LARGEST_ARRAY = 8 * 1024**3
-"""Bytes; a small file that unpacks to more is refused."""
+"""In bytes; a file that decompresses to more is refused."""
 # Labels are whole numbers if all of them are, otherwise text.
 _WHOLE = re.compile(r"-?[0-9]{1,17}")
 _NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
 def read(path: Path) -> Population:
-    """Read a population; its kind is told by the file's name."""
+    """Read a population; the format follows from the file ending."""
     if not path.is_file():
-        raise InputError(f"{path}: expected a file with the population, got no such file.")
+        raise InputError(f"{path}: expected a file with the population, but there is no such file.")
     readers = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
     features, labels = readers[path.suffix.lower()](path)
     try:
@@ -46,16 +46,16 @@ def _read_npz(path: Path) -> tuple[Any, Any]:
 
 def _read_csv(path: Path) -> tuple[Any, Any]:
     header, rows, places = _files.table(
-        _files.load(path), ("a column a feature", LABEL), name=path.name
+        _files.load(path), ("one column per feature", LABEL), name=path.name
     )
     if header == [LABEL]:
-        raise InputError(f"{path.name} row 1: expected a column a feature, got only {LABEL}.")
+        raise InputError(f"{path.name} row 1: expected one column per feature, got only {LABEL}.")
     if all(_NUMBER.fullmatch(name) for name in header):
         raise InputError(
-            f"{path.name} row 1: expected names of columns, got numbers; put a header row first."
+            f"{path.name} row 1: expected column names, got numbers; add a header row."
         )
     if len(set(header)) != len(header):
-        raise InputError(f"{path.name} row 1: a column occurs twice.")
+        raise InputError(f"{path.name} row 1: expected distinct column names, got a duplicate.")
     columns = [(place, name) for place, name in enumerate(header) if name != LABEL]
     features = [
         [_number(cells[number], name, place) for number, name in columns]
@@ -82,7 +82,7 @@ def _read_parquet(path: Path) -> tuple[Any, Any]:
     table = _files.read_parquet(path)
     columns = [name for name in table.column_names if name != LABEL]
     if not columns:
-        raise InputError(f"{path}: expected a column a feature, got none.")
+        raise InputError(f"{path}: expected one column per feature, got none.")
     try:
         features = np.column_stack([table.column(name).to_numpy() for name in columns])
     except ValueError as error:

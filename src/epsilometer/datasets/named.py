@@ -1,4 +1,4 @@
-"""Populations by name or by path: the one place that knows which names there are."""
+"""Populations by name or by path; lists all known names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from epsilometer import _extras
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.datasets import files
 from epsilometer.datasets.images import IMAGE_SETS, Say, load_images
 from epsilometer.errors import InputError
@@ -16,7 +17,7 @@ from epsilometer.measurement.population import Population
 
 def digits() -> Population:
     """scikit-learn's 1,797 images of handwritten digits, 8 by 8 pixels, scaled to [0, 1]."""
-    need = "the population digits comes with scikit-learn"
+    need = "the population digits needs scikit-learn"
     features, labels = _extras.load("sklearn.datasets", need, "sklearn").load_digits(
         return_X_y=True
     )
@@ -31,41 +32,42 @@ def directions() -> Population:
 
 
 NAMED: dict[str, Callable[[], Population]] = {"digits": digits, "directions": directions}
-"""Populations that ship."""
+"""Populations that are always available."""
 
 
+@renamed_parameters(say="on_message")
 def load_population(
     source: str,
     *,
     folder: Path | None = None,
     path: Path | None = None,
-    say: Say | None = None,
+    on_message: Say | None = None,
     shape: Sequence[int] | None = None,
 ) -> Population:
-    """A population by name, or one in a .npz, .csv or .parquet file.
+    """Load a population by name, or from a .npz, .csv or .parquet file.
 
     Parameters
     ----------
     source
-        ``digits`` or ``directions``, which ship; ``mnist``, ``mnist-5k`` or ``fashion-mnist``, which are
-        looked for (see `epsilometer.datasets.images`); or a path to a file.
+        ``digits`` or ``directions``, which are always available; ``mnist``, ``mnist-5k`` or
+        ``fashion-mnist``, which are searched for (see `epsilometer.datasets.images`); or a file path.
     folder
-        Where relative paths start; the working directory unless given.
+        Base of relative paths; default: the working directory.
     path
-        Where the files of a set of images are, for its name only.
-    say
-        Is told in words before something is downloaded.
+        Location of the files of a named set of images.
+    on_message
+        Called with a message before a download.
     shape
-        Of a record's features, such as (1, 8, 8) for the images of ``digits``, which are rows of 64
-        pixels otherwise; as many numbers as it has.
+        Shape of a record's features, such as (1, 8, 8) for the images of ``digits``, which otherwise are
+        rows of 64 pixels; the number of values must match.
     """
-    found = _loaded(source, folder=folder, path=path, say=say)
+    found = _loaded(source, folder=folder, path=path, say=on_message)
     return found if shape is None else found.shaped(shape)
 
 
 def _loaded(source: str, *, folder: Path | None, path: Path | None, say: Say | None) -> Population:
     if path is not None and source not in IMAGE_SETS:
-        raise InputError(f"path is for {', '.join(IMAGE_SETS)}; got source={source!r}.")
+        raise InputError(f"path applies only to {', '.join(IMAGE_SETS)}, got source={source!r}.")
     start = Path() if folder is None else folder
     if source in NAMED:
         return NAMED[source]()

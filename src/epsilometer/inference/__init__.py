@@ -1,1 +1,1 @@
-"""From a model and counts to a posterior: the exact engine, MCMC, and what they return."""
+"""From a model and data to a posterior: the exact engine, MCMC, and the results they return."""

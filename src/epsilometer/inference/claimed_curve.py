@@ -1,4 +1,4 @@
-"""Claims of epsilon over delta, as accountants make them, and what posteriors say of them."""
+"""Claims of epsilon over delta, as made by accountants, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.comparison import CHECK_SEED
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
@@ -26,9 +27,9 @@ from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
-    exceeded,
-    flipped,
-    misfit,
+    bound_reasons,
+    misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior
@@ -40,11 +41,11 @@ from epsilometer.proofs.proof import ERROR, Proof, prove, refuted_together
 COLUMNS = ("delta", "epsilon")
 
 Claim = float | Callable[[float], float]
-"""One epsilon for every delta, or a function from delta to the epsilon that is claimed there."""
+"""One epsilon for every delta, or a function from delta to the epsilon claimed there."""
 
-SEVERAL_LOOKS = (
-    "Several looks are taken at the same counts, one at each delta, and one FAIL is enough: a FAIL by "
-    "chance is likelier than at a single delta that was chosen beforehand."
+SEVERAL_DELTAS = (
+    "The same counts are tested at several deltas, and one FAIL is enough: a FAIL by chance is likelier "
+    "than at a single delta that was chosen beforehand."
 )
 
 
@@ -52,15 +53,16 @@ SEVERAL_LOOKS = (
 class ClaimedCurve:
     """A claimed epsilon at each of some deltas; call it with a delta.
 
-    Between two of them the claim is that of the smaller delta, as a mechanism with that promise keeps it
-    at every larger delta; beyond the largest its claim goes on.  Below the smallest nothing is claimed.
+    Between two deltas the claim is that of the smaller one, since a mechanism that satisfies it does so
+    at every larger delta; beyond the largest delta its claim continues to hold.  Below the smallest
+    delta nothing is claimed.
 
     Parameters
     ----------
     deltas
         Distinct, each in [0, 1); sorted on construction.
     epsilons
-        The claim at each, at least 0; it must not rise with delta.
+        The claim at each delta, at least 0; it must not increase with delta.
 
     Examples
     --------
@@ -86,7 +88,7 @@ class ClaimedCurve:
         if len(rising):
             place = rising[0]
             raise InputError(
-                "expected a claim that does not rise with delta, got "
+                "expected a claim that does not increase with delta, got "
                 f"epsilon={epsilons[place]:g} at delta={deltas[place]:g} and "
                 f"epsilon={epsilons[place + 1]:g} at delta={deltas[place + 1]:g}."
             )
@@ -144,21 +146,22 @@ def claimed_at(claim: Claim, deltas: FloatArray) -> FloatArray:
     return np.array(found)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CurveVerdict:
-    """What a curve says of a claim, at each delta and over all.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CurveVerdict(Plotted, view="verdicts.CURVE"):
+    """The verdict on a claim, at each delta and overall.
 
     Attributes
     ----------
-    claims
-        The claimed epsilon at each delta; infinite where nothing is claimed.
+    deltas, claims
+        The deltas of the curve, and the claimed epsilon at each; infinite where nothing is claimed.
     verdicts
         The verdict at each delta, None where nothing is claimed.
     outcome, grounds
-        FAIL if it is FAIL at any delta, PASS only if it is at all that have a claim; proven only if
-        the claims at all deltas together are refuted.
+        FAIL if it is FAIL at any delta, PASS only if it is PASS at all deltas with a claim; proven only
+        if the claims at all deltas together are refuted.
     """
 
+    deltas: FloatArray
     claims: FloatArray
     verdicts: tuple[Verdict | None, ...]
     outcome: Outcome
@@ -166,27 +169,27 @@ class CurveVerdict:
 
     @property
     def label(self) -> str:
-        """The outcome with its grounds, where it takes a side."""
+        """The outcome with its grounds, unless it is inconclusive."""
         if self.grounds is Grounds.OPEN:
             return str(self.outcome)
         return f"{self.outcome} ({self.grounds})"
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, each reason once."""
-        alike = [
+        """The reasons, without duplicates."""
+        decisive = [
             each for each in self.verdicts if each is not None and each.outcome is self.outcome
         ]
-        return tuple(dict.fromkeys(reason for each in alike for reason in each.reasons))
+        return tuple(dict.fromkeys(reason for each in decisive for reason in each.reasons))
 
     @property
     def sentence(self) -> str:
-        """The answer and what it rests on."""
+        """The outcome and its basis, in a sentence."""
         judged = Counter(verdict.outcome for verdict in self.verdicts if verdict is not None)
         tally = ", ".join(f"{each} at {judged[each]}" for each in Outcome if each in judged)
         left_out = len(self.verdicts) - judged.total()
-        also = f"; nothing is claimed at {left_out} more" if left_out else ""
-        return f"Of {judged.total()} deltas with a claim: {tally}{also}. {SEVERAL_LOOKS}"
+        also = f"; no claim at {left_out} more" if left_out else ""
+        return f"Of {judged.total()} deltas with a claim: {tally}{also}. {SEVERAL_DELTAS}"
 
 
 def judge_curve(
@@ -198,22 +201,22 @@ def judge_curve(
     error: float = ERROR,
     scores: Scores | None = None,
 ) -> CurveVerdict:
-    """Hold the posteriors of a curve against claims.
+    """Judge claims by the posteriors of a curve.
 
     Parameters
     ----------
     claim
-        One epsilon for every delta, or anything that is called with a delta and returns the epsilon
-        claimed there: a :class:`ClaimedCurve`, ``accountant.get_epsilon`` of dp_accounting, or
+        One epsilon for every delta, or any callable that takes a delta and returns the epsilon claimed
+        there: a :class:`ClaimedCurve`, ``accountant.get_epsilon`` of dp_accounting, or
         ``claimed_epsilon`` of an algorithm.  Infinite means that nothing is claimed.
     thresholds
-        Where sides are taken; 0.05 and 0.95 unless given.
+        Posterior probabilities at which to PASS or FAIL.  Default: 0.05 and 0.95.
     accept_untrusted
-        Take sides even at deltas where the engine did not reach its accuracy.
+        Also PASS or FAIL at deltas where the engine did not reach its accuracy.
     error
-        Probability that a proof errs.
+        Error probability of a proof.
     scores
-        Scores of the models that were counted, if these are known: proofs are then made from them.
+        Scores of the models that were counted, if known: proofs are then made from them.
 
     Raises
     ------
@@ -224,7 +227,7 @@ def judge_curve(
     claims = claimed_at(claim, curve.deltas)
     if not np.isfinite(claims).any():
         raise InputError(
-            "expected a claim at one of the curve's deltas or more, got none; "
+            "expected a claim at one or more of the curve's deltas, got none; "
             f"the largest delta is {curve.deltas[-1]:g}."
         )
     claimed = {
@@ -250,12 +253,14 @@ def judge_curve(
         outcome, grounds = Outcome.PASS, Grounds.JUDGED
     if Outcome.FAIL in outcomes:
         outcome, grounds = Outcome.FAIL, Grounds.PROVEN if checks.refuted else Grounds.JUDGED
-    return CurveVerdict(claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds)
+    return CurveVerdict(
+        deltas=curve.deltas, claims=claims, verdicts=verdicts, outcome=outcome, grounds=grounds
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Checks:
-    """What the verdicts at all deltas rest on: proofs, and posteriors that are checked."""
+    """The basis of the verdicts at all deltas: proofs, and checked posteriors."""
 
     curve: DeltaCurve
     claimed: dict[float, float]
@@ -265,7 +270,7 @@ class _Checks:
 
     @cached_property
     def _data(self) -> Scores | AttackCounts | None:
-        """What valid bounds are made from; None where decisions depend on each other."""
+        """Data for valid bounds; None if decisions depend on each other."""
         if self.scores is not None:
             return self.scores
         measured = self.curve.counts.measured
@@ -275,7 +280,7 @@ class _Checks:
 
     @cached_property
     def _proofs(self) -> dict[float, Proof]:
-        """At each delta; none from decisions that depend on each other."""
+        """The proof at each delta; none if decisions depend on each other."""
         found = {}
         if self._data is not None:
             with suppress(InputError):  # scores that prove nothing
@@ -285,7 +290,7 @@ class _Checks:
 
     @cached_property
     def refuted(self) -> bool:
-        """Whether the claims at all deltas are refuted as one: the same counts are looked at often."""
+        """Whether the claims at all deltas are refuted jointly: the same counts are tested at each."""
         return refuted_together(list(self._proofs.values()))
 
     def verdict(self, delta: float, above: float, *, trusted: bool) -> Verdict:
@@ -303,10 +308,10 @@ class _Checks:
         )
 
     def _objections(self, delta: float, claim: float, leaning: Outcome) -> Iterator[str]:
-        found = list(misfit(self._predictive))
+        found = list(misfit_reasons(self._predictive))
         if self._data is not None:
             bounds = valid_bounds(self._data, delta, self.error)
-            found += exceeded(bounds, claim, leaning)
+            found += bound_reasons(bounds, claim, leaning)
         proof = self._proofs.get(delta)
         if proof is not None and leaning is Outcome.PASS:
             below = 1 - self.curve.at(delta).probability_above(proof.at_least)
@@ -314,19 +319,19 @@ class _Checks:
                 found.append(REFUTED_POSTERIOR)
         yield from found
         if not found:
-            yield from flipped(self._others(delta, claim), leaning, self.thresholds)
+            yield from prior_reasons(self._others(delta, claim), leaning, self.thresholds)
 
     def _posterior(self, delta: float) -> Posterior:
         return estimate_exact(self.curve.counts, replace(self.curve.model, delta=delta))
 
     @cached_property
     def _predictive(self) -> PredictiveCheck:
-        """At the smallest delta with a claim: much the same at all."""
+        """At the smallest delta with a claim; it hardly depends on delta."""
         posterior = self._posterior(min(self.claimed))
         return check_predictions(posterior, rng=np.random.default_rng(CHECK_SEED))
 
     def _others(self, delta: float, claim: float) -> Iterator[tuple[float, float]]:
-        """With other priors at that delta: factor, and the probability above the claim."""
+        """For other priors at that delta: scale factor, and probability above the claim."""
         posterior = self._posterior(delta)
         for factor in FACTORS:
             with suppress(ContradictionError, InputError):
@@ -336,7 +341,7 @@ class _Checks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JudgedCurve:
-    """A curve with intervals of one level, and the verdict on a claim if there is one."""
+    """A curve with credible intervals, and the verdict on a claim if there is one."""
 
     curve: DeltaCurve
     level: float
@@ -354,7 +359,7 @@ class JudgedCurve:
         error: float = ERROR,
         scores: Scores | None = None,
     ) -> Self:
-        """The curve, judged if something is claimed."""
+        """The curve, judged if there is a claim."""
         verdict = None
         if claim is not None:
             verdict = judge_curve(

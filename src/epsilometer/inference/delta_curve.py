@@ -1,4 +1,4 @@
-"""The posterior of epsilon as a function of delta: each delta its own model, all of them in one pass."""
+"""The posterior of epsilon as a function of delta: a separate model per delta, solved in one pass."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.delta_sweep import SweepPoint, sweep
 from epsilometer.inference.exact.engine import ExactSettings
@@ -24,23 +26,22 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
 WATCHED = (0.05, 0.5, 0.95)
-"""Quantiles of which :attr:`DeltaCurve.rises` says where they rise."""
+"""Quantiles checked by :attr:`DeltaCurve.rises`."""
 
 POINTWISE = (
-    "Each delta has a model and a posterior of its own. The band holds epsilon with its probability at "
-    "each delta taken alone; nothing is said of the whole curve at once."
+    "Each delta has its own model and posterior. The band contains epsilon with its probability at "
+    "each delta separately; it is not a joint band for the whole curve."
 )
 
 WHY_IT_RISES = (
-    "The true epsilon cannot rise with delta, but its estimate may, as it is made anew at each "
-    "delta; an upper bound from a smaller delta still holds at a larger one. It happens after "
-    "weak attacks, for two reasons. Error rates that delta alone allows say little of epsilon: "
-    "the larger delta is, the weaker the attacks seem, and the more epsilon goes back to its "
-    "prior. And error rates are taken to lie anywhere in the region of (epsilon, delta), which is "
-    "a band of even width where epsilon is below delta and narrows towards rates of 0 and 1 where "
-    "it is above: attacks that tell next to nothing and all aim at one rate favour the one if "
-    "that rate is low and the other if it is about one half, so that epsilon goes along with "
-    "delta."
+    "The true epsilon cannot rise with delta, but its estimate may, because each delta is estimated "
+    "separately; an upper bound from a smaller delta still holds at a larger one. It happens after "
+    "weak attacks, for two reasons. First, error rates that delta alone allows say little about "
+    "epsilon: the larger delta is, the weaker the attacks seem, and the more epsilon returns to its "
+    "prior. Second, error rates are assumed to be anywhere in the region of (epsilon, delta), which is "
+    "a band of even width where epsilon is below delta and narrows towards rates of 0 and 1 where it "
+    "is above: nearly uninformative attacks that all aim at one rate favour the latter if that rate "
+    "is about one half and the former if it is low, so epsilon follows delta."
 )
 
 
@@ -53,8 +54,8 @@ class Rise:
     probability
         Which quantile.
     lowest_at, lowest, highest_at, highest
-        The delta up to which it fell, and the larger one at which it is farthest above that; its value
-        at each.
+        The delta up to which it fell, and the larger delta at which it is highest above that; its
+        value at each.
     """
 
     probability: float
@@ -64,21 +65,21 @@ class Rise:
     highest: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeltaCurve:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeltaCurve(Plotted, view="curves.PUBLISHED"):
     """The posterior of epsilon at each of several deltas.
 
-    Each delta has a model and a posterior of its own: intervals hold at each delta taken alone, and
-    there is no joint law of the whole curve.
+    Each delta has its own model and posterior: intervals hold at each delta separately, and there is no
+    joint distribution of the whole curve.
 
     Attributes
     ----------
     counts, model
-        What was observed and what is assumed; the model's own delta plays no part.
+        The data and the model; the model's own delta is not used.
     points
-        Delta, density and error estimate, deltas increasing.
+        Delta, density and error estimate, in order of increasing delta.
     tolerance, provenance
-        The accuracy asked for, of quantiles and mean, relative where above 1; how it was computed.
+        The requested accuracy of quantiles and mean, relative above 1; how it was computed.
     """
 
     counts: AttackCounts
@@ -103,7 +104,7 @@ class DeltaCurve:
 
     @property
     def solved(self) -> BoolArray:
-        """Whether a delta was solved itself; the others are interpolated between these."""
+        """Whether each delta was solved directly; the others are interpolated between these."""
         return np.array([point.solved for point in self.points])
 
     @property
@@ -124,7 +125,7 @@ class DeltaCurve:
         raise InputError(f"expected one of the curve's deltas, got delta={delta!r}.")
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        """Quantiles of epsilon: the shape of ``probability``, and deltas along the last axis."""
+        """Quantiles of epsilon: the shape of ``probability`` plus a last axis of deltas."""
         target = check_probability(probability)
         found = [point.density.quantile(target) for point in self.points]
         return np.stack(found, axis=-1)
@@ -140,17 +141,17 @@ class DeltaCurve:
         return np.array([point.density.mean() for point in self.points])
 
     def credible_interval(self, level: float = 0.9) -> FloatPair:
-        """The ends of the central interval at each delta, each delta taken alone."""
+        """The ends of the central interval at each delta separately."""
         level = _validate.level(level)
         low, high = self.quantile([0.5 - level / 2, 0.5 + level / 2])
         return low, high
 
     def probability_above(self, values: ArrayLike) -> FloatArray:
-        """P(epsilon > value) at each delta, for one value or one a delta."""
+        """P(epsilon > value) at each delta, for one value or one per delta."""
         array = np.asarray(values, dtype=float)
         if array.shape not in ((), (len(self),)) or np.isnan(array).any():
             raise InputError(
-                f"expected one value or {len(self)}, one a delta, got {array.tolist()!r}."
+                f"expected one value or {len(self)}, one per delta, got {array.tolist()!r}."
             )
         wanted = np.broadcast_to(array, len(self))
         pairs = zip(self.points, wanted, strict=True)
@@ -160,8 +161,8 @@ class DeltaCurve:
     def rises(self) -> tuple[Rise, ...]:
         """Which of the 5 %, 50 % and 95 % quantiles rise with delta, and from where to where.
 
-        A rise counts if it is beyond the tolerance.  The true epsilon cannot rise; :data:`WHY_IT_RISES`
-        says why its estimate may.
+        Only rises beyond the tolerance count.  The true epsilon cannot rise; :data:`WHY_IT_RISES`
+        explains why its estimate may.
         """
         found = []
         for probability, values in zip(WATCHED, self.quantile(WATCHED), strict=True):
@@ -181,16 +182,16 @@ class DeltaCurve:
 
     @property
     def rising(self) -> BoolArray:
-        """The deltas at which a watched quantile is above what it was at some smaller delta."""
+        """The deltas at which one of these quantiles exceeds its value at some smaller delta."""
         return np.asarray(np.any([self._risen(v) for v in self.quantile(WATCHED)], axis=0))
 
     def monotone_interval(self, level: float = 0.9) -> FloatPair:
-        """The intervals made to fall with delta, as the true epsilon does.
+        """The intervals, adjusted to fall with delta like the true epsilon.
 
-        An upper bound at a smaller delta is one at every larger delta, and a lower bound at a larger
-        one is one at every smaller.  So the upper end is the lowest so far and the lower end the
-        highest to come.  Each is the best of several looks, so no probability belongs to it, and where
-        the posteriors of two deltas disagree the ends may cross.
+        An upper bound at a smaller delta holds at every larger delta, and a lower bound at a larger
+        delta holds at every smaller one.  So the upper end is the running minimum and the lower end the
+        maximum over larger deltas.  Each is selected from several intervals, so it has no stated
+        probability, and where the posteriors of two deltas disagree the ends may cross.
         """
         low, high = self.credible_interval(level)
         return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
@@ -202,51 +203,52 @@ class DeltaCurve:
 
 
 def _lowest_before(values: FloatArray) -> IndexArray:
-    """The index of the least value up to each index."""
+    """The index of the smallest value up to each index."""
     least = np.minimum.accumulate(values)
     new = np.append(True, values[1:] < least[:-1])
     return np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
 
 
+@renamed_parameters(report="on_message")
 def estimate_curve(
     counts: AttackCounts,
     model: AuditModel,
     deltas: Sequence[float] | FloatArray,
     engine: Engine | None = None,
     *,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> DeltaCurve:
-    """Estimate epsilon at each of several deltas, far cheaper than by as many separate runs.
+    """Estimate epsilon at each of several deltas, far cheaper than in separate runs.
 
     Parameters
     ----------
     counts
-        Error counts, one entry a challenge base.
+        Error counts, one entry per challenge base.
     model
-        What is assumed; each of ``deltas`` takes the place of its delta.
+        The model; its delta is replaced by each of ``deltas``.
     deltas
         Distinct, each in [0, 1), in any order.
     engine
-        Settings of the exact engine; the sampler does not make curves.
-    report
-        Called with a line of text now and then, for a progress display.
+        Settings of the exact engine; MCMC cannot estimate curves.
+    on_message
+        Called with a line of text from time to time, for a progress display.
 
     Returns
     -------
     DeltaCurve
         At each delta the posterior of ``estimate(counts, replace(model, delta=delta))``, to the engine's
-        tolerance.  Look at ``curve.trustworthy`` before you quote it.
+        tolerance.  Check ``curve.trustworthy`` before you quote it.
 
     Raises
     ------
     InputError
-        If epsilon is fixed, as there is then nothing to estimate, or the deltas are not as above.
+        If epsilon is fixed, so there is nothing to estimate, or the deltas are invalid.
 
     Notes
     -----
-    Tables of masses for the largest delta serve the others (`delta_sweep.py`).  Most deltas are
-    interpolated between solved ones, where solves that took no part in it agree; the error estimate is
-    the larger of the change between levels of resolution and what those solves showed.
+    Tables of masses for the largest delta are reused for the others (`delta_sweep.py`).  Most deltas are
+    interpolated between solved ones and checked against held-out solves; the error estimate is the
+    larger of the change between refinement steps and the held-out error.
 
     Examples
     --------
@@ -258,7 +260,7 @@ def estimate_curve(
     ([2.54, 2.54, 2.52], True)
     """
     if engine is not None and not isinstance(engine, ExactSettings):
-        raise InputError(f"curves over delta need the exact engine, got engine={engine!r}.")
+        raise InputError(f"expected ExactSettings for curves over delta, got engine={engine!r}.")
     if model.epsilon.fixed_value is not None:
         raise InputError(
             f"expected a prior of epsilon to estimate a curve, got epsilon={model.epsilon!r}."
@@ -267,7 +269,7 @@ def estimate_curve(
     settings = engine or ExactSettings()
     model.likelihood.check(counts)
     started = time.perf_counter()
-    found = sweep(counts, model, chosen, settings, report or (lambda _: None))
+    found = sweep(counts, model, chosen, settings, on_message or (lambda _: None))
     return DeltaCurve(
         counts=counts,
         model=model,
@@ -288,7 +290,7 @@ def estimate_curve(
 
 
 def checked_deltas(deltas: Sequence[float] | FloatArray) -> FloatArray:
-    """Deltas in increasing order, or an error: each in [0, 1), none twice, at least one."""
+    """Sort deltas, refusing an empty list, duplicates and values outside [0, 1)."""
     values = sorted(_validate.delta(value) for value in np.asarray(deltas).ravel().tolist())
     if not values:
         raise InputError("expected at least one delta, got none.")

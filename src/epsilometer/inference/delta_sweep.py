@@ -1,9 +1,9 @@
-"""The posterior of epsilon at many deltas for the price of a few: what `delta_curve.py` rests on.
+"""The posterior of epsilon at many deltas for the cost of a few; used by `delta_curve.py`.
 
 Two savings.  Masses of R(t, d) are tabulated for d in [0, delta] anyway, so a table for the largest
-delta serves every smaller one, and the panels that resolve one posterior serve its neighbours.  And the
-log density of epsilon is a smooth function of delta: it is solved at a few deltas, called anchors, and
-interpolated between them, but only where solves that took no part in it agree.
+delta serves every smaller one, and panels that resolve one posterior serve its neighbours.  And the log
+density of epsilon is a smooth function of delta: it is solved at a few deltas, called anchors, and
+interpolated between them, but only where held-out solves agree.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
 FIRST_ANCHORS = 3
-"""Deltas that are solved at rising levels before anything is interpolated."""
+"""Deltas solved with error estimates before anything is interpolated."""
 
 INTERPOLATED = 4
-"""Anchors that a value between them is interpolated from."""
+"""Number of anchors used to interpolate a value."""
 
 SHARE = 0.2
-"""Part of the tolerance by which interpolation may miss a held-out solve in the middle of a gap."""
+"""Share of the tolerance allowed for the interpolation error at a held-out solve within a gap."""
 
 BEND = 0.3
-"""The sharpness at which the posterior begins to follow delta: the scale of the axis of delta."""
+"""The sharpness at which the posterior starts to depend on delta: sets the scale of the delta axis."""
 
 FLOOR = 1e-6
-"""Densities below this part of their peak are not told apart: panels end there."""
+"""Densities below this share of their peak are not distinguished: panels end there."""
 
 EDGE = 1e-5
-"""A density that is still above this part of its peak where its panels end was cut off."""
+"""A density still above this share of its peak at the end of its panels was cut off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,12 @@ class SweepPoint:
     density: PanelDensity
     error: float
     solved: bool
-    """Whether it was solved; otherwise it is interpolated between solved ones."""
+    """Whether it was solved directly; otherwise it is interpolated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What came of it: points in the order of the deltas, and what was needed."""
+    """The result: points in the order of the deltas, the tolerance and the refinement steps used."""
 
     points: tuple[SweepPoint, ...]
     tolerance: float
@@ -78,32 +78,34 @@ def sweep(
     # The ends first: the panels of the others lie between theirs.
     for index in [first[-1], *first[:-1]]:
         anchors.solve(index, certain=True)
-    held_out, ways = np.zeros(len(deltas)), [WAYS[0]] * len(deltas)
+    held_out, chosen = np.zeros(len(deltas)), [INTERPOLATIONS[0]] * len(deltas)
     gaps = list(pairwise(first))
     while gaps:
         low, high = gaps.pop()
-        errors = np.zeros(len(WAYS))
+        errors = np.zeros(len(INTERPOLATIONS))
         for middle in _middles(axes, low, high):
-            guesses = [anchors.interpolated(middle, way) for way in WAYS]
+            guesses = [
+                anchors.interpolated(middle, interpolation) for interpolation in INTERPOLATIONS
+            ]
             anchors.solve(middle, certain=False)
             probe = _Probe.of(anchors.densities[middle])
             found = [probe.distance(guess, SHARE * tolerance) for guess in guesses]
             errors = np.maximum(errors, np.nan_to_num(found, nan=np.inf))
         held_out[low + 1 : high] = errors.min()
-        ways[low + 1 : high] = [WAYS[int(np.argmin(errors))]] * (high - low - 1)
+        chosen[low + 1 : high] = [INTERPOLATIONS[int(np.argmin(errors))]] * (high - low - 1)
         if errors.min() > SHARE * tolerance:
             inside = [low, *(i for i in sorted(anchors.densities) if low < i < high), high]
             gaps += [(a, b) for a, b in pairwise(inside) if b > a + 1]
     points = []
     for index, delta in enumerate(deltas):
         solved = index in anchors.densities
-        error = anchors.level_error(index)
+        error = anchors.refinement_error(index)
         points.append(
             SweepPoint(
                 delta=float(delta),
                 density=anchors.densities[index]
                 if solved
-                else anchors.interpolated(index, ways[index]),
+                else anchors.interpolated(index, chosen[index]),
                 error=error if solved else max(error, float(held_out[index])),
                 solved=solved,
             )
@@ -114,8 +116,8 @@ def sweep(
 def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
     """Two axes of delta on which posteriors may change smoothly.
 
-    Where attacks tell something, the posterior follows delta only from where it moves a critical level
-    by a good part of its width; after weak attacks it may follow the logarithm of any delta.
+    With informative attacks, the posterior depends on delta only once delta shifts a critical epsilon
+    by a good part of its width; with weak attacks it may depend on the logarithm of any delta.
     """
     positive = deltas[deltas > 0]
     least = 0.1 * float(positive[0]) if len(positive) else 1.0
@@ -124,7 +126,7 @@ def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
 
 @dataclass(frozen=True, kw_only=True)
 class _Probe:
-    """A density with its quantiles, to hold others against; a quantile is much dearer than a look-up."""
+    """A density with its quantiles, to compare others with; quantiles cost much more than look-ups."""
 
     density: PanelDensity
     quantiles: FloatArray
@@ -136,10 +138,10 @@ class _Probe:
         return cls(density=density, quantiles=quantiles, slopes=density.density(quantiles))
 
     def distance(self, other: PanelDensity, enough: float) -> float:
-        """How far the other's quantiles and mean are off, relative above 1.
+        """The largest difference in quantiles and mean, relative above 1.
 
-        To first order in the difference if that is below ``enough``, which saves the quantiles of the
-        other: where a density has a valley the first order is far too large.
+        A first-order estimate is returned if it is below ``enough``, which saves computing the other's
+        quantiles; where a density has a valley the first-order estimate is far too large.
         """
         mean = self.density.mean()
         gap = np.abs(other.cdf(self.quantiles) - PROBED) / np.maximum(self.slopes, 1e-300)
@@ -150,7 +152,7 @@ class _Probe:
 
 
 class _Solver:
-    """Posteriors at one of many deltas: tables are shared, panels taken over from the nearest one."""
+    """Solve for one of many deltas: tables are shared, panels are reused from the nearest delta."""
 
     def __init__(
         self, counts: AttackCounts, model: AuditModel, deltas: FloatArray, settings: ExactSettings
@@ -165,16 +167,16 @@ class _Solver:
 
     @property
     def tolerance(self) -> float:
-        """What was asked for."""
+        """The requested tolerance."""
         assert self._settings.tolerance is not None
         return self._settings.tolerance
 
     def solve(
         self, delta: float, near: float | None, *, certain: bool
     ) -> tuple[PanelDensity, float | None]:
-        """The density and its error; None for the error unless ``certain``: levels are not compared.
+        """The density and its error.  Unless ``certain``, refinements are not compared: error None.
 
-        Plane quadrature always compares: its panels are refined at the first level only.
+        Plane quadrature always compares: its panels are refined in the first step only.
         """
         planar = self._surfaces[0].planar
         start = 0 if certain or planar else self.levels - 1
@@ -193,14 +195,14 @@ class _Solver:
         return density, error
 
     def _solve_at(self, delta: float, number: int, near: float | None) -> PanelDensity:
-        """Solve at one level; panels of another delta are given up where they do not serve."""
+        """Solve at one refinement; panels of another delta are discarded if they are inadequate."""
         model = replace(self._model, delta=delta)
         own = self._panels.get((delta, number - 1))
         other = None if near is None or own is not None else self._panels.get((near, number))
         planar = self._surfaces[0].planar
         resolution = Resolution.number(number, planar=planar)
         if own is None:
-            # Panels of its own have not been looked for: refine as at the first level.
+            # This delta's own panels have not been determined: refine as in the first step.
             first = Resolution.number(0, planar=planar)
             resolution = replace(resolution, rounds=first.rounds, tolerance=first.tolerance)
         if other is not None:
@@ -226,7 +228,7 @@ class _Solver:
         return PanelDensity(breaks=solution.breaks, values=solution.marginal())
 
     def _cut_off(self, density: PanelDensity) -> bool:
-        """Whether panels that were made for another delta end where this density does not."""
+        """Whether panels made for another delta end where this density does not."""
         least = EDGE * density.values.max()
         end = first_end(self._model.epsilon)
         above = density.breaks[-1] < end and density.values[-1, -1] > least
@@ -236,18 +238,20 @@ class _Solver:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Way:
-    """One way to interpolate: along which axis, and whether epsilon is measured in medians."""
+class _Interpolation:
+    """How to interpolate: along which axis, and whether epsilon is measured in units of the median."""
 
     axis: int
     in_medians: bool
 
 
-WAYS = tuple(_Way(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1))
+INTERPOLATIONS = tuple(
+    _Interpolation(axis=axis, in_medians=scaled) for scaled in (False, True) for axis in (0, 1)
+)
 
 
 def _evenly(axis: FloatArray, count: int) -> list[int]:
-    """Indices whose values are spread evenly, both ends among them."""
+    """Indices whose values are evenly spread, including both ends."""
     wanted = np.linspace(axis[0], axis[-1], count)
     return sorted({int(np.argmin(np.abs(axis - value))) for value in wanted})
 
@@ -266,7 +270,7 @@ def _middles(axes: Sequence[FloatArray], low: int, high: int) -> list[int]:
 
 
 class _Anchors:
-    """The deltas solved so far, by index, and what lies between them."""
+    """The deltas solved so far, by index, and interpolation between them."""
 
     def __init__(
         self, solver: _Solver, deltas: FloatArray, axes: Sequence[FloatArray], report: Say
@@ -277,7 +281,7 @@ class _Anchors:
         self._medians: dict[int, float] = {}
 
     def solve(self, index: int, *, certain: bool) -> None:
-        """Solve at one of the deltas; ``certain`` asks for an error estimate of its own."""
+        """Solve at one of the deltas; with ``certain`` also estimate its own error."""
         if index in self.densities:
             return
         delta = float(self._deltas[index])
@@ -291,30 +295,30 @@ class _Anchors:
         if error is not None:
             self.errors[index] = error
 
-    def level_error(self, index: int) -> float:
-        """The change between levels, the larger of those on either side where they were not compared."""
+    def refinement_error(self, index: int) -> float:
+        """The change between refinements; where not compared, the larger of the two neighbours'."""
         below = [i for i in self.errors if i <= index]
         above = [i for i in self.errors if i >= index]
         # Both ends were compared, so neither side is empty.
         return max(self.errors[max(below)], self.errors[min(above)])
 
-    def interpolated(self, index: int, way: _Way) -> PanelDensity:
+    def interpolated(self, index: int, interpolation: _Interpolation) -> PanelDensity:
         """The density at a delta that was not solved, from those on either side."""
         known = sorted(self.densities)
         place = int(np.searchsorted(known, index))
         used = known[max(place - INTERPOLATED // 2, 0) : place + INTERPOLATED // 2]
-        axis = self._axes[way.axis]
+        axis = self._axes[interpolation.axis]
         weights = lagrange(axis[used], np.array(axis[index]))
         medians = np.array([self._medians[i] for i in used])
         scales = np.ones(len(used))
-        if way.in_medians:
+        if interpolation.in_medians:
             with np.errstate(divide="ignore", over="ignore"):
                 scales = medians / np.exp(weights @ np.log(medians))
         sides = [k for k, i in enumerate(used) if i in known[max(place - 1, 0) : place + 1]]
         finest = max(sides, key=lambda k: self.densities[used[k]].values.size)
         base = self.densities[used[finest]]
         if not np.all(np.isfinite(scales)) or not np.all(np.diff(base.breaks / scales[finest]) > 0):
-            # Medians too far apart to be interpolated: whoever compares will see it.
+            # Medians too far apart to be interpolated: the comparison will detect it.
             return base
         nodes = base.nodes / scales[finest]
         logs, faint = np.zeros_like(nodes), np.zeros(nodes.shape, dtype=bool)
@@ -323,6 +327,6 @@ class _Anchors:
             least = FLOOR * self.densities[i].values.max()
             logs += weight * np.log(np.maximum(values, least))
             faint |= values <= least
-        # Weights may be large; what they would make of the ends of panels is no density.
+        # Weights may be large, and could make the ends of panels negative.
         logs = np.where(faint, np.log(np.maximum(base.values, 1e-300)), logs)
         return PanelDensity(breaks=base.breaks / scales[finest], values=np.exp(logs - logs.max()))

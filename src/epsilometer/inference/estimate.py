@@ -1,11 +1,12 @@
-"""The one call that users make: counts or scores and a model in, a posterior out."""
+"""The main function: estimate a posterior from counts or scores and a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.inference.exact.engine import ExactSettings
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from epsilometer.inference.sample_posterior import SamplePosterior
 
 ENGINES: dict[type, Any] = {AuditModel: ExactSettings, ProfileModel: ProfileSettings}
-"""The engine of each model unless somebody chooses."""
+"""Default engine of each model."""
 
 READS: dict[type, tuple[type, ...]] = {
     AuditModel: (AttackCounts,),
     ProfileModel: (Scores, AttackCounts),
 }
-"""What each model is estimated from."""
+"""Input types of each model."""
 
 
 @overload
@@ -36,8 +37,8 @@ def estimate(
     model: AuditModel,
     engine: ExactSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior: ...
 
 
@@ -47,8 +48,8 @@ def estimate(
     model: AuditModel,
     engine: McmcSettings,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> SamplePosterior: ...
 
 
@@ -58,40 +59,42 @@ def estimate(
     model: ProfileModel,
     engine: ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> ProfilePosterior: ...
 
 
+@renamed_parameters(report="on_message", progress="on_progress")
 def estimate(
     counts: AttackCounts | Scores,
     model: AuditModel | ProfileModel,
     engine: ExactSettings | McmcSettings | ProfileSettings | None = None,
     *,
-    report: Say | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> GridPosterior | SamplePosterior | ProfilePosterior:
-    """Estimate epsilon, the strength of the attacks and what else the model has.
+    """Estimate epsilon, the strength of the attacks and the model's other parameters.
 
     Parameters
     ----------
     counts
-        Error counts, one entry a challenge base, or :class:`Scores` of all models for a
-        :class:`ProfileModel`, which reads counts too, as one threshold of each base.
+        Error counts, one entry per challenge base, or :class:`Scores` of all models for a
+        :class:`ProfileModel`, which also accepts counts, as one threshold per base.
     model
-        What is assumed: an :class:`AuditModel`, or a :class:`ProfileModel` of the whole curve.
+        The assumptions: an :class:`AuditModel`, or a :class:`ProfileModel` of the whole curve.
     engine
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
-        a profile model; the model's exact engine unless given.
-    report
-        Called with a line of text now and then, for a progress display.
-    progress
-        Called with iterations done and to do; the exact engine cannot know these.
+        a profile model.  Default: the model's exact engine.
+    on_progress
+        Called with the number of iterations done and the total (MCMC only); or ``"bar"``, ``"none"``.
+        Default: a bar in notebooks, nothing elsewhere.
+    on_message
+        Called with a line of text from time to time, for a progress display.
 
     Returns
     -------
     Posterior
-        Look at ``posterior.trustworthy`` before you quote it.
+        Check ``posterior.trustworthy`` before you quote it.
 
     Examples
     --------
@@ -114,5 +117,10 @@ def estimate(
     if not hasattr(chosen, "estimate"):
         raise InputError(f"expected settings of an engine, got engine={engine!r}.")
     if isinstance(chosen, ProfileSettings) != (default is ProfileSettings):
-        raise InputError(f"{type(chosen).__name__} is no engine for {type(model).__name__}.")
-    return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+        raise InputError(f"{type(chosen).__name__} cannot be used with {type(model).__name__}.")
+    with progress_of(on_progress, on_message, state=_iterations) as (progress, report):
+        return chosen.estimate(counts, model, report=report, progress=progress)  # type: ignore[no-any-return]
+
+
+def _iterations(done: int, total: int) -> tuple[str, int, int]:
+    return f"{done:,} of {total:,} iterations", done, total

@@ -1,4 +1,4 @@
-"""The posterior that the exact engine returns: densities on panels, and a grid to draw from."""
+"""The posterior of the exact engine: densities on panels, and a grid to draw from."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """What the exact engine says of its own error.
+    """The exact engine's error estimate.
 
-    ``error`` is the largest change of any probed quantile or mean between the last two levels,
-    relative for values above 1.
+    ``error`` is the largest change of any checked quantile or mean between the last two refinement
+    steps, relative for values above 1.
     """
 
     error: float
@@ -44,14 +44,14 @@ class Accuracy:
         return self.error <= self.tolerance
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class GridPosterior(Posterior):
-    """A posterior by quadrature: quantiles and probabilities carry no Monte Carlo error.
+    """A posterior by quadrature: quantiles and probabilities have no Monte Carlo error.
 
-    ``surface`` and ``panels`` are what it was integrated from; not kept in files.
+    ``surface`` and ``panels`` are what it was integrated from; they are not stored in files.
     """
 
-    engine: Any = None  # ExactSettings, which know this class and not the other way round
+    engine: Any = None  # ExactSettings, which imports this class
     marginals: Mapping[str, PanelDensity]
     cells: Cells
     nuisance: NuisanceGrid
@@ -65,7 +65,7 @@ class GridPosterior(Posterior):
         return self.accuracy.met
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         accuracy = self.accuracy
         shown = f"{accuracy.error:.1e}" if np.isfinite(accuracy.error) else "unknown"
         return (
@@ -91,7 +91,7 @@ class GridPosterior(Posterior):
 def from_solution(
     counts: AttackCounts, model: AuditModel, solution: Solution, *, method: str = "grid"
 ) -> GridPosterior:
-    """Marginals, evidence and cells from the rows of a solution."""
+    """Compute marginals, evidence and cells from the rows of a solution."""
     top = float(solution.log_rows.max())
     density = solution.marginal()
     evidence = float((density * solution.row_mass()).sum())
@@ -116,7 +116,7 @@ def from_solution(
 
 
 def _cells(solution: Solution, masses: FloatArray) -> Cells:
-    """The nodes that carry all of the posterior but 1e-12 each."""
+    """The nodes with the posterior's mass, leaving out nodes below 1e-12 each."""
     quadrature = solution.rows.quadrature
     mass = (masses * np.exp(quadrature.log_weights)).ravel()
     mass = mass / mass.sum()
@@ -143,14 +143,14 @@ STRENGTH_QUANTILES = np.array(
 def _strength_density(
     model: AuditModel, solution: Solution, masses: FloatArray, cells: Cells
 ) -> PanelDensity:
-    """The marginal of the strength: rows interpolated to common strengths and added up."""
+    """The marginal of the strength: rows interpolated to common strengths and summed."""
     order = np.argsort(cells.strength)
     cumulative = np.cumsum(cells.mass[order])
     found = np.interp(STRENGTH_QUANTILES, cumulative, cells.strength[order])
     breaks = _spread(np.concatenate([[0.0], found, [1.0]]))
     weights = np.exp(solution.rows.quadrature.log_weights)
     share = (masses * weights).sum(axis=(1, 2))
-    # Rows in the far tails of epsilon add nothing that could be seen.
+    # Rows in the far tails of epsilon contribute nothing visible.
     kept = np.flatnonzero(share > 1e-10 * share.sum())
     rows = solution.rows.take(kept)
     scaled = np.where(weights[kept] > 0, masses[kept], 0.0)
@@ -163,7 +163,7 @@ def _strength_density(
 
     values = evaluate(panel_nodes(breaks, count))
     for _ in range(3):
-        # Finer than this only resolves the joints between the rows' own polynomials.
+        # Finer panels would only resolve the joints between the rows' own polynomials.
         split = unresolved(breaks, values, 1e-5) & (np.diff(breaks) > 2e-9)
         if not split.any():
             break
@@ -177,7 +177,7 @@ def _strength_density(
 
 
 def _spread(breaks: FloatArray) -> FloatArray:
-    """Drop breaks that all but coincide with the one before; keep both ends."""
+    """Drop breaks that nearly coincide with the one before; keep both ends."""
     kept = [breaks[0]]
     for value in breaks[1:-1]:
         if value - kept[-1] > 1e-9 and breaks[-1] - value > 1e-9:

@@ -1,4 +1,4 @@
-"""``judge`` and ``judge_curve``: what posteriors and proofs say of a claim, by the one rule there is."""
+"""``judge`` and ``judge_curve``: verdicts of posteriors and proofs on a claim."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from epsilometer.proofs.proof import ERROR
 
 @singledispatch
 def result_of(
-    posterior: object, asked: Question, scores: Scores | None = None
+    posterior: object, question: Question, scores: Scores | None = None
 ) -> Result | ProfileResult:
-    """The result of either kind of posterior; ``scores`` are of the models that were counted."""
+    """The result for either kind of posterior; ``scores`` are of the models that were counted."""
     raise InputError(f"expected a posterior, got {posterior!r}.")
 
 
 @result_of.register
-def _(posterior: Posterior, asked: Question, scores: Scores | None = None) -> Result:
-    return Result(posterior=posterior, asked=asked, scores=scores)
+def _(posterior: Posterior, question: Question, scores: Scores | None = None) -> Result:
+    return Result(posterior=posterior, question=question, scores=scores)
 
 
 @result_of.register
-def _(posterior: ProfilePosterior, asked: Question, scores: Scores | None = None) -> ProfileResult:
-    return ProfileResult(posterior=posterior, asked=asked)
+def _(
+    posterior: ProfilePosterior, question: Question, scores: Scores | None = None
+) -> ProfileResult:
+    return ProfileResult(posterior=posterior, question=question)
 
 
 @overload
@@ -69,18 +71,18 @@ def judge_curve(
     accept_untrusted: bool = False,
     error: float = ERROR,
 ) -> CurveVerdict | Verdict:
-    """Hold epsilon over delta, and what its data prove, against claims.
+    """Judge claims by epsilon over delta and by what its data prove.
 
-    Of posteriors at single deltas (:func:`epsilometer.estimate_curve`) the answer has a verdict at each
-    delta and one over all; of a curve of the whole-curve model it is one verdict on the claimed curve.
+    For posteriors at single deltas (:func:`epsilometer.estimate_curve`) the result has a verdict at each
+    delta and one overall; for a curve of the whole-curve model it is one verdict on the claimed curve.
 
     Parameters
     ----------
     claim
-        One epsilon for every delta, or anything that is called with a delta and returns the epsilon
-        claimed there: a :class:`ClaimedCurve`, ``accountant.get_epsilon`` of dp_accounting, or
-        ``claimed_epsilon`` of an algorithm.  Infinite means that nothing is claimed.  A
-        :class:`ProfileCurve` has a claim of its own unless given.
+        One epsilon for every delta, or any callable that takes a delta and returns the epsilon claimed
+        there: a :class:`ClaimedCurve`, ``accountant.get_epsilon`` of dp_accounting, or
+        ``claimed_epsilon`` of an algorithm.  Infinite means that nothing is claimed.  Default for a
+        :class:`ProfileCurve`: its own claim.
     thresholds, accept_untrusted, error
         As in :func:`judge`.
 
@@ -92,13 +94,15 @@ def judge_curve(
     how = {"accept_untrusted": accept_untrusted, "error": error}
     if hasattr(curve, "points"):
         if claim is None:
-            raise InputError("expected a claim to hold the curve against, got none.")
+            raise InputError("expected a claim to judge the curve by, got none.")
         return claimed_curve.judge_curve(curve, claim, thresholds=thresholds, **how)  # type: ignore[arg-type]
     own: ProfileCurve = curve if claim is None else replace(curve, claim=claim)
-    asked = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
-    verdict = ProfileResult(posterior=own.posterior, over_delta=own, asked=asked).curve_verdict
+    question = Question(thresholds=thresholds or Thresholds(), **how)  # type: ignore[arg-type]
+    verdict = ProfileResult(
+        posterior=own.posterior, over_delta=own, question=question
+    ).curve_verdict
     if verdict is None:
-        raise InputError("expected a claim to hold the curve against, got none.")
+        raise InputError("expected a claim to judge the curve by, got none.")
     return verdict
 
 
@@ -111,18 +115,18 @@ def judge(
     error: float = ERROR,
     independent: bool = True,
 ) -> Verdict:
-    """Hold a posterior, and what its data prove, against a claimed epsilon.
+    """Judge a claimed epsilon by a posterior and by what its data prove.
 
     Parameters
     ----------
     claim
         The epsilon claimed at the delta of the posterior's model, at least 0.
     thresholds
-        Where the posterior takes sides; 0.05 and 0.95 unless given.
+        Posterior probabilities at which to PASS or FAIL.  Default: 0.05 and 0.95.
     accept_untrusted
-        Let it take sides even if the engine did not reach its accuracy.
+        Also PASS or FAIL if the engine did not reach its accuracy.
     error
-        Probability that a proof errs.
+        Error probability of a proof.
     independent
         Whether models of different bases were trained independently.
 
@@ -135,13 +139,13 @@ def judge(
     >>> judge(em.estimate(counts, em.AuditModel(delta=0.01)), claim=1.0).label
     'FAIL (proven)'
     """
-    asked = Question(
+    question = Question(
         claim=_validate.non_negative("claim", claim),
         thresholds=thresholds or Thresholds(),
         accept_untrusted=accept_untrusted,
         error=error,
         independent=independent,
     )
-    verdict = result_of(posterior, asked).verdict
-    assert verdict is not None  # something is claimed
+    verdict = result_of(posterior, question).verdict
+    assert verdict is not None  # there is a claim
     return verdict

@@ -1,7 +1,7 @@
 """The distribution of one parameter.
 
-A point, draws, a density on panels (`exact/panels.py`), or a distribution function
-(`profile/tabulated.py`).  All of them answer quantile, probability_above, mean, standard_deviation and
+A point mass, draws, a density on panels (`exact/panels.py`), or a distribution function
+(`profile/tabulated.py`).  All of them have quantile, probability_above, mean, standard_deviation and
 density.
 """
 
@@ -20,7 +20,7 @@ from epsilometer.inference.profile.tabulated import Tabulated
 
 @dataclass(frozen=True, kw_only=True)
 class PointMass:
-    """A parameter that is held fixed: all its quantiles are its value."""
+    """A fixed parameter: all its quantiles are its value."""
 
     value: float
 
@@ -42,7 +42,7 @@ class PointMass:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """The draws of all chains together, of a parameter between ``low`` and ``high``."""
+    """The pooled draws of all chains, of a parameter between ``low`` and ``high``."""
 
     values: FloatArray
     low: float
@@ -63,7 +63,7 @@ class Draws:
     def density(self, value: ArrayLike) -> FloatArray:
         """A Gaussian kernel estimate with Silverman's bandwidth, reflected at finite ends.
 
-        Good for a plot; quantiles and probabilities come from the draws themselves.
+        For plots; quantiles and probabilities come from the draws themselves.
         """
         draws, points = self.values.ravel(), np.asarray(value, dtype=float)
         quartiles = np.quantile(draws, [0.75, 0.25])
@@ -95,7 +95,7 @@ Marginal = PointMass | Draws | PanelDensity | Tabulated
 
 
 def check_probability(probability: ArrayLike) -> FloatArray:
-    """Probabilities as an array, refused outside [0, 1]."""
+    """Convert probabilities to an array, refusing values outside [0, 1]."""
     array = np.asarray(probability, dtype=float)
     if not np.all((array >= 0) & (array <= 1)):
         raise InputError(f"expected 0 <= probability <= 1, got {array.tolist()}.")

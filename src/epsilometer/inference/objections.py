@@ -1,6 +1,6 @@
-"""What speaks against a judgement: a model that does not fit, a prior that decides, a valid bound.
+"""Objections to a judgement: a model that does not fit, a prior that decides, a valid bound.
 
-Each function gives reasons for people, without the full stop; `verdict.decide` asks for them.
+Each function yields reasons as text without a full stop, for `verdict.decide`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from epsilometer.proofs.claim_tests import auditor_of, check_coins
 from epsilometer.proofs.shared_models import SharedModels
 
 CONTRADICTED = 0.05
-"""Posterior probability below a valid bound from which the two contradict each other."""
+"""Posterior probability below a valid bound at which the two contradict each other."""
 
 REFUTED_POSTERIOR = "the posterior lies below what the same data prove"
 
 MOST_NAMED = 2
-"""Surprises that a reason names; the page has a table."""
+"""Most surprising statistics to name in a reason; the report has a table."""
 
 
 class Bound(NamedTuple):
@@ -37,15 +37,15 @@ class Bound(NamedTuple):
 
 
 SHARED = (
-    "points share models and the posterior takes them as independent: where models differ among "
+    "points share models and the posterior treats them as independent: if models differ among "
     "themselves its interval is too narrow"
 )
-"""Why nothing is judged from points that share models: the study of pools has measured it."""
+"""Why nothing is judged from points that share models; measured by the pool study."""
 
 
 @singledispatch
 def valid_bounds(data: object, delta: float, error: float) -> tuple[Bound, ...]:
-    """Valid bounds of scores or counts beside the proof; the choice of the best is paid for."""
+    """Valid bounds from scores or counts, in addition to the proof, corrected for choosing the best."""
     raise InputError(f"expected scores or error counts, got {data!r}.")
 
 
@@ -57,7 +57,7 @@ def _(data: Scores, delta: float, error: float) -> tuple[Bound, ...]:
         found = SharedModels.of_scores(data).bound_by_model(delta, error)
         return (Bound("the one-run bound over all models", found),)
     if data.one_run:
-        # Coins that cannot be fair, or not independent, have no bound.
+        # Coins that cannot be fair, or are not independent, give no bound.
         with suppress(InputError):
             check_coins(data)
             found = auditor_of(data.all_runs).epsilon_one_run(error, delta)
@@ -74,36 +74,36 @@ def _(data: AttackCounts, delta: float, error: float) -> tuple[Bound, ...]:
     return (Bound("the Clopper-Pearson bound of the best base", value),)
 
 
-def misfit(check: PredictiveCheck) -> Iterator[str]:
-    """That the published model would hardly make such counts."""
+def misfit_reasons(check: PredictiveCheck) -> Iterator[str]:
+    """Reasons if such counts are unlikely under the published model."""
     odd = [item for item in check.statistics if item.surprising]
     if odd:
         named = "; ".join(
             f"{item.name} {item.observed:.3g} where {item.low:.3g} to {item.high:.3g} is expected"
             for item in odd[:MOST_NAMED]
         )
-        yield f"the model would hardly make such counts ({named})"
+        yield f"such counts are unlikely under the model ({named})"
 
 
-def flipped(
+def prior_reasons(
     others: Iterable[tuple[float, float]], leaning: Outcome, thresholds: Thresholds
 ) -> Iterator[str]:
-    """That the prior decides; ``others`` has the prior's scale factor and P(epsilon > claim)."""
+    """Reasons if the prior decides; ``others`` has prior scale factors and P(epsilon > claim)."""
     tried = 0
     for factor, above in others:
         tried += 1
         outcome = thresholds.outcome(above)
         if outcome is not leaning:
             yield (
-                f"the prior decides: with its scale times {factor:g} it would be {outcome}, epsilon "
-                f"above the claim with probability {above:.2g}"
+                f"the prior decides: with its scale multiplied by {factor:g} the verdict would be "
+                f"{outcome}, epsilon above the claim with probability {above:.2g}"
             )
     if not tried:
         yield "no other prior could be tried, so the prior may decide"
 
 
-def exceeded(bounds: Sequence[Bound], claim: float, leaning: Outcome) -> Iterator[str]:
-    """That a valid bound lies above a claim that the posterior would let pass."""
+def bound_reasons(bounds: Sequence[Bound], claim: float, leaning: Outcome) -> Iterator[str]:
+    """Reasons if a valid bound exceeds a claim that the posterior would let pass."""
     if leaning is Outcome.PASS:
         for bound in bounds:
             if bound.epsilon > claim:

@@ -1,4 +1,4 @@
-"""What every posterior answers, whichever engine made it."""
+"""The interface of all posteriors, whichever engine made them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from epsilometer._arrays import FloatArray, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.errors import InputError
 from epsilometer.inference import trees, updating
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Settings that know how to estimate with them."""
+    """Settings of an engine, with a method that runs it."""
 
     def supports(self, counts: AttackCounts, model: AuditModel) -> str | None:
-        """Why the engine cannot estimate this model from such counts; None if it can."""
+        """Why the engine cannot estimate this model from these counts; None if it can."""
 
     def estimate(
         self,
@@ -41,26 +42,26 @@ class Engine(Protocol):
         report: Say | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Any:
-        """The posterior with these settings."""
+        """Estimate the posterior with these settings."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior(MarginalQueries, ABC):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Posterior(MarginalQueries, ABC, view="posteriors.PUBLISHED"):
     """The posterior of epsilon, the strength and, where estimated, the correlations and the spread.
 
-    A parameter that the model holds fixed is answered as a point: all its quantiles are its value.
+    A parameter that the model holds fixed is a point mass: all its quantiles are its value.
 
     Attributes
     ----------
     counts, model
-        What was observed and what is assumed.
+        The data and the model.
     provenance, engine
-        How it was computed, and the settings it was made with, which know how to estimate again; None
-        if they are not known.
+        How it was computed, and the engine settings, with which it can be estimated again; None if
+        unknown.
     history
-        What each of several batches of counts did; empty unless there were updates.
+        The effect of each batch of counts; empty unless there were updates.
     log_evidence
-        Log probability of the counts under the model; None if the engine does not have it.
+        Log probability of the counts under the model; None if the engine does not compute it.
     """
 
     counts: AttackCounts
@@ -78,21 +79,21 @@ class Posterior(MarginalQueries, ABC):
     @property
     @abstractmethod
     def trustworthy(self) -> bool:
-        """Whether the engine reached the accuracy it was asked for."""
+        """Whether the engine reached the requested accuracy."""
 
     @property
     @abstractmethod
-    def engine_words(self) -> str:
-        """Which engine, and how far its answer can be trusted."""
+    def engine_description(self) -> str:
+        """The engine and its accuracy, as text."""
 
     @property
     @abstractmethod
     def quality(self) -> dict[str, object]:
-        """The figures behind ``trustworthy``, and what else only this engine knows; for JSON."""
+        """The figures behind ``trustworthy``, and other engine-specific values, for JSON."""
 
     @property
     def chains(self) -> SamplePosterior | None:
-        """Itself if it is Markov chains, None otherwise."""
+        """Itself if it consists of Markov chains, otherwise None."""
         return None
 
     @abstractmethod
@@ -105,14 +106,14 @@ class Posterior(MarginalQueries, ABC):
 
     @abstractmethod
     def to_datatree(self) -> xarray.DataTree:
-        """The posterior as ArviZ and xarray know it: groups posterior, observed_data and more."""
+        """The posterior as a tree for ArviZ and xarray: groups posterior, observed_data and more."""
 
     def prior_probability_above(self, epsilon: float) -> float:
-        """P(epsilon > value) before any data."""
+        """The prior probability P(epsilon > value)."""
         return self.model.epsilon.probability_above(epsilon)
 
     def marginal(self, parameter: str) -> Marginal:
-        """The distribution of one parameter; a point for one that the model holds fixed."""
+        """The distribution of one parameter; a point mass if the model holds it fixed."""
         if parameter in self.parameters:
             return self._estimated(parameter)
         fixed = self.model.fixed_values(self.counts)
@@ -123,62 +124,63 @@ class Posterior(MarginalQueries, ABC):
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """What each batch of counts did, in order; one batch unless there were updates."""
+        """The effect of each batch of counts, in order; one batch unless there were updates."""
         return self.history or (updating.only_batch(self),)
 
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
-        """The same posterior with another account of how its counts came in."""
+        """The same posterior with a different history of batches."""
         rows = sum(batch.rows for batch in batches)
         if rows != len(self.counts):
             raise InputError(f"expected batches of {len(self.counts)} rows in all, got {rows}.")
         return replace(self, history=tuple(batches))
 
+    @renamed_parameters(report="on_message")
     def update(
         self,
         new_counts: AttackCounts,
         *,
         label: str | None = None,
         engine: Engine | None = None,
-        report: Say | None = None,
+        on_message: Say | None = None,
     ) -> Posterior:
-        """The posterior given these counts and new ones: what estimating from all of them gives.
+        """The posterior given these counts and new ones, equal to estimating from all of them.
 
-        Same model and, unless ``engine`` has others, same settings; ``batches`` tells what the new
-        counts did.
+        Uses the same model and, unless ``engine`` is given, the same settings; ``batches`` records the
+        effect of the new counts.
 
         Parameters
         ----------
         new_counts
-            More rows.  Names that are only numbers from 0 are counted on from the rows that are there.
+            More rows.  Default names (numbers from 0) continue from the existing rows.
         label
-            What the batch is called; its number unless given.
+            Name of the batch.  Default: its number.
         engine
-            Other settings than those the posterior was made with.
-        report
-            Called with a line of text now and then, for a progress display.
+            Settings other than those the posterior was made with.
+        on_message
+            Called with a line of text from time to time, for a progress display.
 
         Raises
         ------
         InputError
-            If the counts do not suit the model, or the settings it was made with are not known.
+            If the counts are incompatible with the model, or the original settings are unknown.
         ContradictionError
-            If old and new counts cannot both be under the model.
+            If old and new counts contradict each other under the model.
         """
         engine = engine or self.engine
         if engine is None:
             raise InputError(
-                "expected settings to update with: how this was estimated is not known."
+                "expected settings to update with: how this posterior was estimated is unknown."
             )
         if not isinstance(new_counts, AttackCounts):
             raise InputError(
                 f"expected AttackCounts to update with, got {type(new_counts).__name__}."
             )
         counts = updating.join_batches(self.counts, new_counts)
-        after: Posterior = engine.estimate(counts, self.model, report=report)
+        after: Posterior = engine.estimate(counts, self.model, report=on_message)
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = updating.batch_between(self, after, rows=len(new_counts), label=label)
         return after.with_batches((*self.batches, new))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
+        """Write everything to a NetCDF file; :func:`epsilometer.load` restores it."""
         trees.write(self.to_datatree(), path)

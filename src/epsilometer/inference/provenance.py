@@ -12,7 +12,7 @@ from importlib import metadata
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that produce numbers here."""
+    """Versions of Python and of the numerical packages used."""
     found = {"python": platform.python_version()}
     for package in ("epsilometer", "numpy", "scipy", "numba"):
         try:
@@ -26,8 +26,8 @@ def versions() -> dict[str, str]:
 class Provenance:
     """How a posterior was computed.
 
-    ``seconds`` is the estimation alone, compilation not counted; ``versions`` are those installed here
-    unless given.
+    ``seconds`` is the time of the estimation, excluding compilation; ``versions`` defaults to the
+    installed ones.
     """
 
     engine: str

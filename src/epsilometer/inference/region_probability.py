@@ -1,4 +1,4 @@
-"""How surely the region of error rates that (epsilon, delta) allows reaches a point."""
+"""The probability that the region of error rates allowed by (epsilon, delta) contains a point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epsilometer.model.region import critical_epsilon
 
 
 def region_probability(posterior: Posterior, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """Posterior probability that R(epsilon, delta) holds each point: P(epsilon >= critical)."""
+    """Posterior probability that R(epsilon, delta) contains each point: P(epsilon >= critical)."""
     critical = critical_epsilon(alpha, beta, posterior.model.delta)
     probability = np.concatenate(
         [[0.0], np.geomspace(1e-6, 0.01, 60), np.linspace(0.01, 0.99, 981)[1:-1]]

@@ -1,7 +1,7 @@
-"""One result: what was asked, what was found, how it was checked.  Made once and judged once.
+"""A complete result: the question, the posterior, its checks and its verdict, each computed once.
 
-Terminal, JSON, page and files are views of it and work nothing out themselves.  What takes time is
-worked out when it is first asked for, at most once, and ``report`` is told.
+Terminal output, JSON, pages and files are views of it and compute nothing themselves.  Slow parts are
+computed on first access, at most once, and announced through ``report``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from epsilometer.inference.checks.comparison import (
     compare_models,
 )
 from epsilometer.inference.checks.influence import Influence, leave_one_out
-from epsilometer.inference.checks.outlook import Outlook, look_ahead, takes_seconds
+from epsilometer.inference.checks.outlook import Outlook, is_quick, look_ahead
 from epsilometer.inference.checks.predictive import PredictiveCheck, check_predictions
 from epsilometer.inference.checks.sensitivity import FACTORS, AlternativePrior, prior_sensitivity
 from epsilometer.inference.checks.warnings import (
     MOST_LISTED,
-    CountsAtTheirEnds,
-    counts_at_their_ends,
+    ExtremeCounts,
+    check_extreme_counts,
     repeated_bases,
 )
 from epsilometer.inference.claimed_curve import JudgedCurve
@@ -41,9 +41,9 @@ from epsilometer.inference.objections import (
     REFUTED_POSTERIOR,
     SHARED,
     Bound,
-    exceeded,
-    flipped,
-    misfit,
+    bound_reasons,
+    misfit_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.posterior import Posterior
@@ -61,39 +61,39 @@ NEARLY_ALL = 0.995
 """A probability that two digits would round to 1."""
 
 WEAK_STRENGTH = 0.5
-"""Attack strength below which a PASS says that attacks may have been weak."""
+"""Attack strength below which a PASS adds that attacks may have been weak."""
 
 
 class OtherModels(Enum):
-    """How far other assumptions are set beside the one made."""
+    """How far to compare with alternative models."""
 
     NONE = "not at all"
     QUICK = "in seconds"
-    """Correlated models at one resolution; none where that would take minutes."""
+    """Correlated models without refinement; none if that would take minutes."""
     FULL = "all of them, at full accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What was asked of a posterior.
+    """What is asked of a posterior.
 
     Attributes
     ----------
     level
         Probability of the central credible intervals, in (0, 1).
     claim, claim_source
-        An epsilon that somebody claims, at least 0, without which there is no verdict; and who claims
-        it: ``algorithm`` if the algorithm itself does.
+        An epsilon claimed by somebody, at least 0; without it there is no verdict.  And the source of
+        the claim: ``algorithm`` if the algorithm itself makes it.
     thresholds
-        Where the verdict takes sides.
+        Posterior probabilities at which the verdict is PASS or FAIL.
     accept_untrusted
-        Let the verdict take sides even if the engine did not reach its accuracy.
+        Allow PASS or FAIL by judgement even if the engine did not reach its accuracy.
     other_models
-        How far other assumptions are tried.
+        How far to compare with alternative models.
     error
-        Probability that the proof errs, in (0, 1).
+        Error probability of the proof, in (0, 1).
     independent
-        Whether models of different bases were trained independently; proofs average over bases else.
+        Whether models of different bases were trained independently; if not, proofs average over bases.
     """
 
     level: float = 0.9
@@ -114,7 +114,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Origin:
-    """What is known of how the counts came about; empty for counts that somebody brought.
+    """How the data were produced, as far as known; empty for counts supplied by a user.
 
     Attributes
     ----------
@@ -122,19 +122,19 @@ class Origin:
         What was audited: hash, population, adjacency, design, dataset_size, seed; the kind of challenge
         points unless they are random.
     attack
-        How it was attacked: target_alpha, statistic, attack, and what else the attack says of itself.
+        The attack: target_alpha, statistic, attack, and any metadata of the attack itself.
     models, failures
-        How many models were trained, reused and failed; those that failed, each as plain values.
+        Numbers of models trained, reused and failed; the failures, each as plain values.
     warnings
-        What the attack itself warned of, and what is known against the challenge points.
+        Warnings from the attack, and problems with the challenge points.
     curves
-        Error counts over target rates, an ``ErrorCurves`` of the attacks, which inference does not know.
+        Error counts over target rates: an ``ErrorCurves`` from `attacks`, opaque to inference.
     claim_source
-        ``algorithm`` if the claim is the algorithm's own.
+        ``algorithm`` if the claim is made by the algorithm itself.
     variant, siblings
         Which of several variants made from the same models, and the others.
     stopping
-        How an audit that stops by itself came to its end, as plain values.
+        Why an audit with early stopping ended, as plain values.
     """
 
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -156,14 +156,14 @@ class Origin:
 
 
 class JudgedResult(ABC):
-    """What every result has: what the data prove, what contradicts the answer, and the verdict."""
+    """Shared by all results: what the data prove, contradictions, and the verdict."""
 
     if TYPE_CHECKING:
 
         @property
         def posterior(self) -> Posterior | ProfilePosterior: ...
         @property
-        def asked(self) -> Question: ...
+        def question(self) -> Question: ...
         @property
         def origin(self) -> Origin: ...
         @property
@@ -172,48 +172,56 @@ class JudgedResult(ABC):
     @property
     def level(self) -> float:
         """Probability of the credible intervals."""
-        return self.asked.level
+        return self.question.level
 
     @property
     def claim_source(self) -> str | None:
-        """Who claims what is judged."""
-        return self.asked.claim_source or self.origin.claim_source
+        """The source of the claim that is judged."""
+        return self.question.claim_source or self.origin.claim_source
 
     @property
     @abstractmethod
     def proven_from(self) -> Scores | AttackCounts | None:
-        """What a proof can be made from; None if it cannot."""
+        """The data from which a proof can be made; None if there are none."""
 
     @abstractmethod
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
-        """That the model would hardly make such data, or cannot answer."""
+        """Reasons why the data do not fit the model, or the model cannot answer."""
 
     @abstractmethod
     def _caveats(self, claim: float) -> Iterator[str]:
-        """What else a PASS does not say."""
+        """Further limitations of a PASS."""
 
     @abstractmethod
     def _above_with_other_priors(self, claim: float) -> Iterator[tuple[float, float]]:
-        """The prior's scale factor, and the probability that epsilon exceeds the claim."""
+        """Prior scale factors, and the probability that epsilon exceeds the claim."""
+
+    def constant_objections(self, leaning: Outcome) -> tuple[str, ...]:
+        """Objections to a side that depend neither on the claim nor on the prior."""
+        return tuple(self._misfit(leaning))
+
+    def caveats_at(self, claim: float) -> tuple[str, ...]:
+        """What a PASS of a claim would not say."""
+        return tuple(self._caveats(claim))
 
     @cached_property
     def proof(self) -> Proof | None:
-        """What the attacks prove, whatever the model; None where nothing can be tried."""
-        return self.proof_at(self.posterior.model.delta, self.asked.claim)
+        """What the attacks prove, whatever the model; None if nothing can be proven."""
+        return self.proof_at(self.posterior.model.delta, self.question.claim)
 
     def proof_at(self, delta: float, claim: float | None) -> Proof | None:
-        """The same at any delta."""
+        """The proof at any delta."""
         data = self.proven_from
         if data is None:
             return None
-        # Canaries that no fair coin put in have a posterior all the same.
+        # Canaries not included by fair coins still have a posterior.
         with suppress(InputError):
             return prove(
                 data,
                 delta=delta,
                 claim=claim,
-                error=self.asked.error,
-                independent=self.asked.independent,
+                error=self.question.error,
+                independent=self.question.independent,
             )
         return None
 
@@ -223,11 +231,11 @@ class JudgedResult(ABC):
         data = self.proven_from
         if data is None:
             return ()
-        return valid_bounds(data, self.posterior.model.delta, self.asked.error)
+        return valid_bounds(data, self.posterior.model.delta, self.question.error)
 
     @cached_property
     def contradiction(self) -> str | None:
-        """That the answer lies below what the same data prove; None if it does not."""
+        """A warning if the posterior lies below what the same data prove; None if it does not."""
         known = list(self.bounds)
         if self.proof is not None:
             known.insert(0, Bound("the proof", self.proof.at_least))
@@ -242,13 +250,14 @@ class JudgedResult(ABC):
         )
         return (
             f"Do not quote the interval: the posterior puts {share} on an epsilon below "
-            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error {self.asked.error:g})."
+            f"{best.epsilon:.2f}, which the same data refute ({best.label}, error "
+            f"{self.question.error:g})."
         )
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """What is said of the claim; None without one."""
-        claim = self.asked.claim
+        """The verdict on the claim; None without a claim."""
+        claim = self.question.claim
         if claim is None:
             return None
         return decide(
@@ -258,45 +267,45 @@ class JudgedResult(ABC):
             refuted=self.proof.refutation if self.proof and self.proof.refuted else None,
             objections=lambda leaning: self._objections(claim, leaning),
             caveats=lambda: self._caveats(claim),
-            thresholds=self.asked.thresholds,
-            trusted=bool(self.posterior.trustworthy or self.asked.accept_untrusted),
+            thresholds=self.question.thresholds,
+            trusted=bool(self.posterior.trustworthy or self.question.accept_untrusted),
         )
 
     def _objections(self, claim: float, leaning: Outcome) -> Iterator[str]:
-        """What speaks against a side that the posterior takes."""
-        found = [*self._misfit(leaning), *exceeded(self.bounds, claim, leaning)]
+        """Objections to the side that the posterior takes."""
+        found = [*self._misfit(leaning), *bound_reasons(self.bounds, claim, leaning)]
         if self.contradiction is not None:
             found.append(REFUTED_POSTERIOR)
         yield from found
-        if not found:  # other priors take another estimate each
+        if not found:  # other priors need one more estimate each
             others = self._above_with_other_priors(claim)
-            yield from flipped(others, leaning, self.asked.thresholds)
+            yield from prior_reasons(others, leaning, self.question.thresholds)
 
-    def _tell(self, line: str) -> None:
+    def _report_progress(self, line: str) -> None:
         if self.report is not None:
             self.report(line)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(JudgedResult):
-    """A posterior with everything a reader or a reviewer would ask about it.
+    """A posterior with everything a reader or reviewer would ask about it.
 
     Parameters
     ----------
-    posterior, asked
-        What was found, with counts, model and provenance; and what was asked of it.
+    posterior, question
+        The posterior, with counts, model and provenance; and the question put to it.
     origin
-        How the counts came about.
+        How the counts were produced.
     over_delta
-        The same counts at other deltas, if somebody asked for a curve.
+        The same counts at other deltas, if a curve was requested.
     scores
-        Scores of the same models, if these are known: proofs from them need no count.
+        Scores of the same models, if known: proofs are then made from scores, not counts.
     report
-        Called with a line of text whenever something that takes time is worked out.
+        Called with a line of text whenever a slow part is computed.
     """
 
     posterior: Posterior
-    asked: Question = field(default_factory=Question)
+    question: Question = field(default_factory=Question)
     origin: Origin = field(default_factory=Origin)
     over_delta: JudgedCurve | None = None
     scores: Scores | None = None
@@ -313,111 +322,113 @@ class Result(JudgedResult):
 
     @property
     def counts(self) -> AttackCounts:
-        """What was observed."""
+        """The observed counts."""
         return self.posterior.counts
 
     @property
     def model(self) -> AuditModel:
-        """What was assumed."""
+        """The model."""
         return self.posterior.model
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the engine reached its accuracy, over delta too if there is a curve."""
+        """Whether the engine reached its accuracy, also over delta if there is a curve."""
         over = self.over_delta is None or self.over_delta.curve.trustworthy
         return bool(self.posterior.trustworthy and over)
 
-    # --- checks, each worked out once ---------------------------------------------------------
+    # --- checks, each computed once -----------------------------------------------------------
 
     @cached_property
-    def independent_counts(self) -> CountsAtTheirEnds | None:
-        """The answer for independent counts, where the one found is not to be taken alone."""
-        # Counts that independence contradicts must not cost the result.
+    def independent_counts(self) -> ExtremeCounts | None:
+        """The result for independent counts, if the one found should not be used alone."""
+        # A contradiction under independence must not prevent the result.
         with suppress(ContradictionError):
-            return counts_at_their_ends(self.posterior, level=self.level, report=self.report)
+            return check_extreme_counts(self.posterior, level=self.level, report=self.report)
         return None
 
     @cached_property
     def outlook(self) -> Outlook | None:
-        """What more data would settle; None unless the verdict is open."""
+        """How much more data would settle the verdict; None unless it is inconclusive."""
         verdict = self.verdict
         if verdict is None or verdict.grounds is not Grounds.OPEN:
             return None
         if verdict.leaning is not Outcome.INCONCLUSIVE:
-            return None  # more of the same data would not mend what speaks against it
+            return None  # more data of the same kind would not remove the objections
         if not verdict.trustworthy or not self._estimated:
             return None
         return look_ahead(self.posterior, verdict, report=self.report)
 
     @cached_property
     def other_priors(self) -> tuple[AlternativePrior, ...]:
-        """Epsilon under other priors, without those under which nothing can be estimated."""
+        """Epsilon under other priors, leaving out those that cannot be estimated."""
         found: list[AlternativePrior] = []
-        self._tell("other priors")
+        self._report_progress("other priors")
         for factor in FACTORS if self._estimated else ():
-            # The exact engine takes no prior that reaches beyond epsilon = 600.
+            # The exact engine refuses priors that extend beyond epsilon = 600.
             with suppress(ContradictionError, InputError):
-                found += prior_sensitivity(self.posterior, factors=(factor,), report=self.report)
+                found += prior_sensitivity(
+                    self.posterior, factors=(factor,), on_message=self.report
+                )
         return tuple(found)
 
     @cached_property
     def influence(self) -> Influence | None:
-        """Epsilon without each base; None for a fixed one."""
+        """Epsilon without each base; None if epsilon is fixed."""
         if not self._estimated:
             return None
-        self._tell("leaving out one base at a time")
-        # A base whose absence leaves a contradiction must not cost the rest of the report.
+        self._report_progress("leaving out one base at a time")
+        # A contradiction when one base is left out must not prevent the rest of the report.
         with suppress(ContradictionError):
-            return leave_one_out(self.posterior, level=self.level, report=self.report)
+            return leave_one_out(self.posterior, level=self.level, on_message=self.report)
         return None
 
     @cached_property
     def predictive(self) -> PredictiveCheck:
-        """Whether the model would make such counts at all."""
-        self._tell("predictive check")
+        """The predictive check: whether the model generates such counts."""
+        self._report_progress("predictive check")
         rng = np.random.default_rng(CHECK_SEED)
         return check_predictions(self.posterior, rng=rng, level=self.level)
 
     @cached_property
     def models(self) -> ModelComparison | None:
-        """The counts under other assumptions; None where it was not worked out."""
-        asked = self.asked.other_models
-        if asked is OtherModels.NONE or (asked is OtherModels.QUICK and not self._estimated):
+        """The counts under alternative models; None if not computed."""
+        extent = self.question.other_models
+        if extent is OtherModels.NONE or (extent is OtherModels.QUICK and not self._estimated):
             return None
-        self._tell("other assumptions")
-        if asked is OtherModels.FULL:
-            return compare_models(self.posterior, report=self.report)
+        self._report_progress("alternative models")
+        if extent is OtherModels.FULL:
+            return compare_models(self.posterior, on_message=self.report)
         wanted = {
             label: model
             for label, model in alternatives(self.model, self.counts).items()
-            if takes_seconds(self.counts, model) and not self._members_scatter(model)
+            if is_quick(self.counts, model) and not self._members_scatter(model)
         }
-        if not wanted or not takes_seconds(self.counts, self.model):
+        if not wanted or not is_quick(self.counts, self.model):
             return None
         with suppress(ContradictionError, InputError):
-            return compare_models(self.posterior, wanted, quick=True, report=self.report)
+            return compare_models(self.posterior, wanted, quick=True, on_message=self.report)
         return None
 
     @cached_property
-    def doubts(self) -> tuple[str, ...]:
-        """Reasons to doubt the result that its engine cannot see, a sentence or two each."""
-        beside = self.independent_counts
-        found = (beside and beside.sentence, repeated_bases(self.counts))
+    def data_warnings(self) -> tuple[str, ...]:
+        """Problems that the engine cannot detect, a sentence or two each."""
+        independent = self.independent_counts
+        found = (independent and independent.sentence, repeated_bases(self.counts))
         return tuple(sentence for sentence in found if sentence)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before quoting the result, the gravest first."""
+        """What to know before quoting the result, the most serious first."""
         found = []
         if not self.posterior.trustworthy:
-            found.append(f"Do not quote this result: {self.posterior.engine_words}.")
-        found += self.doubts
+            found.append(f"Do not quote this result: {self.posterior.engine_description}.")
+        found += self.data_warnings
         found += [f"{text[0].upper()}{text[1:]}" for text in self.origin.warnings if text]
         failed = self.origin.models.get("failed", 0)
         if failed:
             found.append(
                 f"{failed:,} of the models failed and {'is' if failed == 1 else 'are'} missing from "
-                "the counts; if failing depends on the challenge point, the estimate is biased."
+                "the counts; if failures depend on the challenge point, the estimate is biased."
             )
         odd = [item for item in self.predictive.statistics if item.surprising]
         if odd:
@@ -429,15 +440,15 @@ class Result(JudgedResult):
             if rest > 0:
                 listed += f"; and {rest} more in the table of the predictive check"
             found.append(
-                f"The model would hardly make counts like these: {listed}. It takes the rates of "
-                "attacks to lie anywhere in the region that epsilon and the strength leave them; where "
-                "they all lie near one place, the interval may miss the true epsilon on either side."
+                f"Counts like these are unlikely under the model: {listed}. It assumes that the rates "
+                "of attacks may be anywhere in the region allowed by epsilon and the strength; if they "
+                "are all close to one point, the interval may miss the true epsilon on either side."
             )
         return tuple(found)
 
     @property
     def proven_from(self) -> Scores | AttackCounts | None:
-        """Scores of the models, else counts; decisions that depend on each other prove nothing."""
+        """Scores of the models, otherwise counts; None if decisions depend on each other."""
         if self.scores is not None:
             return self.scores
         shared = self.counts.measured is not None and self.counts.measured.cross_fed
@@ -446,13 +457,13 @@ class Result(JudgedResult):
     def _misfit(self, leaning: Outcome) -> Iterator[str]:
         if self.counts.measured is not None and self.counts.measured.pool:
             yield SHARED
-        yield from misfit(self.predictive)
+        yield from misfit_reasons(self.predictive)
 
     def _caveats(self, claim: float) -> Iterator[str]:
         low, high = self.posterior.credible_interval("strength", self.level)
         if low < WEAK_STRENGTH:
             yield (
-                f"the attacks may have been weak (strength {low:.2f} to {high:.2f}, 1 is the best "
+                f"the attacks may have been weak (strength {low:.2f} to {high:.2f}, where 1 is the best "
                 "possible)"
             )
 
@@ -465,5 +476,5 @@ class Result(JudgedResult):
         return "epsilon" in self.posterior.parameters
 
     def _members_scatter(self, model: AuditModel) -> bool:
-        """Such models take the exact engine longer than a page should."""
+        """Whether members scatter, which is too slow in the exact engine for a report."""
         return model.scatters(self.counts) and model.dependence.scatter is not None

@@ -1,4 +1,4 @@
-"""The posterior that MCMC returns: draws, and how far they can be believed."""
+"""The posterior from MCMC: draws and their convergence diagnostics."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import xarray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SamplePosterior(Posterior):
-    """A posterior by sampling: every answer carries Monte Carlo error, see ``diagnostics``.
+    """A posterior by sampling: every result has Monte Carlo error, see ``diagnostics``.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class SamplePosterior(Posterior):
         return self.diagnostics.converged
 
     @property
-    def engine_words(self) -> str:
+    def engine_description(self) -> str:
         figures = self.diagnostics.parameters.values()
         r_hat = max(item.r_hat for item in figures)
         return (

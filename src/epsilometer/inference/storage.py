@@ -1,7 +1,7 @@
-"""Posteriors back from NetCDF files; what is in them, and how they are written, is in `trees.py`.
+"""Read posteriors from NetCDF files; `trees.py` defines and writes the format.
 
-A file holds numbers, text and JSON only.  It is read as untrusted: nothing in it is run, every part is
-checked, and a digest of all of it tells a damaged file from a sound one.
+A file holds only numbers, text and JSON.  It is untrusted: nothing in it is executed, every part is
+checked, and a digest of the contents detects damage.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 LARGEST_ARRAY = 2**31
-"""Bytes of the largest array that is read: a small file may declare any size."""
+"""Bytes of the largest array to read: a small file may declare any size."""
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError)
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Restore a posterior from a file written by ``posterior.save``; it answers as it did before.
+    """Load a posterior from a file written by ``posterior.save``; it gives the same results as before.
 
-    A :class:`~epsilometer.Posterior` or a :class:`~epsilometer.ProfilePosterior`, as the file has it.
+    Returns a :class:`~epsilometer.Posterior` or a :class:`~epsilometer.ProfilePosterior`.
 
     Raises
     ------
@@ -79,14 +79,14 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 class _Reader:
-    """Plain numbers and text out of an open HDF5 file; everything else is refused."""
+    """Reads plain numbers and text from an open HDF5 file and refuses everything else."""
 
     def __init__(self, file: Any, h5py: Any) -> None:
         self._file = file
         self._h5py = h5py
         if self.text("format") != trees.FORMAT:
             raise InputError("expected a NetCDF file written by epsilometer.")
-        version = self.whole("format_version")
+        version = self.integer("format_version")
         if version != trees.FORMAT_VERSION:
             raise InputError(f"expected format version {trees.FORMAT_VERSION}, got {version}.")
         self.arrays: dict[str, Array] = {}
@@ -106,7 +106,7 @@ class _Reader:
         value = self._file.attrs.get(name)
         return value if isinstance(value, str) else ""
 
-    def whole(self, name: str, item: str = "/") -> int:
+    def integer(self, name: str, item: str = "/") -> int:
         value = np.asarray(self._file[item].attrs.get(name, -1)).ravel()
         return int(value[0]) if value.size == 1 and value.dtype.kind in "iu" else -1
 
@@ -115,7 +115,7 @@ class _Reader:
 
     def _members(self, group: str) -> list[str]:
         self._own(group)
-        # Dimensions without coordinates and the counters of chain and draw are no data.
+        # Dimensions without coordinates and the chain and draw counters are not data.
         scales = {"posterior/chain", "posterior/draw"}
         return [
             name
@@ -125,7 +125,7 @@ class _Reader:
         ]
 
     def _own(self, name: str) -> None:
-        """Refuse what points out of this file."""
+        """Refuse links that point outside this file."""
         if not isinstance(self._file.get(name, getlink=True), self._h5py.HardLink):
             raise InputError(f"expected {name} inside the file.")
 
@@ -155,9 +155,9 @@ class _Reader:
         return array
 
     def names(self, column: str) -> list[str]:
-        """A column of labels, as it was before it was made fit for a file."""
+        """A column of labels, decoded from the form stored in the file."""
         found = [str(name) for name in self.get(f"observed_data/{column}", ndim=1)]
-        if self.whole("names_are_json", f"observed_data/{column}") == 1:
+        if self.integer("names_are_json", f"observed_data/{column}") == 1:
             found = [str(json.loads(name)) for name in found]
         return found
 
@@ -175,16 +175,16 @@ def _restore(reader: _Reader) -> Posterior | ProfilePosterior:
         **columns,
         names=reader.names("challenge_base"),
         groups=reader.names("group") if "observed_data/group" in reader.arrays else None,
-        # Files from before counts knew it say nothing.
+        # Older files do not say how counts were measured.
         measured=MeasuredBy(**reader.json("measured")) if reader.text("measured") else None,
     )
-    # Files from before there were groups name no dependence, and have none.
+    # Older files have no groups and name no dependence.
     data = {"dependence": {"name": "ScatteredMembers"}} | reader.json("model")
     model = AuditModel(**{part.name: _choice(data, part.name) for part in fields(AuditModel)})
     provenance = Provenance.from_json(reader.text("provenance"))
     make = _restore_samples if reader.text("diagnostics") else _restore_grid
     posterior = make(reader, counts, model, provenance)
-    # Files from before there were updates hold one batch.
+    # Older files have no updates: they hold one batch.
     if not reader.text("batches"):
         return posterior
     return posterior.with_batches(tuple(Batch.from_dict(item) for item in reader.json("batches")))
@@ -201,7 +201,7 @@ CHOICES: dict[str, Mapping[str, Callable[..., Any]]] = {
 
 
 def _choice(data: Mapping[str, Any], field: str) -> Any:
-    """A field as it was: a number, or an object of a class that is known for it."""
+    """A field's value: a number, or an object of one of the known classes."""
     if field not in CHOICES:
         return data[field]
     inner, known = dict(data[field]), CHOICES[field]
@@ -221,7 +221,7 @@ def _restore_grid(
     nuisance = _restore_nuisance(reader)
     log_nuisance = np.zeros((len(row), 0))
     if len(nuisance) > 1:
-        # The log likelihood may be -inf at a node, so finiteness is not asked of it.
+        # The log likelihood may be -inf at a node, so it need not be finite.
         log_nuisance = reader.get("grid/cell_log_nuisance", ndim=2)
         if log_nuisance.shape != (len(row), len(nuisance)):
             raise InputError("expected cell_log_nuisance at every node of every cell.")
@@ -234,7 +234,7 @@ def _restore_grid(
     )
     if not len(row) == len(cells.strength) == len(cells.mass):
         raise InputError("expected equally many cells in the grid's arrays.")
-    # What is drawn from beside the parameters is stored under another name.
+    # Some drawn quantities are stored under a different name.
     hidden = [
         name for name, other in trees.STORED_NAME.items() if f"grid/{other}_breaks" in reader.arrays
     ]
@@ -257,7 +257,7 @@ def _restore_grid(
 
 
 def _restore_nuisance(reader: _Reader) -> NuisanceGrid:
-    """The grid that a file's arrays belong to."""
+    """The nuisance grid that the file's arrays belong to."""
     names = [name for name in reader.arrays if name.startswith("grid/nuisance_")]
     arrays = {name.removeprefix("grid/"): reader.floats(name, ndim=1) for name in names}
     if "nuisance_spread" in arrays:
@@ -277,7 +277,7 @@ def _density(reader: _Reader, parameter: str) -> PanelDensity:
     if len(breaks) != len(values) + 1 or np.any(np.diff(breaks) <= 0):
         raise InputError(f"expected increasing panels in {name}_breaks.")
     density = PanelDensity(breaks=breaks, values=values)
-    # Normalising anew would move the last digit; what was stored is already normalised.
+    # The stored values are normalised already; doing it again would change the last digit.
     object.__setattr__(density, "values", values)
     return density
 
@@ -291,7 +291,7 @@ def _restore_samples(
     data = reader.json("diagnostics")
     figures = {
         str(name): ParameterDiagnostics(
-            # JSON has no infinity: None stands for it.
+            # JSON has no infinity: None represents it.
             **{key: math.inf if value is None else float(value) for key, value in item.items()}
         )
         for name, item in data["parameters"].items()
@@ -310,7 +310,7 @@ def _restore_samples(
 
 
 def _mcmc_settings(provenance: Provenance) -> McmcSettings:
-    """The settings that chains were made with, out of their provenance."""
+    """The settings of the chains, from their provenance."""
     from epsilometer.inference.mcmc import settings as mcmc
     from epsilometer.inference.mcmc.driver import McmcSettings
 
@@ -318,7 +318,7 @@ def _mcmc_settings(provenance: Provenance) -> McmcSettings:
     names = ("num_auxiliary", "num_sweeps", "num_iterations", "num_warmup", "num_chains")
     options: dict[str, Any] = {name: known[name] for name in names if name in known}
     if known.get("sampler") == "groups" and "num_sweeps" not in known:
-        # Files from before sweeps had a name of their own.
+        # Older files store the number of sweeps under another name.
         options["num_sweeps"] = options.get("num_auxiliary", McmcSettings().num_sweeps)
     if provenance.seed is not None:
         options["seed"] = provenance.seed
@@ -337,6 +337,6 @@ def _mcmc_settings(provenance: Provenance) -> McmcSettings:
             values = dict(given) if isinstance(given, dict) else {"name": given}
             kind = kinds.get(values.pop("name", None))
             if kind is None or set(values) - {part.name for part in fields(kind)}:
-                raise InputError(f"expected {name} that are known here, got {given!r}.")
+                raise InputError(f"expected known {name}, got {given!r}.")
             options[name] = kind(**values)
     return McmcSettings(**options)

@@ -1,8 +1,7 @@
-"""Posteriors as labelled trees: what a file holds, and the digest that tells whether it is sound.
+"""Posteriors as labelled trees: the contents of a file, and the digest that detects damage.
 
 The layout is ArviZ's: a group ``posterior`` with draws, a group ``observed_data`` with the counts; a
-posterior by quadrature adds the group ``grid``, from which it is restored.  Files are read in
-`storage.py`.
+posterior by quadrature adds the group ``grid``, from which it is restored.  `storage.py` reads files.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ FORMAT_VERSION = 1
 
 STORED_DRAWS = 4000
 STORED_DRAWS_SEED = 20170604
-"""A posterior by quadrature stores draws for ArviZ, always the same ones."""
+"""A posterior by quadrature stores draws for ArviZ, generated with a fixed seed."""
 
 TEXTS = ("model", "provenance", "accuracy", "log_evidence", "diagnostics")
 LATER_TEXTS = ("batches", "tables", "measured")
-"""Texts that the first files did not have: in the digest only where they are."""
+"""Texts that the first files lacked: included in the digest only if present."""
 
 STORED_NAME = {"_r": "cross_correlation_fraction"}
-"""The density of r = rho / bound(tau) has a public name in files."""
+"""The name in files of the density of r = rho / bound(tau)."""
 
 
 def grid_to_datatree(posterior: GridPosterior) -> xarray.DataTree:
@@ -129,7 +128,7 @@ def _tree(
 
 
 def library() -> dict[str, str]:
-    """What ArviZ asks for: who made it."""
+    """Attributes required by ArviZ: the library that created the file."""
     return {
         "inference_library": "epsilometer",
         "inference_library_version": versions()["epsilometer"],
@@ -137,7 +136,7 @@ def library() -> dict[str, str]:
 
 
 def assembled(groups: Mapping[str, xarray.Dataset], texts: Mapping[str, str]) -> xarray.DataTree:
-    """Groups and texts as one tree, with the digest of all of it."""
+    """Combine groups and texts into one tree, with the digest of its contents."""
     import xarray
 
     root = xarray.Dataset(
@@ -155,14 +154,14 @@ def assembled(groups: Mapping[str, xarray.Dataset], texts: Mapping[str, str]) ->
 
 
 def stored_names(names: tuple[str, ...]) -> tuple[Array, bool]:
-    """Names as they may stand in a file; all as JSON if one holds what HDF5 text cannot."""
+    """Names as stored in a file; all as JSON if any contains what HDF5 text cannot hold."""
     text = "".join(names)
     escaped = "\0" in text or text.encode(errors="ignore").decode() != text
     return np.array([json.dumps(n) for n in names] if escaped else names, dtype=object), escaped
 
 
 def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
-    """Write a tree to a NetCDF file.  The file appears whole or not at all.
+    """Write a tree to a NetCDF file, atomically.
 
     Raises
     ------
@@ -180,7 +179,7 @@ def write(tree: xarray.DataTree, path: str | PathLike[str]) -> None:
     }
 
     def write_to(file: Path) -> None:
-        file.touch()  # Where nothing can be written the system says so, and in fewer words than HDF5.
+        file.touch()  # An unwritable path raises a clearer error here than in HDF5.
         tree.to_netcdf(file, engine="h5netcdf", encoding=encoding)
 
     _files.replace(Path(path), write_to)
@@ -203,7 +202,7 @@ def digest(arrays: Mapping[str, Array], attributes: Mapping[str, object]) -> str
 
 
 def values_of(choice: Any) -> dict[str, object]:
-    """The fields of a frozen object; those that are choices themselves with their class's name."""
+    """The fields of a frozen object; nested objects include the name of their class."""
     values = {part.name: getattr(choice, part.name) for part in fields(choice) if part.init}
     return {
         name: {"name": type(value).__name__} | values_of(value) if is_dataclass(value) else value

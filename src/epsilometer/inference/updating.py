@@ -1,8 +1,8 @@
-"""New counts for a posterior that is there already, and how much each batch of counts moved it.
+"""Update a posterior with new counts, and record how much each batch of counts moved it.
 
 Nothing is approximated: a posterior keeps its counts, so an update estimates from all of them with the
-same model and the same settings, and the order of the batches does not matter.  What is remembered of
-each batch is how far it moved epsilon, how much it said, and how well it was foretold.
+same model and settings, and the order of the batches does not matter.  For each batch, the history
+records how far it moved epsilon, its information, and how well it was predicted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.panels import PanelDensity
@@ -31,35 +32,35 @@ if TYPE_CHECKING:
 LogDensity = Callable[[FloatArray], FloatArray]
 
 LEVEL = 0.9
-"""Probability of the intervals that batches remember."""
+"""Probability of the intervals recorded for batches."""
 
 NEGLIGIBLE = 1e-11
-"""A density is never taken to be less than this share of its peak: grids end where it is."""
+"""Smallest density, as a share of its peak, that is distinguished: grids end there."""
 
 KERNEL_POINTS = 512
 """Quantiles of draws at which kernel densities are compared."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What one batch of counts did to the posterior of epsilon.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Batch(Plotted, view="posteriors.BATCH"):
+    """The effect of one batch of counts on the posterior of epsilon.
 
     Attributes
     ----------
     rows
-        How many rows of the counts it is; batches follow each other in the order of the rows.
+        Number of rows of the counts; batches follow each other in row order.
     label
-        A name for it: that of its file, or "batch 2".
+        Its name: that of its file, or "batch 2".
     median, interval
         Epsilon after it: the median, and the central interval of probability 0.9.
     shift
-        How far it moved the median; the first batch moves that of the prior.
+        Change of the median; for the first batch, relative to the prior median.
     information
-        Kullback-Leibler divergence, in nats, of epsilon's posterior after it from the one before it, or
-        from the prior.  It is about epsilon alone, whatever was learnt about the strength.
+        Kullback-Leibler divergence, in nats, of epsilon's posterior after the batch from the one before
+        it, or from the prior.  It concerns epsilon alone, not the strength.
     log_predictive
-        log p(batch | earlier batches), the difference of the log evidences.  None without evidences,
-        which Markov chains do not have.
+        log p(batch | earlier batches), the difference in log evidence.  None if there is no evidence,
+        as for Markov chains.
     """
 
     rows: int
@@ -73,7 +74,7 @@ class Batch:
     def __post_init__(self) -> None:
         _validate.whole_number("rows", self.rows, least=1)
         if not isinstance(self.label, str):
-            raise InputError(f"expected a text for a batch's label, got label={self.label!r}.")
+            raise InputError(f"expected text as a batch's label, got label={self.label!r}.")
         low, high = self.interval
         numbers = [self.median, low, high, self.shift, self.information]
         numbers += [] if self.log_predictive is None else [self.log_predictive]
@@ -92,7 +93,7 @@ class Batch:
 
 
 def join_batches(first: AttackCounts, *others: AttackCounts) -> AttackCounts:
-    """Counts one after the other; rows that have no names but their numbers are counted on."""
+    """Concatenate counts; rows named only by their number are renumbered."""
     for batch in others:
         # A row's number names no base: the first rows of two files are not one base entered twice.
         numbered = batch.names == tuple(str(row) for row in range(len(batch)))
@@ -101,7 +102,7 @@ def join_batches(first: AttackCounts, *others: AttackCounts) -> AttackCounts:
     return first
 
 
-# --- what a batch did -------------------------------------------------------------------------
+# --- the effect of a batch --------------------------------------------------------------------
 
 
 def only_batch(posterior: Posterior, *, label: str = "batch 1") -> Batch:
@@ -110,10 +111,10 @@ def only_batch(posterior: Posterior, *, label: str = "batch 1") -> Batch:
 
 
 def batch_between(before: Posterior | None, after: Posterior, *, rows: int, label: str) -> Batch:
-    """What a batch did that led from one posterior to the next, or from the prior."""
+    """The batch that led from one posterior, or from the prior, to the next."""
     median = after.median("epsilon")
     if before is None:
-        # The median before any counts, of the prior where the likelihood is used.
+        # The prior median, given that epsilon is where the likelihood is used.
         share = prior_share(after.model, after.counts)
         started = float(after.model.epsilon.upper_quantile(0.5 * share))
     else:
@@ -132,12 +133,12 @@ def batch_between(before: Posterior | None, after: Posterior, *, rows: int, labe
 def profile_batch(
     before: ProfilePosterior | None, after: ProfilePosterior, *, rows: int, label: str
 ) -> Batch:
-    """The same for posteriors of the whole curve, whose distributions are on points."""
+    """The same for posteriors of the whole curve, whose distributions are tabulated."""
     median = after.median("epsilon")
     started = float(after.model.epsilon.quantile(0.5))
     if before is not None:
         started = before.median("epsilon")
-    # Cells that are equally likely after the batch, and how likely they were before.
+    # Cells that are equally likely after the batch, and their probabilities before it.
     edges = np.unique(after.quantile("epsilon", np.linspace(0.0, 1.0, KERNEL_POINTS + 1)))
     gain = after.log_evidence - (0.0 if before is None else before.log_evidence)
     known: Callable[[float], float] = after.prior_probability_above
@@ -168,9 +169,9 @@ def _log_predictive(before: Posterior | None, after: Posterior) -> float | None:
 
 
 def prior_share(model: AuditModel, counts: AttackCounts) -> float:
-    """The prior probability of the epsilons at which the likelihood is used; evidences are over it.
+    """The prior probability of the epsilons at which the likelihood is used; the evidence is over these.
 
-    It is 1 but for the published density of correlated counts, not used below half a count.
+    It is 1 except for the published density of correlated counts, which is not used below half a count.
     """
     if model.epsilon.fixed_value is not None:
         return 1.0
@@ -178,21 +179,21 @@ def prior_share(model: AuditModel, counts: AttackCounts) -> float:
 
 
 def _information(before: Posterior | None, after: Posterior) -> float:
-    """The divergence of epsilon's posterior from what it was before."""
+    """The divergence of epsilon's posterior from the one before."""
     if after.model.epsilon.fixed_value is not None:
         return 0.0
     known = _known_before(before, after)
     density = after.marginal("epsilon")
     if isinstance(density, PanelDensity):
         return divergence(density, known)
-    # Draws have no density: kernel estimates at their quantiles stand for it.
+    # Draws have no density: use kernel estimates at their quantiles.
     at = after.quantile("epsilon", (np.arange(KERNEL_POINTS) + 0.5) / KERNEL_POINTS)
     log_before = _log_of(known) if isinstance(known, PanelDensity) else known
     return max(0.0, float(np.mean(_floored(after.density("epsilon", at)) - log_before(at))))
 
 
 def _known_before(before: Posterior | None, after: Posterior) -> PanelDensity | LogDensity:
-    """What was known of epsilon before a batch: from the earlier posterior, or the prior."""
+    """The density of epsilon before a batch: the earlier posterior, or the prior."""
     if before is None:
         prior, log_share = after.model.epsilon, math.log(prior_share(after.model, after.counts))
         return lambda epsilon: prior.log_density(epsilon) - log_share
@@ -205,7 +206,7 @@ def _floored(density: FloatArray) -> FloatArray:
 
 
 def _log_of(density: PanelDensity) -> LogDensity:
-    """The log density, no less than what a grid leaves out."""
+    """The log density, bounded below at the grid's cutoff."""
     least = NEGLIGIBLE * float(density.values.max())
     return lambda x: np.asarray(np.log(np.maximum(density.density(x), least)))
 
@@ -213,9 +214,9 @@ def _log_of(density: PanelDensity) -> LogDensity:
 def divergence(after: PanelDensity, before: PanelDensity | LogDensity) -> float:
     """Kullback-Leibler divergence in nats: the integral of p log(p / q), p after and q before.
 
-    By Gauss-Legendre quadrature between the breaks of both.  Where a q on panels is less than 1e-11 of
-    its peak, or has no panels, it is taken to be that: densities are not known there.  A p that puts
-    much probability there has a larger divergence than is returned.
+    By Gauss-Legendre quadrature between the breaks of both.  Where a q on panels is below 1e-11 of its
+    peak, or has no panels, that value is used: densities are not known there.  A p with much
+    probability there has a larger divergence than the one returned.
 
     Examples
     --------
@@ -234,5 +235,5 @@ def divergence(after: PanelDensity, before: PanelDensity | LogDensity) -> float:
     weights = 0.5 * np.diff(breaks)[:, None] * panels.gauss_legendre(count)[1]
     density = after.density(nodes)
     gain = np.log(np.maximum(density, 1e-300)) - before(nodes)
-    # Rounding may leave a divergence of nothing below 0.
+    # Rounding may leave a zero divergence slightly below 0.
     return max(0.0, float(np.sum(weights * density * gain)))

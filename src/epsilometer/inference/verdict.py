@@ -1,7 +1,7 @@
-"""What is said of a claimed epsilon: PASS, FAIL or INCONCLUSIVE, and on which grounds.
+"""Verdicts on a claimed epsilon: PASS, FAIL or INCONCLUSIVE, and their grounds.
 
-A FAIL is proven, or says that it is a judgement.  A PASS is a judgement that survived its checks.
-Everything else is open, for reasons that are told.  :func:`decide` is the only place where that is so.
+A FAIL is either proven or marked as a judgement.  A PASS is a judgement that survived its checks.
+Everything else is inconclusive, with reasons.  :func:`decide` is the only place where this is decided.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from epsilometer import _validate
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 
 
 class Outcome(StrEnum):
-    """The three answers."""
+    """The three outcomes."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -23,14 +24,14 @@ class Outcome(StrEnum):
 
 
 class Grounds(StrEnum):
-    """What an answer rests on."""
+    """What a verdict rests on."""
 
     PROVEN = "proven"
-    """Valid for any algorithm and any attack, with a stated error."""
+    """Valid for any algorithm and any attack, with a stated error probability."""
     JUDGED = "judged"
-    """The posterior says so, and nothing that was checked speaks against it."""
+    """The posterior supports it, and no check contradicts it."""
     OPEN = "open"
-    """Nothing can be said of the claim."""
+    """Neither a proof nor a judgement."""
 
 
 FAIL_ON = {
@@ -38,12 +39,12 @@ FAIL_ON = {
     "fail": ("FAIL (proven)", "FAIL (judged)"),
     "inconclusive": ("FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE"),
 }
-"""Labels of the verdicts at which a gate closes, by the name of the gate."""
+"""Labels of the verdicts that fail a gate, by the name of the gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """How sure the posterior must be before a side is taken.
+    """Posterior probabilities at which a verdict is PASS or FAIL.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class Thresholds:
             )
 
     def outcome(self, probability_above: float) -> Outcome:
-        """What the posterior alone says, given P(epsilon > claim); ends included."""
+        """The outcome from the posterior alone, given P(epsilon > claim); thresholds included."""
         if probability_above <= self.pass_at_most:
             return Outcome.PASS
         if probability_above >= self.fail_at_least:
@@ -74,23 +75,23 @@ class Thresholds:
         return Outcome.INCONCLUSIVE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The answer, and what it rests on.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Verdict(Plotted, view="verdicts.VERDICT"):
+    """The verdict on a claim, and what it rests on.
 
     Attributes
     ----------
     outcome, grounds, reasons
-        The answer; whether it is proven, judged or open; and why, one sentence each, without the full
-        stop.
+        The outcome; whether it is proven, judged or open; and the reasons, one sentence each, without
+        the full stop.
     claim
-        The epsilon that is claimed.
+        The claimed epsilon.
     probability_above
         Posterior probability that the true epsilon exceeds the claim.
     prior_probability_above
-        The same before any data: the difference is what the attacks said.
+        The same before any data: the difference is the contribution of the attacks.
     trustworthy
-        Whether the engine reached its accuracy, or that it did not was accepted.
+        Whether the engine reached its accuracy, or its inaccuracy was explicitly accepted.
     """
 
     outcome: Outcome
@@ -104,33 +105,33 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The outcome with its grounds, where it takes a side."""
+        """The outcome with its grounds, unless it is inconclusive."""
         if self.grounds is Grounds.OPEN:
             return str(self.outcome)
         return f"{self.outcome} ({self.grounds})"
 
     @property
     def meaning(self) -> str:
-        """Why, in one sentence without the full stop."""
+        """The reasons in one sentence without the full stop."""
         return "; ".join(self.reasons)
 
     @property
     def leaning(self) -> Outcome:
-        """What the posterior alone would say."""
+        """The outcome from the posterior alone."""
         return self.thresholds.outcome(self.probability_above)
 
     @property
     def prior_alone(self) -> bool:
-        """Whether the prior would have had the same verdict: then the attacks added little."""
+        """Whether the prior alone has the same verdict: then the attacks added little."""
         settled = self.grounds is Grounds.JUDGED
         return settled and self.thresholds.outcome(self.prior_probability_above) is self.outcome
 
 
-NO_PROOF = "this is no proof of privacy: stronger attacks or worse records may show more"
-"""What every PASS says of itself."""
+NO_PROOF = "this is not a proof of privacy: stronger attacks or worse records may show more"
+"""Added to every PASS."""
 
 Objections = Callable[[Outcome], Iterable[str]]
-"""What speaks against a side that the posterior takes, one reason each."""
+"""Returns the objections to the side that the posterior takes, one reason each."""
 
 
 def decide(
@@ -144,18 +145,18 @@ def decide(
     thresholds: Thresholds | None = None,
     trusted: bool = True,
 ) -> Verdict:
-    """The verdict on a claim: the only rule there is.
+    """Decide the verdict on a claim.
 
     Parameters
     ----------
     above, before
-        Probability that epsilon exceeds the claim, after the data and before.
+        Probability that epsilon exceeds the claim, after and before the data.
     refuted
         How the attacks refute the claim, if they do.
     objections
-        Asked for what speaks against PASS or FAIL where the posterior takes that side.
+        Called with PASS or FAIL, if the posterior takes that side; returns the objections to it.
     caveats
-        What else a PASS does not say.
+        Further limitations of a PASS.
     trusted
         Whether the engine reached its accuracy.
     """
@@ -174,10 +175,10 @@ def decide(
         )
 
     if refuted is not None:
-        # A proof needs neither the engine nor the model.
+        # A proof depends on neither the engine nor the model.
         return verdict(Outcome.FAIL, Grounds.PROVEN, [refuted])
     if not trusted:
-        reason = "the computation did not reach its accuracy, so nothing can be said of the claim"
+        reason = "the computation did not reach its accuracy, so the claim cannot be judged"
         return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason])
     leaning = limits.outcome(above)
     if leaning is Outcome.INCONCLUSIVE:
@@ -188,8 +189,8 @@ def decide(
     if against:
         reason = f"the posterior lies {side} the claim, but that cannot be relied on"
         return verdict(Outcome.INCONCLUSIVE, Grounds.OPEN, [reason, *against])
-    said = f"the posterior lies {side} the claim, and its checks do not speak against it"
+    reason = f"the posterior lies {side} the claim, and no check contradicts it"
     also = ["no proof refutes the claim"] if leaning is Outcome.FAIL else [NO_PROOF, *caveats()]
     if limits.outcome(before) is leaning:
-        also.append("the prior alone would have said so before any data")
-    return verdict(leaning, Grounds.JUDGED, [said, *also])
+        also.append("the prior alone would have given the same verdict")
+    return verdict(leaning, Grounds.JUDGED, [reason, *also])

@@ -1,4 +1,4 @@
-"""From an algorithm and a population to losses, and from losses to an attack's result.
+"""Measurement: from an algorithm and a population to losses, and from losses to attack results.
 
-Nothing here knows of the posterior: error counts are all that inference gets.
+Nothing here depends on the posterior: inference receives error counts or scores only.
 """

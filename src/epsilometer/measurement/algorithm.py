@@ -1,4 +1,4 @@
-"""What can be audited: the protocols of training algorithms, and how an algorithm is recognised."""
+"""The protocols of training algorithms that can be audited, and how an algorithm is identified."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from epsilometer.measurement.source_files import source_digests
 class Algorithm(Protocol):
     """A training algorithm under audit.
 
-    ``train`` must draw all randomness from ``rng``, so that a model can be trained again anywhere and
-    come out the same.  ``loss`` is the model's loss of one record, finite.
+    ``train`` must draw all its randomness from ``rng``, so that any model can be retrained identically
+    elsewhere.  ``loss`` returns the model's loss on one record; it must be finite.
     """
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Any: ...
@@ -37,7 +37,7 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class TrainsMany(Protocol):
-    """Trains a batch of models at once; each must equal what ``train`` makes of its data and stream."""
+    """Trains a batch of models at once; each must equal what ``train`` returns for its data and rng."""
 
     def train_many(
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
@@ -46,24 +46,24 @@ class TrainsMany(Protocol):
 
 @runtime_checkable
 class HasParameters(Protocol):
-    """Exposes a model's parameters as one vector, so that wrappers can perturb what is released.
+    """Exposes a model's parameters as one vector, so that wrappers can perturb them before release.
 
-    An adapter that has these methods for some of its models only says why not in a text attribute
-    ``no_parameters``, empty or absent otherwise: so a wrapper can refuse before anything is trained.
+    An adapter that supports this for some models only explains why not in a text attribute
+    ``no_parameters`` (empty or absent otherwise), so that a wrapper can refuse before training starts.
     """
 
     def parameters(self, model: Any) -> Array: ...
 
     def with_parameters(self, model: Any, parameters: Array) -> Any:
-        """A model like the given one with other parameters; the given one is left as it is."""
+        """A copy of the model with other parameters; the original is not changed."""
 
 
 @runtime_checkable
 class Releases(Protocol):
-    """Releases several variants of each trained model, which then share the training.
+    """Releases several variants of each trained model, which share one training run.
 
-    Losses are kept for each variant by name.  ``rng`` belongs to model and variant, so a variant added
-    later leaves the others as they were.
+    Losses are stored per variant, by name.  ``rng`` depends on the model and the variant, so adding a
+    variant later does not change the others.
     """
 
     @property
@@ -74,17 +74,17 @@ class Releases(Protocol):
 
 @runtime_checkable
 class ScoresMany(Protocol):
-    """Computes the losses of many records at once, in their order."""
+    """Computes the losses of many records at once, in order."""
 
     def losses(self, model: Any, points: Dataset) -> Sequence[float]: ...
 
 
 @runtime_checkable
 class HasQueries(Protocol):
-    """Augments a point: a pool's models are asked about the point and about each of these.
+    """Augments a point: the models of a pool are queried at the point and at each augmentation.
 
-    Answers features (queries, ...), equally many for every point; the label stays.  It must not be
-    random: the same point has the same queries under every model.
+    Returns features of shape (queries, ...), the same number for every point; the label is unchanged.
+    It must be deterministic: a point has the same queries under every model.
     """
 
     def queries(self, point: Point) -> Array: ...
@@ -92,9 +92,9 @@ class HasQueries(Protocol):
 
 @runtime_checkable
 class HasInitialModel(Protocol):
-    """Tells the model from which ``train`` starts with the same stream.
+    """Returns the model from which ``train`` starts when given the same ``rng``.
 
-    ``dataset`` is for its shape: it has no canaries, as nothing may depend on these but the model.
+    ``dataset`` provides the shapes; it contains no canaries, because only the model may depend on them.
     """
 
     def initial_model(self, dataset: Dataset, rng: np.random.Generator) -> Any: ...
@@ -102,9 +102,9 @@ class HasInitialModel(Protocol):
 
 @runtime_checkable
 class PlantsCanaries(Protocol):
-    """Plants canaries in its own gradients, and scores them by the gradients that it releases.
+    """Inserts canaries into its own gradients and scores them by the gradients that it releases.
 
-    ``gradient_canaries`` is how many; 0 for none.
+    ``gradient_canaries`` is their number; 0 for none.
     """
 
     @property
@@ -112,67 +112,67 @@ class PlantsCanaries(Protocol):
 
     @property
     def canary_settings(self) -> dict[str, object]:
-        """What decides their scores beside how models are trained, in plain values."""
+        """Settings that affect the scores but not how models are trained, as plain values."""
 
     def gradient_scores(
         self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
     ) -> Array:
-        """Train with those canaries that are included; a score for each, higher for members."""
+        """Train with the included canaries; returns one score per canary, higher for members."""
 
 
 @runtime_checkable
 class Claims(Protocol):
-    """Promises a privacy of its own, which an audit that states no claim is held against."""
+    """States its own privacy guarantee, which is tested when an audit states no claim."""
 
     def claimed_epsilon(self, delta: float) -> float:
-        """The promised epsilon at a delta, for data sets that differ by one record more or less.
+        """The guaranteed epsilon at a delta, when one record is added or removed.
 
-        Infinite where nothing is promised.  A record in place of another is two such steps, so this is
-        no promise for audits that replace records.
+        Infinite if there is no guarantee.  Replacing a record is two such steps, so the guarantee does
+        not cover audits that replace records.
         """
 
 
 class TrainingClaim(Claims, Protocol):
-    """What is promised of models that were trained."""
+    """The privacy guarantee of a model that was trained."""
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        """What speaks against the promise, whatever it says: a sentence each."""
+    def caveats(self) -> tuple[str, ...]:
+        """Reasons to distrust the guarantee, whatever its epsilon; one sentence each."""
 
 
 @runtime_checkable
 class ClaimsByTraining(Protocol):
-    """Promises what its training accounts for, so that a model must be trained to know it."""
+    """Accounts for privacy while training, so a model must be trained to know the guarantee."""
 
     @property
     def accounts(self) -> bool:
-        """Whether it does: a wrapper has the method whatever it wraps."""
+        """Whether it does; a wrapper has this method whatever it wraps."""
 
     def claim_by_training(self, dataset: Dataset, rng: np.random.Generator) -> TrainingClaim:
-        """Train as ``train`` does, and tell what is promised of the model.
+        """Train as ``train`` does, and return the privacy guarantee of the model.
 
-        Promises of two models are equal if the same was accounted for.
+        Two guarantees compare equal if their accounting is the same.
         """
 
 
 def variants_of(algorithm: object) -> tuple[str, ...]:
-    """Names of the variants; of an algorithm that releases its model as it is one without a name."""
+    """Names of the variants; one empty name for an algorithm that releases its model unchanged."""
     return algorithm.variants if isinstance(algorithm, Releases) else ("",)
 
 
 BATCH = 16
-"""Models at once for algorithms that train a batch and state no ``batch_size``."""
+"""Batch size of algorithms that train batches and set no ``batch_size``."""
 
 
 def batch_size_of(algorithm: object) -> int:
-    """How many models an algorithm wants to train at once, at least."""
+    """How many models an algorithm trains at once; at least 1."""
     if not isinstance(algorithm, TrainsMany):
         return 1
     return max(1, int(getattr(algorithm, "batch_size", None) or BATCH))
 
 
 def check(algorithm: Any, *, name: str = "the algorithm") -> None:
-    """Raise :class:`InputError` unless it has train and loss."""
+    """Raise :class:`InputError` unless the algorithm has ``train`` and ``loss``."""
     if inspect.isclass(algorithm):
         raise InputError(f"{name}: expected an object with train and loss, got a class.")
     for method in ("train", "loss"):
@@ -184,35 +184,35 @@ def check(algorithm: Any, *, name: str = "the algorithm") -> None:
 
 
 SOURCE = "source file"
-"""Key under which an identity holds the hash of code; no attribute can have a name with a blank."""
+"""Key of source-code hashes in an identity; it contains a space, so no attribute can have this name."""
 
 DEEPEST = 30
-"""Values nested deeper are refused: they hold themselves, or nobody could compare them."""
+"""Values nested more deeply are refused: they contain themselves, or are too complex to compare."""
 
 _PLAIN = (bytes, Path, Decimal, Fraction, date, time, re.Pattern, complex, slice, range, np.dtype)
-"""What its own text tells apart."""
+"""Types that are fully described by their repr."""
 
 _STREAMS = (np.random.Generator, np.random.RandomState, random.Random)
-"""What moves on while it is used, so that no description of it lasts."""
+"""Random generators: their state changes with use, so they cannot be described."""
 
 
 def identity(algorithm: object) -> dict[str, Any]:
-    """What an algorithm is, in plain values: equal identities train equal models.
+    """A description of an algorithm in plain values; equal identities train equal models.
 
-    Its own ``fingerprint`` attribute (text) if it has one; otherwise its class, the source files of its
-    class and of its parents, and all its attributes but those its class lists in ``may_grow``.
+    The algorithm's ``fingerprint`` attribute (text) if it has one; otherwise its class, the source files
+    of its class and base classes, and all attributes except those that the class lists in ``may_grow``.
 
     Raises
     ------
     InputError
-        If an attribute has no plain description, so that a change of it could go unseen.
+        If an attribute cannot be described, so that a change to it could go unnoticed.
     """
     return _described_object(algorithm, "algorithm", 0)
 
 
 def _described(value: Any, where: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise _unclear(value, where)
+        raise _undescribable(value, where)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -252,40 +252,40 @@ def _described_object(value: Any, where: str, depth: int) -> dict[str, Any]:
         if owner is not None and not inspect.ismodule(owner):
             held.append(owner)
         source = _source(value)
-        if source:  # the user's own; defaults of installed functions are known by the name
+        if source:  # the user's own code; defaults of installed functions are covered by the name
             held += [*(getattr(value, "__defaults__", None) or ())]
             held += [*(getattr(value, "__kwdefaults__", None) or {}).values()]
         holds = {"holds": _described(held, where, depth + 1)} if held else {}
         return {"object": _name(value)} | source | holds
     items = None if isinstance(value, _STREAMS) else _attributes(value)
     if items is None:
-        raise _unclear(value, where)
+        raise _undescribable(value, where)
     settings = {"settings": _described_items(items, where, depth)} if items else {}
     return {"class": _name(type(value))} | _source(type(value)) | settings
 
 
 def _described_array(value: Any) -> dict[str, Any] | None:
-    """Arrays and tensors, which keep their numbers where no attribute shows them; None for the rest."""
+    """Description of arrays and tensors, whose values are in no attribute; None for anything else."""
     if isinstance(value, np.ndarray):
         return {"array": array_fingerprint(value)}
     torch = sys.modules.get("torch")
     if torch is None:
-        return None  # nothing is a tensor before somebody has loaded it
+        return None  # without torch loaded, nothing can be a tensor
     if isinstance(value, torch.Tensor):
         raw = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
         return {"tensor": [str(value.dtype), list(value.shape), array_fingerprint(raw)]}
     return {"torch": repr(value)} if isinstance(value, torch.device | torch.dtype) else None
 
 
-def _unclear(value: object, where: str) -> InputError:
+def _undescribable(value: object, where: str) -> InputError:
     return InputError(
-        f"{where}: cannot tell whether a {type(value).__name__} has changed between two runs; "
-        "give the algorithm a text attribute `fingerprint` that you change with it."
+        f"{where}: cannot detect whether a {type(value).__name__} has changed between two runs; "
+        "give the algorithm a text attribute `fingerprint` and change it whenever its training changes."
     )
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """All attributes of an object by name; None if it keeps its state elsewhere."""
+    """All attributes of an object by name; None if its state is stored elsewhere."""
     declared = [
         vars(kind)["__slots__"] for kind in type(value).__mro__ if "__slots__" in vars(kind)
     ]
@@ -307,7 +307,7 @@ def _name(value: Any) -> str:
 
 
 def _source(value: Any) -> dict[str, Any]:
-    """Hashes of the user's files that define it; installed packages are known by their name alone."""
+    """Hashes of the user's files that define it; installed packages are identified by name only."""
     found: dict[str, str] = {}
     for parent in value.__mro__ if inspect.isclass(value) else (value,):
         found |= _digests(parent)
@@ -324,5 +324,5 @@ def _digests(value: Any) -> dict[str, str]:
             return source_digests(Path(file))
         text = inspect.getsource(value)
     except (OSError, TypeError):
-        return {}  # typed in, or compiled
+        return {}  # typed interactively, or compiled
     return {"(typed in)": hashlib.sha256(text.encode()).hexdigest()}

@@ -1,4 +1,4 @@
-"""Challenge bases: a data set D and a challenge point z, and the two data sets they make."""
+"""Challenge bases: a dataset D, a challenge point z, and the two neighbouring datasets they define."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from epsilometer.measurement.population import Dataset, Population
 from epsilometer.measurement.rows import LossRow, Row
 
 BASES = 1
-"""Leads the spawn key of the streams that draw bases; 0 leads those of tasks."""
+"""First element of the spawn key of the streams that draw bases; tasks use 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Include:
 
     name: ClassVar[str] = "include"
     extra_records: ClassVar[int] = 1
-    """Records a base needs beside D."""
+    """Records a base needs in addition to D."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,35 +38,35 @@ class Replace:
 
 
 Adjacency = Include | Replace
-"""Which data sets count as neighbours."""
+"""Which datasets count as neighbours."""
 
 ADJACENCIES: dict[str, Adjacency] = {"include": Include(), "replace": Replace()}
 
 
 class Base(Protocol):
-    """What a model is trained on and asked about."""
+    """What models are trained on, and the records they are evaluated on."""
 
     @property
     def name(self) -> str | None: ...
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that makes it: equal ones train equal models."""
+        """Hash of everything that defines the base; equal fingerprints train equal models."""
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
-        """What a model is trained on."""
+        """The dataset that one model is trained on."""
 
     def size(self, hypothesis: int, replicate: int) -> int:
-        """How many records that is."""
+        """Number of records in that dataset."""
 
     def points(self, population: Population) -> Iterator[Dataset]:
-        """The records whose losses are taken, in parts."""
+        """The records whose losses are computed, in batches."""
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> Sequence[Row]:
-        """How the losses of these records under the model of a place are kept."""
+        """The rows that store these records' losses under the model at ``place``."""
 
     def shared_points(self) -> dict[str, Any]:
-        """Of a pool what a store must know of its points; empty for others."""
+        """What a store must know about the points of a pool; empty for other designs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,13 +78,13 @@ class ChallengeBase:
     dataset
         Indices of D, in the order in which it is trained on.
     challenge
-        Index of z.  It is the last record of the data set under H1.
+        Index of z.  It is the last record of the dataset under H1.
     replacement
         Index of z', the last record under H0; None to leave z out instead.
     name
-        For people; the number of the base unless given.
+        Display name; default: the number of the base.
     crafted
-        What tells a challenge point that was crafted from others; None for a record as it is.
+        Hash of a crafted challenge point; None if the point is an unchanged record.
     """
 
     dataset: IntArray
@@ -116,8 +116,8 @@ class ChallengeBase:
         whole = np.concatenate([indices, special])
         if whole.min() < 0 or len(np.unique(whole)) != len(whole):
             raise InputError(
-                "expected the records of a base to be different and >= 0, its challenge point "
-                f"{challenge} not among them."
+                "expected the records of a base to be distinct and >= 0, and its challenge point "
+                f"{challenge} not to be among them."
             )
         indices.flags.writeable = False
         object.__setattr__(self, "dataset", indices)
@@ -127,12 +127,12 @@ class ChallengeBase:
         object.__setattr__(self, "crafted", crafted)
 
     def records(self, hypothesis: int) -> IntArray:
-        """Indices of what is trained on under a hypothesis."""
+        """Indices of the training records under a hypothesis."""
         last = self.challenge if hypothesis else self.replacement
         return self.dataset if last is None else np.append(self.dataset, last)
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
-        """The data set under a hypothesis."""
+        """The dataset under a hypothesis."""
         del replicate
         return population.take(self.records(hypothesis))
 
@@ -145,7 +145,7 @@ class ChallengeBase:
         yield population.take(np.array([self.challenge]))
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[LossRow]:
-        """Its loss is that of the model."""
+        """One row: the loss of the challenge point."""
         return [LossRow(*place, variant, float(loss)) for loss in losses]
 
     def shared_points(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class ChallengeBase:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its indices, and of its challenge point where that is no record."""
+        """SHA-256 of the indices, and of the challenge point if it is crafted."""
         text = f"{self.challenge},{self.replacement},{self.crafted or ''}".encode()
         return hashlib.sha256(text + self.dataset.astype("<i8").tobytes()).hexdigest()
 
@@ -161,9 +161,9 @@ class ChallengeBase:
 def draw_base(
     number: int, *, population_size: int, dataset_size: int, adjacency: Adjacency, seed: int
 ) -> ChallengeBase:
-    """Base of a given number: records drawn without repetition from a stream of its own.
+    """The base of a given number: records drawn without replacement from the base's own random stream.
 
-    So base 7 is the same whether ten bases are drawn or a hundred.
+    Base 7 is therefore the same whether ten or a hundred bases are drawn.
 
     Examples
     --------
@@ -188,30 +188,30 @@ def draw_around(
     number: int,
     *,
     challenge: int,
-    apart: IntArray,
+    excluded: IntArray,
     crafted: str | None = None,
     population_size: int,
     dataset_size: int,
     adjacency: Adjacency,
     seed: int,
 ) -> ChallengeBase:
-    """Base of a given number around a chosen point: D and z' are drawn from the records not ``apart``.
+    """The base of a given number around a chosen point; D and z' are drawn from outside ``excluded``.
 
     Examples
     --------
     >>> base = draw_around(
-    ...     0, challenge=9, apart=np.array([2, 9]), population_size=9, dataset_size=5,
+    ...     0, challenge=9, excluded=np.array([2, 9]), population_size=9, dataset_size=5,
     ...     adjacency=Include(), seed=1,
     ... )
     >>> base.challenge, 2 in base.dataset
     (9, False)
     """
-    free = np.setdiff1d(np.arange(population_size), apart)
+    free = np.setdiff1d(np.arange(population_size), excluded)
     needed = _validate.whole_number("dataset_size", dataset_size) + adjacency.extra_records - 1
     if needed > len(free):
         raise InputError(
-            f"expected dataset_size <= {len(free) - adjacency.extra_records + 1}, the records that go "
-            f"with the challenge point of base {number}, got dataset_size={dataset_size}."
+            f"expected dataset_size <= {len(free) - adjacency.extra_records + 1}, the number of records "
+            f"available around the challenge point of base {number}, got dataset_size={dataset_size}."
         )
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(BASES, number)))
     drawn = rng.choice(free, size=needed, replace=False)

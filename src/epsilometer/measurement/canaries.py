@@ -1,7 +1,8 @@
-"""Canaries: points that are put into one training run by coin flips, and told apart afterwards.
+"""Canaries: points inserted into one training run by coin flips, and told apart afterwards.
 
-Each canary is in the training data with probability one half, by a fair coin of its own.  After training
-it is scored without a look at its coin.  The better scores tell the coins apart, the larger epsilon is.
+Each canary is in the training data with probability one half, decided by its own fair coin.  After
+training it is scored without knowledge of its coin.  The better the scores separate the included from
+the excluded canaries, the larger epsilon is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _npz, _validate
 from epsilometer._arrays import BoolArray, FloatArray, IntArray
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement.canary_kinds import (
     CanaryKind,
@@ -38,24 +40,24 @@ from epsilometer.model.score_tables import CANARIES
 from epsilometer.model.scores import Scores
 
 FORMAT = 1
-"""Of the file of canaries."""
+"""Format version of a canary file."""
 
 LARGEST_FILE = 2**30
-"""Bytes that a file of canaries may unpack to."""
+"""Largest size in bytes to which a canary file may decompress."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Canaries:
-    """Points and their coins; make them with :meth:`draw`, :meth:`of` or :meth:`load`.
+class Canaries(Displayed, view="inputs.CANARIES"):
+    """Canaries and their coin flips; create them with :meth:`draw`, :meth:`of` or :meth:`load`.
 
     Attributes
     ----------
     kind
-        What they are, in a word.
+        Name of the kind of canaries.
     coins
         Whether each was put into the training data.
     records
-        For canaries that are records: their indices in the population.
+        Indices in the population of canaries that are records; None for crafted ones.
 
     Examples
     --------
@@ -91,14 +93,14 @@ class Canaries:
         Parameters
         ----------
         population
-            Where they come from, or what they are made to look like.
+            The records to choose from or to imitate.
         count
-            How many; some must come up on either side of the coin.
+            Number of canaries; at least one must be included and one excluded.
         kind
-            ``population`` (records as they are), ``mislabelled``, ``noise``, ``blank``, or a function
-            ``(population, count, rng)`` that makes them.
+            ``population`` (unchanged records), ``mislabelled``, ``noise``, ``blank``, or a function
+            ``(population, count, rng)`` that creates them.
         outside
-            Indices of records that no canary may be: those that are trained on anyway.
+            Indices of records that cannot be canaries because they are always trained on.
         """
         count = _validate.whole_number("count", count, least=2)
         check_stream(rng)
@@ -108,8 +110,9 @@ class Canaries:
             free = np.setdiff1d(np.arange(len(population)), _indices(outside, len(population)))
             if count > len(free):
                 raise InputError(
-                    f"expected at most {len(free)} canaries, the records that are not trained on "
-                    f"anyway (of {len(population)}), got {count}; draw fewer, or choose noise."
+                    f"expected at most {len(free)} canaries, the number of records (of "
+                    f"{len(population)}) that are not always trained on, got {count}; draw fewer, or "
+                    "use kind='noise'."
                 )
             records = rng.choice(free, size=count, replace=False)
         features, labels = chosen.craft(population, records, count, rng)
@@ -126,7 +129,7 @@ class Canaries:
     def of(
         cls, *, features: ArrayLike, labels: ArrayLike | None = None, rng: np.random.Generator
     ) -> Canaries:
-        """Points of one's own, an entry of the first axis each, with coins from ``rng``."""
+        """Your own points, one per entry of the first axis, with coins flipped by ``rng``."""
         points = as_points(features)
         return cls(
             kind="custom",
@@ -142,18 +145,15 @@ class Canaries:
         for name, array in (("features", self._features), ("labels", self._labels)):
             if array is not None and len(array) != len(self.coins):
                 raise InputError(
-                    f"expected {len(self.coins)} {name}, one for each canary, got {len(array)}."
+                    f"expected {len(self.coins)} {name}, one per canary, got {len(array)}."
                 )
 
     def __len__(self) -> int:
         return len(self.coins)
 
-    def __repr__(self) -> str:
-        return f"Canaries({len(self):,} of kind {self.kind}, {int(self.coins.sum()):,} included)"
-
     @property
     def points(self) -> Dataset:
-        """All of them, in order, as arrays of the receiver's own."""
+        """All canaries in order, as copies."""
         if self._features is not None:
             features = self._features.copy()
         else:
@@ -166,48 +166,48 @@ class Canaries:
 
     @property
     def included(self) -> Dataset:
-        """Those whose coin says so: add them to the training data, and none of the others."""
+        """The canaries whose coin includes them: add exactly these to the training data."""
         points = self.points
         labels = None if points.labels is None else points.labels[self.coins]
         return Dataset(features=points.features[self.coins], labels=labels)
 
     @property
     def rest(self) -> Dataset:
-        """The records of the population that are no canaries, to train on beside them."""
+        """The records of the population that are not canaries; train on these plus :attr:`included`."""
         if self._population is None or self.records is None:
             raise InputError(
-                "expected canaries that are records of a population, got crafted ones."
+                "expected canaries that are records of a population, got crafted canaries."
             )
         every = np.arange(len(self._population))
         return self._population.take(np.setdiff1d(every, self.records))
 
     def added_to(self, dataset: Dataset) -> Dataset:
-        """A data set with the included canaries behind its own records."""
-        self._check_apart(dataset)
+        """``dataset`` followed by the included canaries."""
+        self._check_disjoint(dataset)
         included = self.included
-        _check_alike(dataset, included)
+        _check_compatible(dataset, included)
         features = np.concatenate([dataset.features, included.features])
         if dataset.labels is None or included.labels is None:
             return Dataset(features=features)
         return Dataset(features=features, labels=np.concatenate([dataset.labels, included.labels]))
 
-    def _check_apart(self, dataset: Dataset) -> None:
-        """Refuse data that has the canaries in it already: those that are out would be trained on."""
+    def _check_disjoint(self, dataset: Dataset) -> None:
+        """Refuse a dataset that already has the canaries: the excluded ones would be trained on."""
         if self.kind != RandomRecords.name:
             return
         points = self.points
         there = {each.tobytes() for each in np.asarray(dataset.features, points.features.dtype)}
         out = [each.tobytes() in there for each in points.features[~self.coins]]
-        # Some records may be there twice by nature.
+        # A few duplicates can occur naturally.
         if sum(out) > len(out) / 2:
             raise InputError(
-                f"expected records without the canaries, got {sum(out)} of {len(out)} canaries that are "
-                "out among them; train on `canaries.rest`, or draw with outside=."
+                f"expected a dataset without the canaries, got {sum(out)} of {len(out)} excluded "
+                "canaries in it; train on `canaries.rest`, or draw canaries with outside=."
             )
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of points and coins."""
+        """SHA-256 of the points and coins."""
         points = self.points
         digest = hashlib.sha256(self.kind.encode() + self.coins.astype(np.uint8).tobytes())
         for array in (points.features, points.labels):
@@ -223,17 +223,17 @@ class Canaries:
         compared_with: Callable[[Point], float] | ArrayLike | None = None,
         name: str = CANARIES,
     ) -> Scores:
-        """Scores of the canaries: their losses, negated; lower losses look like members.
+        """Scores of the canaries: their negated losses, since members have lower losses.
 
         Parameters
         ----------
         loss_of
             The trained model's loss of one point; or all losses, in the order of the canaries.
         compared_with
-            The same of a model that saw none of them, such as the one before training: a canary's score
-            is then how much lower its loss became.
+            The same for a model that saw no canary, such as the model before training; the score of a
+            canary is then the decrease of its loss.
         name
-            What the run is called, where several are joined.
+            Name of the run, for joining several runs.
         """
         losses = self.losses(loss_of)
         if compared_with is not None:
@@ -248,17 +248,17 @@ class Canaries:
         )
 
     def losses(self, loss_of: Callable[[Point], float] | ArrayLike) -> FloatArray:
-        """The loss of every canary, in their order; refuses what is no number."""
+        """The loss of every canary, in order; NaN is refused."""
         if callable(loss_of):
             found = np.array([_loss(loss_of, point) for point in points_of(self.points)])
         else:
             found = _numbers(loss_of)
         if found.shape != self.coins.shape:
-            hint = "are the canaries those of another file?"
+            hint = "do the canaries come from another file?"
             if found.ndim != 1:
-                hint = "a loss of each canary is wanted, not their mean or one for each class."
+                hint = "give one loss per canary, not their mean and not one per class."
             raise InputError(
-                f"expected {len(self)} losses, one for each canary in their order, got shape "
+                f"expected {len(self)} losses, one per canary in their order, got shape "
                 f"{found.shape}: {hint}"
             )
         check_losses(found)
@@ -267,9 +267,9 @@ class Canaries:
     # --- files --------------------------------------------------------------------------------
 
     def save(self, target: str | PathLike[str]) -> None:
-        """Write coins and identities, NPZ; records are named by index and are not written.
+        """Write coins and identities to an NPZ file; records are stored as indices, not copied.
 
-        A file with other coins is not overwritten: a model may have been trained by them.
+        A file with other coins is never overwritten: a model may have been trained with them.
         """
         kept: dict[str, Array] = {
             "format": np.array(FORMAT),
@@ -290,18 +290,29 @@ class Canaries:
         path = Path(target)
         if path.exists() and path.read_bytes() != held.getvalue():
             raise InputError(
-                f"{path}: holds something else, perhaps coins of a training; choose another name."
+                f"{path}: exists with other content, perhaps the coins of a training run; choose "
+                "another name."
             )
         _files.replace(path, lambda place: place.write_bytes(held.getvalue()))
 
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write NPZ, as :meth:`save` does; the name must end in .npz."""
+        _files.ending(Path(target), ".npz")
+        self.save(target)
+
+    @classmethod
+    def read(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
+        """Read what :meth:`write` wrote, as :meth:`load` does."""
+        return cls.load(source, population)
+
     @classmethod
     def load(cls, source: str | PathLike[str], population: Population | None = None) -> Canaries:
-        """Read what :meth:`save` wrote; ``population`` is needed for canaries that are its records.
+        """Read a file written by :meth:`save`; canaries that are records need their ``population``.
 
         Raises
         ------
         InputError
-            If the file is no such file, is damaged, or its canaries are records of another population.
+            If the file is damaged or not a canary file, or its canaries are from another population.
         """
         path = Path(source)
         kept = _npz.read_arrays(
@@ -311,16 +322,18 @@ class Canaries:
             largest=LARGEST_FILE,
         )
         coins, records, features = kept["coins"], kept.get("records"), kept.get("features")
-        if not _as_saved(kept):
-            raise InputError(f"{path}: expected canaries as `Canaries.save` writes them.")
+        if not _well_formed(kept):
+            raise InputError(f"{path}: expected a file written by `Canaries.save`.")
         if records is not None:
             if population is None:
                 raise InputError(
-                    f"{path}: its canaries are records of a population; give it: load(path, population)."
+                    f"{path}: its canaries are records of a population; pass it: load(path, population)."
                 )
             whole = records.ndim == 1 and records.dtype.kind in "iu" and len(records) == len(coins)
             if not whole or not ((records >= 0) & (records < len(population))).all():
-                raise InputError(f"{path}: its records are not in this population; is it another?")
+                raise InputError(
+                    f"{path}: its records are not in this population; is it the right one?"
+                )
         try:
             found = cls(
                 kind=str(kept["kind"]),
@@ -334,29 +347,31 @@ class Canaries:
             raise InputError(f"{path}: {error}") from None
         if found.fingerprint != str(kept["sha256"]):
             raise InputError(
-                f"{path}: coins or points are not those that were saved; is it of another population, "
-                "or was the file changed?"
+                f"{path}: coins or points differ from those that were saved; is this another "
+                "population, or was the file changed?"
             )
         return found
 
 
-def _check_alike(dataset: Dataset, canaries: Dataset) -> None:
-    """Raise :class:`InputError` unless canaries can stand among the records of a data set."""
+def _check_compatible(dataset: Dataset, canaries: Dataset) -> None:
+    """Raise :class:`InputError` unless canaries have the shape and labels of the dataset's records."""
     own, theirs = dataset.features.shape[1:], canaries.features.shape[1:]
     if own != theirs:
-        raise InputError(f"expected canaries of the records' shape {own}, got shape {theirs}.")
+        raise InputError(
+            f"expected canaries with the shape of the records, {own}, got shape {theirs}."
+        )
     if (dataset.labels is None) != (canaries.labels is None):
         with_labels, without = "records", "canaries"
         if dataset.labels is None:
             with_labels, without = without, with_labels
         raise InputError(
-            f"expected labels of records and canaries alike, got {with_labels} with labels and "
-            f"{without} without."
+            f"expected labels for both records and canaries or for neither, got {with_labels} with "
+            f"labels and {without} without."
         )
 
 
 def _indices(given: object, size: int) -> IntArray:
-    """Indices into a population; a mask of all its records will do."""
+    """Indices into a population, from indices or from a mask of all its records."""
     array = np.asarray(given)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -371,8 +386,8 @@ def _indices(given: object, size: int) -> IntArray:
     return array.astype(np.int64)
 
 
-def _as_saved(kept: dict[str, Array]) -> bool:
-    """Whether arrays of a file have the types and shapes that :meth:`Canaries.save` gives them."""
+def _well_formed(kept: dict[str, Array]) -> bool:
+    """Whether the arrays of a file have the types and shapes written by :meth:`Canaries.save`."""
     coins = kept["coins"]
     words = all(
         kept[name].shape == () and kept[name].dtype.kind == "U" for name in ("kind", "sha256")
@@ -390,8 +405,8 @@ def _loss(loss_of: Callable[[Point], float], point: Point) -> float:
         return float(loss_of(point))
     except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            "expected loss_of to answer a number for one point, which has features and a label; got "
-            f"{type(error).__name__}: {error}. To score all canaries at once, give their losses."
+            "expected loss_of to return a number for one point (which has features and a label), got "
+            f"{type(error).__name__}: {error}. To score all canaries at once, pass their losses."
         ) from error
 
 
@@ -399,21 +414,21 @@ def _numbers(values: Any) -> FloatArray:
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"expected numbers as losses, one for each canary ({error}).") from None
+        raise InputError(f"expected one number per canary as losses ({error}).") from None
 
 
 def check_losses(losses: FloatArray) -> None:
-    """Raise :class:`InputError` for losses that are no number, naming the first canary."""
+    """Raise :class:`InputError` if a loss is NaN, naming the first such canary."""
     missing = np.flatnonzero(np.isnan(losses))
     if len(missing):
         raise InputError(
             f"canary {missing[0]}: expected a number as loss, got nan ({len(missing)} of "
-            f"{len(losses)} canaries); mend the loss, or answer a number that tells nothing."
+            f"{len(losses)} canaries); fix the loss, or return an uninformative number."
         )
 
 
 def flip(count: int, rng: np.random.Generator) -> BoolArray:
-    """Fair coins; some on either side, or nothing could be told apart."""
+    """Fair coin flips; raises unless both outcomes occur."""
     check_stream(rng)
     coins = rng.random(count) < 0.5
     check_coins(coins)
@@ -422,17 +437,17 @@ def flip(count: int, rng: np.random.Generator) -> BoolArray:
 
 
 def check_stream(rng: object) -> None:
-    """Raise :class:`InputError` unless it is a random generator."""
+    """Raise :class:`InputError` unless ``rng`` is a NumPy generator."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"expected rng=numpy.random.default_rng(seed), got rng={rng!r}.")
 
 
 def check_coins(coins: BoolArray) -> None:
-    """Raise :class:`InputError` unless some canaries are in and some are not."""
+    """Raise :class:`InputError` unless at least one canary is included and one excluded."""
     inside = int(coins.sum())
     if not 0 < inside < len(coins):
         side = "none" if inside == 0 else "all"
         raise InputError(
-            f"expected canaries in the training data and canaries that are not, got {side} of "
-            f"{len(coins)} in it; draw more of them, or draw again before training."
+            f"expected both included and excluded canaries, got {side} of {len(coins)} included; "
+            "draw more canaries, or draw again before training."
         )

@@ -1,4 +1,4 @@
-"""What canaries are: records as they are or under a wrong label, noise, blanks, or somebody's own."""
+"""Kinds of canaries: unchanged records, mislabelled records, noise, blanks, or custom points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epsilometer.measurement.population import Array, Dataset, Population
 
 
 class Crafted(NamedTuple):
-    """Points as a kind makes them; ``features`` is None where they are records as they are."""
+    """Points made by a kind; ``features`` is None if they are the features of unchanged records."""
 
     features: Array | None
     labels: Array | None
@@ -23,24 +23,24 @@ class Crafted(NamedTuple):
 
 @runtime_checkable
 class CanaryKind(Protocol):
-    """What canaries are."""
+    """A way to create canaries."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def uses_records(self) -> bool:
-        """Whether every canary is a record of the population, or made from one of its own."""
+        """Whether every canary is a record of the population, or made from a separate one."""
 
     def craft(
         self, population: Population, records: IntArray, count: int, rng: np.random.Generator
     ) -> Crafted:
-        """Make ``count`` canaries; ``records`` are theirs, empty if none are used."""
+        """Create ``count`` canaries from ``records`` (empty if the kind uses no records)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomRecords:
-    """Records as they are: what an average person in the data risks."""
+    """Unchanged records: the risk of an average person in the data."""
 
     name: ClassVar[str] = "population"
     uses_records: ClassVar[bool] = True
@@ -55,7 +55,7 @@ class RandomRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Mislabelled:
-    """Records under a label that is not theirs: a model can only learn them by heart."""
+    """Records with a wrong label, which a model can only memorise."""
 
     name: ClassVar[str] = "mislabelled"
     uses_records: ClassVar[bool] = True
@@ -66,18 +66,18 @@ class Mislabelled:
         known = _labels_of(population, self.name)
         if len(known) < 2:
             raise InputError(
-                "mislabelled points need a population of two labels or more, got one label."
+                "mislabelled points need a population with at least two labels, got one label."
             )
         assert population.labels is not None
         own = np.searchsorted(known, population.labels[records])
-        # Any of the others, each as likely.
+        # One of the other labels, uniformly.
         other = (own + rng.integers(1, len(known), size=count)) % len(known)
         return Crafted(None, known[other])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Random features, each evenly between its least and largest value, under a random label."""
+    """Random features, each uniform between its minimum and maximum, with a random label."""
 
     name: ClassVar[str] = "noise"
     uses_records: ClassVar[bool] = False
@@ -99,7 +99,7 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Blank:
-    """Every feature at its least value, once under each label: more could not be told apart."""
+    """Every feature at its minimum, once per label (more would be duplicates)."""
 
     name: ClassVar[str] = "blank"
     uses_records: ClassVar[bool] = False
@@ -111,8 +111,8 @@ class Blank:
         known = _labels_of(population, self.name)
         if count > len(known):
             raise InputError(
-                f"expected at most {len(known)} blank canaries, one for each label, got {count}: more "
-                "would be the same point twice. Choose noise for many."
+                f"expected at most {len(known)} blank canaries, one per label, got {count}: more would "
+                "be duplicates. Use kind='noise' for more canaries."
             )
         least, _ = _ends_of(population)
         features = np.broadcast_to(least, (count, *least.shape)).copy()
@@ -121,15 +121,15 @@ class Blank:
 
 @dataclass(frozen=True, kw_only=True)
 class CustomCanaries:
-    """Canaries of somebody's own making.
+    """Canaries created by your own function.
 
     Parameters
     ----------
     function
-        ``function(population, count, rng)`` answers a `Dataset`, features and labels, or features
-        alone, of ``count`` points that differ from each other.
+        ``function(population, count, rng)`` returns ``count`` distinct points as a `Dataset`, as a
+        tuple (features, labels), or as features alone.
     name
-        For people.
+        Display name.
     """
 
     function: Callable[[Population, int, np.random.Generator], Any]
@@ -147,7 +147,7 @@ class CustomCanaries:
             made = made.features, made.labels
         if not isinstance(made, tuple) or len(made) != 2:
             raise InputError(
-                f"canaries {self.name}: expected a Dataset, or features and labels, got "
+                f"canaries {self.name}: expected a Dataset or a tuple (features, labels), got "
                 f"{type(made).__name__}."
             )
         labels = None if made[1] is None else np.asarray(made[1])
@@ -163,38 +163,40 @@ class CustomCanaries:
 
 
 def as_points(values: object) -> Array:
-    """Points that somebody made: numbers, two entries of the first axis or more."""
+    """User-provided points as a numeric array with at least two entries on the first axis."""
     try:
         points = np.array(values)
     except ValueError:
-        raise InputError("expected points of one shape, got several shapes.") from None
+        raise InputError("expected points of the same shape, got different shapes.") from None
     if points.dtype.kind not in "biuf":
-        raise InputError(f"expected numbers in points, got {points.dtype} values.")
+        raise InputError(f"expected numeric points, got {points.dtype} values.")
     if points.ndim == 0 or len(points) < 2:
-        raise InputError(f"expected two points or more, got shape {points.shape}.")
+        raise InputError(f"expected at least two points, got shape {points.shape}.")
     return points
 
 
 KINDS: dict[str, CanaryKind] = {
     kind.name: kind for kind in (RandomRecords(), Mislabelled(), Noise(), Blank())
 }
-"""Kinds that have a name."""
+"""Kinds that can be selected by name."""
 
 
 def kind_of(kind: str | CanaryKind | Callable[..., Any]) -> CanaryKind:
-    """A kind by its name, a kind, or what a function makes."""
+    """The kind given by its name, as a kind, or as a function that creates the points."""
     if isinstance(kind, str):
         return KINDS[_validate.one_of("kind", kind, KINDS)]
     if isinstance(kind, CanaryKind):
         return kind
     if not callable(kind):
-        raise InputError(f"expected a kind of canaries or a function, got kind={kind!r}.")
+        raise InputError(
+            f"expected the name of a kind of canaries, a kind or a function, got kind={kind!r}."
+        )
     return CustomCanaries(function=kind, name=getattr(kind, "__name__", "custom"))
 
 
 def _labels_of(population: Population, kind: str) -> Array:
     if population.labels is None:
-        raise InputError(f"{kind} points need labels; this population has none.")
+        raise InputError(f"{kind} points need labels, but this population has none.")
     return np.unique(population.labels)
 
 

@@ -1,7 +1,7 @@
-"""Which records are challenge points: random ones, mislabelled copies, outliers, or one's own choice.
+"""Kinds of challenge points: random records, mislabelled copies, outliers, or your own choice.
 
-A choice looks at records only, never at a model or a loss: so whatever it picks, what is measured and
-proven afterwards holds.  How data sets are drawn around a point is in `bases.py`.
+Points are chosen from the records only, never from a model or a loss, so any choice leaves the
+measurements and proofs valid.  `bases.py` draws the datasets around a point.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from epsilometer.measurement.outliers import outlier_scores
 from epsilometer.measurement.population import Dataset, Population, array_fingerprint
 
 CHALLENGES = 5
-"""Leads the spawn key of the stream that a choice is made from."""
+"""First element of the spawn key of the stream that chooses points."""
 
 LARGEST_INDEX = 2**62
-"""No population has as many records."""
+"""Larger than any population."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chosen:
-    """Challenge points: records of a population, which crafted points were appended to.
+    """Challenge points, as indices into a population extended by any crafted points.
 
     Attributes
     ----------
     population
-        Records as given, with the crafted points behind them.
+        The original records, followed by the crafted points.
     indices
-        (count,): where each point is in it.
+        (count,): index of each point in the population.
     origins
-        (count,): the record that each point is a changed copy of; -1 where there is none.
+        (count,): the record that each point is a changed copy of; -1 if none.
     """
 
     population: Population
@@ -47,14 +47,14 @@ class Chosen:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def apart(self, number: int | None = None) -> IntArray:
-        """Records that D must not have beside a point, or beside any: itself, and its original."""
+    def excluded(self, number: int | None = None) -> IntArray:
+        """Records excluded from D for one point, or for all: the point itself and its original."""
         which = slice(None) if number is None else [number]
         found = np.concatenate([self.indices[which], self.origins[which]])
         return np.unique(found[found >= 0])
 
     def fingerprint(self, number: int) -> str | None:
-        """SHA-256 of a point that was crafted; None for a record."""
+        """SHA-256 of a crafted point; None for a record."""
         if self.indices[number] < self.population.records:
             return None
         point = self.population.point(int(self.indices[number]))
@@ -64,18 +64,18 @@ class Chosen:
 
 @runtime_checkable
 class ChallengeKind(Protocol):
-    """Which records are challenge points."""
+    """A way to choose challenge points."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def random(self) -> bool:
-        """Whether a point is drawn together with its D, so that nothing need be chosen before."""
+        """Whether each point is drawn together with its D, so that no prior choice is needed."""
 
     @property
     def number(self) -> int | None:
-        """How many points there are, where the kind itself says so."""
+        """Number of points, if the kind determines it."""
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         """The first ``count`` points of this kind."""
@@ -83,7 +83,7 @@ class ChallengeKind(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomPoints:
-    """Records at random: what an average person in the data risks."""
+    """Random records: the risk of an average person in the data."""
 
     name: ClassVar[str] = "random"
     random: ClassVar[bool] = True
@@ -95,7 +95,7 @@ class RandomPoints:
 
 @dataclass(frozen=True, kw_only=True)
 class Mislabelled:
-    """Copies of random records under a label that is not theirs; D never has the original."""
+    """Copies of random records with a wrong label; D never contains the original."""
 
     name: ClassVar[str] = "mislabelled"
     random: ClassVar[bool] = False
@@ -110,16 +110,16 @@ class Mislabelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Outliers:
-    """Records far from the others, or among those of another label; the farthest first.
+    """Records far from the others or close to records of another label; most extreme first.
 
-    With labels they are ranked by a^2 / b: a is the mean distance to the nearest records of the same
-    label, b that to the nearest of other labels; without by a.  Features are divided by their ranges.
-    The ranking is the same for every seed.
+    With labels, records are ranked by a^2 / b, where a is the mean distance to the nearest records of
+    the same label and b that to the nearest records of other labels; without labels, by a.  Features are
+    divided by their ranges.  The ranking does not depend on the seed.
 
     Parameters
     ----------
     neighbours
-        How many records are the nearest; at least 1.
+        Number of nearest records to average over; at least 1.
     """
 
     neighbours: int = 10
@@ -134,22 +134,22 @@ class Outliers:
         del rng
         _check_count(population, count, self.name)
         scores = outlier_scores(population.given, neighbours=self.neighbours)
-        # In single precision: processors differ in the last digits, and must agree on the order.
+        # Single precision, so that processors that differ in the last digits agree on the order.
         ranked = np.argsort(-scores.astype(np.float32), kind="stable")
         return _records(population, ranked[:count])
 
 
 @dataclass(frozen=True, kw_only=True)
 class CustomPoints:
-    """Challenge points of somebody's own choosing or making.
+    """Challenge points chosen or created by your own function.
 
     Parameters
     ----------
     function
-        ``function(population, count, rng)`` answers indices of ``count`` different records, or a
-        `Dataset` of ``count`` crafted points.  It must not look at models that are audited.
+        ``function(population, count, rng)`` returns the indices of ``count`` distinct records, or a
+        `Dataset` of ``count`` crafted points.  It must not use the models under audit.
     name
-        For people.
+        Display name.
     """
 
     function: Callable[[Population, int, np.random.Generator], Any]
@@ -175,18 +175,18 @@ class CustomPoints:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenPoints:
-    """Records by their indices.
+    """Records given by their indices.
 
     Parameters
     ----------
     indices
-        Of different records, counted from 0; more may be added behind them later.
+        Indices of distinct records, counted from 0; you can append more later.
     """
 
     indices: tuple[int, ...]
     name: ClassVar[str] = "given"
     random: ClassVar[bool] = False
-    may_grow: ClassVar[tuple[str, ...]] = ("indices",)  # a store holds each base to its records
+    may_grow: ClassVar[tuple[str, ...]] = ("indices",)  # the store checks the records of each base
 
     def __post_init__(self) -> None:
         indices = _indices(self.indices)
@@ -200,22 +200,22 @@ class GivenPoints:
         del rng
         if count != self.number:
             raise InputError(
-                f"expected {self.number} challenge bases, one for each point that is given, got "
-                f"challenge_bases={count}; it can be left out. A pool needs judged={self.number}."
+                f"expected {self.number} challenge bases, one per given point, got "
+                f"challenge_bases={count}; you can omit it. A pool needs judged={self.number}."
             )
         return _records(population, _indices(self.indices, len(population)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PilotPoints:
-    """Records that leaked most under other models, which judge nothing.
+    """Records that leaked most under the models of a pilot, which are not used in the audit itself.
 
     Parameters
     ----------
     ranking
-        Indices of records, those that leaked most first.
+        Indices of records, most leaking first.
     models
-        How many models chose them.
+        Number of pilot models used for the ranking.
     """
 
     ranking: tuple[int, ...]
@@ -223,14 +223,14 @@ class PilotPoints:
     name: ClassVar[str] = "pilot"
     random: ClassVar[bool] = False
     number: ClassVar[None] = None
-    may_grow: ClassVar[tuple[str, ...]] = ("ranking",)  # a store holds each base to its records
+    may_grow: ClassVar[tuple[str, ...]] = ("ranking",)  # the store checks the records of each base
 
     def choose(self, population: Population, count: int, rng: np.random.Generator) -> Chosen:
         del rng
         if count > len(self.ranking):
             raise InputError(
-                f"expected at most {len(self.ranking)} challenge bases, the records that the pilot "
-                f"looked at, got {count}."
+                f"expected at most {len(self.ranking)} challenge bases, the number of records that the "
+                f"pilot ranked, got {count}."
             )
         return _records(population, _indices(self.ranking[:count], len(population)))
 
@@ -238,14 +238,14 @@ class PilotPoints:
 CHALLENGE_KINDS: dict[str, ChallengeKind] = {
     kind.name: kind for kind in (RandomPoints(), Mislabelled(), Outliers())
 }
-"""Kinds that have a name."""
+"""Kinds that can be selected by name."""
 
 Challenge = ChallengeKind | str | Sequence[int] | Callable[..., Any]
-"""A kind, its name, indices of records, or a function of somebody's own."""
+"""A kind, its name, indices of records, or a function."""
 
 
 def challenge_kind_of(challenge: Challenge) -> ChallengeKind:
-    """The kind that is meant.
+    """Convert a name, indices or a function to a kind of challenge points.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def challenge_kind_of(challenge: Challenge) -> ChallengeKind:
 
 
 def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -> Chosen:
-    """The challenge points of a plan, from a stream of their own."""
+    """The challenge points of a plan, drawn from their own random stream."""
     stream = np.random.SeedSequence(seed, spawn_key=(CHALLENGES,))
     return kind.choose(population, count, np.random.default_rng(stream))
 
@@ -275,13 +275,13 @@ def choose(kind: ChallengeKind, population: Population, count: int, seed: int) -
 def _check_count(population: Population, count: int, name: str) -> None:
     if count > population.records:
         raise InputError(
-            f"expected at most {population.records} challenge points of kind {name}, the records of "
-            f"the population, got {count}."
+            f"expected at most {population.records} challenge points of kind {name}, the number of "
+            f"records in the population, got {count}."
         )
 
 
 def _drawn(population: Population, count: int, rng: np.random.Generator, name: str) -> IntArray:
-    """Different records; the first of a whole order, so that more of them begin with the same."""
+    """Distinct random records; asking for more appends to the same sequence."""
     _check_count(population, count, name)
     return np.asarray(rng.permutation(population.records)[:count])
 
@@ -296,7 +296,7 @@ def _crafted(population: Population, points: Dataset, origins: IntArray) -> Chos
 
 
 def _indices(values: object, size: int = LARGEST_INDEX) -> IntArray:
-    """Indices of different records, below ``size``."""
+    """Check and return indices of distinct records below ``size``."""
     try:
         found = np.asarray(values)
     except ValueError:
@@ -314,6 +314,6 @@ def _indices(values: object, size: int = LARGEST_INDEX) -> IntArray:
     kinds, counts = np.unique(found, return_counts=True)
     if counts.max() > 1:
         raise InputError(
-            f"expected different challenge points, got record {kinds[counts > 1][0]} twice."
+            f"expected distinct challenge points, got record {kinds[counts > 1][0]} twice."
         )
     return found.astype(np.int64)

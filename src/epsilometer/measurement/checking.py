@@ -1,15 +1,17 @@
-"""Trying an audit out: its first models only, with what they tell of all."""
+"""Trying out an audit: train its first models only and report what they show."""
 
 from __future__ import annotations
 
 from concurrent.futures import Executor
 from os import PathLike
 
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.measurement.engine import RETRIES, Run, opened_store
 from epsilometer.measurement.executors import open_pool, planned_slots
-from epsilometer.measurement.failures import Alike, training_error
+from epsilometer.measurement.failures import Streak, training_error
 from epsilometer.measurement.first_models import WARNING, TrainingCheck
 from epsilometer.measurement.plan import Plan, Sizes
+from epsilometer.measurement.progress import Progress
 from epsilometer.measurement.store import Store
 
 
@@ -20,28 +22,30 @@ def check_training(
     executor: str | Executor = "serial",
     workers: int | None = None,
     accept_changed_code: bool = False,
+    on_progress: OnProgress = None,
 ) -> TrainingCheck:
-    """Train the first models of a plan only, to see that it works and how long all of it will take.
+    """Train only the first models of a plan, to check that training works and estimate the total time.
 
-    One model with the challenge point and two without, whose losses must differ; of `MeasureOneRun` one
-    run.  Their losses are kept, so that nothing is trained twice.  Parameters and errors are those of
-    `measure`.
+    Trains one model with the challenge point and two without, whose losses must differ; for
+    `MeasureOneRun`, one run.  Their losses are kept, so nothing is trained twice.  Parameters and errors
+    are those of `measure`.
     """
     with opened_store(store) as opened:
         opened.prepare(plan, accept_changed_code=accept_changed_code)
-        said: list[str] = []
-        run = Run(plan, opened, RETRIES, None, said.append)
-        run.first_models.begin()
-        run.first_models.alone = True
+        messages: list[str] = []
         slots = planned_slots(executor, workers)
-        if run.first_models.waiting:
-            # Two are enough, and each has something to load.
-            pool = open_pool(executor, plan, workers=min(2, slots))
-            slots = max(slots, pool.slots)
-            run.train_on(pool)
+        with progress_of(on_progress, messages.append, state=_first_done) as callbacks:
+            run = Run(plan, opened, RETRIES, *callbacks)
+            run.first_models.schedule()
+            run.first_models.alone = True
+            if run.first_models.waiting:
+                # Two workers are enough, and each has to load the data.
+                pool = open_pool(executor, plan, workers=min(2, slots))
+                slots = max(slots, pool.slots)
+                run.train_on(pool)
         if run.failed and not run.reused + run.trained:
             first = run.failed[0]
-            alike = Alike(
+            alike = Streak(
                 message=first.message, tasks=tuple(each.task for each in run.failed), trained=False
             )
             raise training_error(alike, plan.sizes, first, opened)
@@ -53,18 +57,22 @@ def check_training(
             seconds_per_model=run.first_models.pace.best if run.first_models.pace.chunks else None,
             workers=slots,
             failures=sorted(run.failed),
-            warnings=[text.removeprefix(WARNING) for text in said if text.startswith(WARNING)],
+            warnings=[text.removeprefix(WARNING) for text in messages if text.startswith(WARNING)],
         )
 
 
-def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
-    """Losses of the first base that a store holds, for each variant, under H0 and H1.
+def _first_done(state: Progress) -> tuple[str, None, None]:
+    return f"{state.trained:,} of the first models trained", None, None
 
-    Of a pool for each model the mean over points that were left out, and over those that were in.
+
+def first_losses(store: Store, sizes: Sizes) -> dict[str, tuple[list[float], list[float]]]:
+    """Losses of the first base in a store, per variant, under H0 and H1.
+
+    For a pool: per model, the mean over excluded points and the mean over included points.
     """
     found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sizes.variants}
     for model in store.pool_rows(sizes) if sizes.points else ():
-        # Of a pool the mean over points, one number for each model.
+        # For a pool, the mean over points: one number per model.
         for hypothesis, side in enumerate((~model.member, model.member)):
             if side.any():
                 found[model.variant][hypothesis].append(float(model.losses[side].mean()))

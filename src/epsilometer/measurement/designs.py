@@ -1,9 +1,9 @@
-"""How models are put to use: cross-fed, or each challenge with its own shadow models.
+"""Designs with separate models: cross-feeding, or dedicated shadow models for every challenge.
 
 Canaries that share a model are in `one_run.py`, points that share models in `pool.py`.
 
-A design says how many models each base needs under each hypothesis, and turns their losses into an
-attack's result.
+A design states how many models each base needs under each hypothesis, and turns their losses into an
+attack result.
 """
 
 from __future__ import annotations
@@ -40,46 +40,46 @@ from epsilometer.model.scores import Scores
 
 
 class Design(Protocol):
-    """What a plan needs to know of the way models are used."""
+    """How the models of a plan are used."""
 
     @property
     def replicates(self) -> int:
-        """Challenges a base under each hypothesis."""
+        """Challenges per base under each hypothesis."""
 
     def identity(self) -> dict[str, object]:
-        """All but the number of replicates, which may grow."""
+        """Everything except the number of replicates, which may grow."""
 
     @property
     def canaries(self) -> int:
-        """Canaries that share one model; 0 where a base has many models and one challenge point."""
+        """Number of canaries that share one model; 0 if a base has many models and one point."""
 
     @property
     def in_gradients(self) -> bool:
-        """Whether the algorithm plants and scores the canaries itself."""
+        """Whether the algorithm inserts and scores the canaries itself."""
 
     @property
-    def asks_queries(self) -> bool:
-        """Whether models are asked about augmentations of points too."""
+    def uses_queries(self) -> bool:
+        """Whether models are also queried at augmentations of the points."""
 
     @property
     def facts(self) -> dict[str, object]:
-        """What people want to know of it beside its name, in plain values."""
+        """Details for display in addition to the name, as plain values."""
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
-        """How its losses are attacked, in plain values; the statistic is the one that was asked for."""
+    def attack_description(self, statistic: str) -> dict[str, object]:
+        """How its losses are attacked, as plain values; ``statistic`` is the requested one."""
 
     @property
     def judging(self) -> dict[str, object]:
-        """What a store keeps of how losses are judged, which may change; empty if there is no choice."""
+        """How losses are evaluated, as stored and changeable later; empty if there is no choice."""
 
     def models(self, hypothesis: int) -> int:
-        """Losses that a base has under a hypothesis; their replicates count from 0."""
+        """Number of losses that a base has under a hypothesis; replicates count from 0."""
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """Challenge points that so many bases have in all; 0 where canaries take their place."""
+        """Total number of challenge points of ``bases`` bases; 0 for designs with canaries."""
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Refuse what cannot be measured this way."""
+        """Raise :class:`InputError` if the algorithm or adjacency does not support this design."""
 
     def draw(
         self,
@@ -91,33 +91,33 @@ class Design(Protocol):
         seed: int,
         chosen: Chosen | None = None,
     ) -> Base:
-        """The base of a number, the same however many are drawn.
+        """The base of a given number, independent of how many are drawn.
 
-        ``chosen`` are the challenge points; None draws them as well.
+        ``chosen`` holds the challenge points; None draws them too.
         """
 
     def groups(self, base: Base) -> Iterator[tuple[int, range]]:
-        """The models of a base: hypothesis and replicates."""
+        """The models of a base, as hypothesis and replicates."""
 
     def attack(self, losses: Any, attack: Any = ..., *, statistic: Any = ...) -> AttackResult:
-        """Attack losses as this design leaves them: `Losses`, or `PoolLosses` of a pool."""
+        """Attack losses measured with this design: `Losses`, or `PoolLosses` for a pool."""
 
     def scores(self, losses: Any, statistic: Any = ..., *, skip: bool = ...) -> Scores:
-        """Scores of all that was measured."""
+        """Scores of all measured losses."""
 
 
 class SeparateModels(abc.ABC):
-    """What designs share whose every loss is of a model that was trained on its own."""
+    """Base class of designs in which every loss comes from a separately trained model."""
 
     canaries: ClassVar[int] = 0
     in_gradients: ClassVar[bool] = False
-    asks_queries: ClassVar[bool] = False
+    uses_queries: ClassVar[bool] = False
 
     @property
     def facts(self) -> dict[str, object]:
         return {}
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
+    def attack_description(self, statistic: str) -> dict[str, object]:
         return {"statistic": statistic}
 
     @property
@@ -128,12 +128,12 @@ class SeparateModels(abc.ABC):
     def models(self, hypothesis: int) -> int: ...
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """One a base."""
+        """One per base."""
         del dataset_size
         return bases
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Any algorithm will do."""
+        """Any algorithm is supported."""
         del algorithm, adjacency
 
     def draw(
@@ -157,7 +157,7 @@ class SeparateModels(abc.ABC):
         return draw_around(
             number,
             challenge=int(chosen.indices[number]),
-            apart=chosen.apart(number),
+            excluded=chosen.excluded(number),
             crafted=chosen.fingerprint(number),
             population_size=population.records,
             dataset_size=dataset_size,
@@ -173,13 +173,13 @@ class SeparateModels(abc.ABC):
     def scores(
         self, losses: Losses, statistic: Statistic | None = None, *, skip: bool = False
     ) -> Scores:
-        """Scores of every model, whatever it was for; see `epsilometer.attacks.scoring.scores_of`."""
+        """Scores of every model, challenge or shadow; see `epsilometer.attacks.scoring.scores_of`."""
         return scores_of_losses(losses, statistic, skip=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureMIAFast(SeparateModels):
-    """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the rest.
+    """Cross-feeding (the paper's MeasureMIAFast): every model is a challenge and a shadow of the others.
 
     The decisions of a base share shadow models, so its counts are correlated: estimate with the
     correlated likelihood.
@@ -187,7 +187,7 @@ class MeasureMIAFast(SeparateModels):
     Parameters
     ----------
     replicates
-        Models a base under each hypothesis, N0 = N1; at least 3.
+        Models per base under each hypothesis, N0 = N1; at least 3.
 
     Examples
     --------
@@ -223,11 +223,11 @@ def cross_feed(
     Parameters
     ----------
     losses
-        Any number of models a base; those that are not finite are left out and reported.
+        Any number of models per base; non-finite losses are dropped and reported.
     attack
-        `LikelihoodRatio()` unless given.
+        Default: `LikelihoodRatio()`.
     statistic
-        `Loss()` unless given.
+        Default: `Loss()`.
 
     Raises
     ------
@@ -248,8 +248,8 @@ def cross_feed(
     attack, statistic = attack or LikelihoodRatio(), statistic or Loss()
     scores_h0, scores_h1 = _scores(losses.by_hypothesis(), statistic, losses.names)
     p_values = (
-        _answer(attack, scores_h0, CrossFed(scores_h0), Shadows(scores_h1)),
-        _answer(attack, scores_h1, Shadows(scores_h0), CrossFed(scores_h1)),
+        _p_values(attack, scores_h0, CrossFed(scores_h0), Shadows(scores_h1)),
+        _p_values(attack, scores_h1, Shadows(scores_h0), CrossFed(scores_h1)),
     )
     return finish(
         losses,
@@ -266,17 +266,17 @@ def cross_feed(
 class MeasureMIA(SeparateModels):
     """Independent shadow models for every challenge (the paper's MeasureMIA).
 
-    Costs 2 N (1 + M0 + M1) models a base.  Decisions are independent given the attack's error rates,
+    Costs 2 N (1 + M0 + M1) models per base.  Decisions are independent given the attack's error rates,
     so the counts are binomial.
 
-    The models of challenge number j are a block of replicates under each hypothesis h, of 1 + 2 M_h:
-    first the challenge under h, then M_h shadows for the challenge under H0, then M_h for the one
-    under H1.  More challenges append blocks and leave the earlier ones as they are.
+    The models of challenge j form a block of 1 + 2 M_h replicates under each hypothesis h: first the
+    challenge under h, then M_h shadows for the challenge under H0, then M_h for the one under H1.
+    Adding challenges appends blocks and leaves earlier ones unchanged.
 
     Parameters
     ----------
     replicates
-        N: challenges a base under each hypothesis, at least 1.
+        N: challenges per base under each hypothesis, at least 1.
     shadows_h0, shadows_h1
         M0 and M1: shadow models under each hypothesis for every challenge, at least 2.
     """
@@ -318,7 +318,7 @@ class MeasureMIA(SeparateModels):
                 Shadows(part[:, :, 1 + h * size : 1 + (h + 1) * size])
                 for part, size in zip(blocks, (self.shadows_h0, self.shadows_h1), strict=True)
             ]
-            p_values.append(_answer(attack, challenges[h], *shadows))
+            p_values.append(_p_values(attack, challenges[h], *shadows))
         return finish(
             losses,
             statistic=statistic,
@@ -334,7 +334,7 @@ class MeasureMIA(SeparateModels):
         return np.asarray((losses.hypothesis == hypothesis) & within)
 
     def _table(self, losses: Losses, hypothesis: int) -> FloatArray:
-        """Losses by replicate number, NaN for models that are missing."""
+        """Losses by replicate number, NaN for missing models."""
         table = np.full((len(losses.names), self.models(hypothesis)), np.nan)
         chosen = self._used(losses, hypothesis)
         table[losses.base[chosen], losses.replicate[chosen]] = losses.loss[chosen]
@@ -342,7 +342,7 @@ class MeasureMIA(SeparateModels):
 
 
 def _dropped(losses: Losses, used: BoolArray, scores: tuple[FloatArray, FloatArray]) -> list[int]:
-    """For each base how many of the losses that are used have no finite score."""
+    """The number of used losses without a finite score, per base."""
     given = np.bincount(losses.base[used], minlength=len(losses.names))
     scored = sum(np.sum(~np.isnan(part), axis=1) for part in scores)
     return [int(number) for number in given - scored]
@@ -351,16 +351,16 @@ def _dropped(losses: Losses, used: BoolArray, scores: tuple[FloatArray, FloatArr
 def _scores(
     losses: tuple[FloatArray, FloatArray], statistic: Statistic, names: tuple[str, ...]
 ) -> tuple[FloatArray, FloatArray]:
-    """Score both hypotheses side by side: a statistic sees all models of a base at once."""
+    """Score both hypotheses together, so that a statistic sees all models of a base at once."""
     split = losses[0].shape[1]
     scores = scores_of(np.hstack(losses), statistic, names)
     return scores[:, :split], scores[:, split:]
 
 
-def _answer(
+def _p_values(
     attack: Attack, scores: FloatArray, shadows_h0: ShadowScores, shadows_h1: ShadowScores
 ) -> FloatArray:
-    """P-values, NaN where a challenge is missing or has too few shadows under a hypothesis."""
+    """P-values, NaN if a challenge is missing or has too few shadows under a hypothesis."""
     p_values = attack.learn(shadows_h0, shadows_h1)(scores)
     least_h0, least_h1 = attack.least_shadows
     few = (shadows_h0.moments().count < least_h0) | (shadows_h1.moments().count < least_h1)
@@ -368,9 +368,9 @@ def _answer(
 
 
 def design_of(identity: object, models_h0: int, judging: object = None) -> Design:
-    """The design that a store recorded, for the number of models it was asked for under H0.
+    """The design recorded in a store, with its number of models under H0.
 
-    ``judging`` is what it keeps of how its losses were judged.
+    ``judging`` is the stored description of how losses are evaluated.
     """
     described = identity if isinstance(identity, dict) else {}
     if described.get("name") == "MeasureMIA":
@@ -381,10 +381,10 @@ def design_of(identity: object, models_h0: int, judging: object = None) -> Desig
     if described.get("name") == "MeasureMIAFast":
         return MeasureMIAFast(replicates=models_h0)
     if described.get("name") == "MeasureOneRun":
-        # A kind or a statistic of somebody's own is not run here; what it led to is in the store.
+        # Custom kinds and statistics are not run again; the store already has their losses.
         compare = str(described.get("compare_with", "nothing"))
         kind = GRADIENT if described.get("kind") == GRADIENT else "population"
         return MeasureOneRun(canaries=models_h0, kind=kind, compare_with=compare)
     if described.get("name") == "MeasurePool":
         return pool_design(described, judging, models_h0)
-    raise InputError(f"expected a design that is known here, got {described!r}.")
+    raise InputError(f"expected a known design, got {described!r}.")

@@ -1,7 +1,7 @@
-"""Records that are there twice: a challenge point with a copy that is trained on anyway shows less.
+"""Duplicate records: a challenge point with a copy in the training data leaks less than it could.
 
-Equal are records with the same features and the same label; the same features under another label are
-told apart from these.
+Records are equal if features and label agree; equal features under different labels are reported
+separately.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ MOST_NAMED = 3
 
 
 class Duplicates(NamedTuple):
-    """Records like a point: ``equal`` in everything, or ``relabelled``: in all but the label."""
+    """Records like a point: ``equal`` in everything, or ``relabelled``: equal except for the label."""
 
     equal: IntArray
     relabelled: IntArray
 
 
 class Groups(NamedTuple):
-    """Groups of records that are alike: ``equal`` in everything, or ``relabelled``."""
+    """Groups of matching records: ``equal`` in everything, or ``relabelled``."""
 
     equal: list[IntArray]
     relabelled: list[IntArray]
 
 
 def duplicates_of(population: Population, point: int, records: ArrayLike) -> Duplicates:
-    """Which of the records are like a point, which is none of them itself.
+    """The records that match a point, excluding the point itself.
 
     Parameters
     ----------
     population
-        Where all are.
+        The population of all records.
     point
         Index of the point.
     records
-        Indices to look at.
+        Indices to search.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def duplicates_of(population: Population, point: int, records: ArrayLike) -> Dup
 
 
 def duplicates_within(population: Population, records: ArrayLike) -> Groups:
-    """Which of the records are alike among themselves, in groups of two or more.
+    """Groups of two or more matching records.
 
-    A group is ``relabelled`` if its records have the same features and not all the same label.
+    A group is ``relabelled`` if its records have the same features but not all the same label.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def duplicates_within(population: Population, records: ArrayLike) -> Groups:
 
 
 def base_warnings(population: Population, names: Sequence[str], bases: Iterable[Base]) -> list[str]:
-    """What to say of bases whose challenge point is trained on anyway: a few sentences, or none."""
+    """Warnings about bases whose challenge point is always trained on."""
     equal: list[str] = []
     relabelled: list[str] = []
     for name, base in zip(names, bases, strict=True):
@@ -115,13 +115,13 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
         if len(found.equal):
             equal.append(
                 f"base {name}: its challenge point ({point}) is also in D as {_listed(found.equal)}: "
-                "the attack cannot tell them apart, so this base shows less than it could."
+                "the attack cannot tell them apart, so this base underestimates the leakage."
             )
         elif len(found.relabelled):
             relabelled.append(
                 f"base {name}: D has the features of its challenge point ({point}) under another label, "
-                f"as {_listed(found.relabelled)}: a model can hardly learn both, so this base may show "
-                "less than it could."
+                f"as {_listed(found.relabelled)}: a model can hardly learn both, so this base may "
+                "underestimate the leakage."
             )
     return [
         *_first(equal, "{} more bases have a copy of their challenge point in D."),
@@ -132,30 +132,30 @@ def base_warnings(population: Population, names: Sequence[str], bases: Iterable[
 
 
 def pool_warnings(population: Population, pool: ArrayLike) -> list[str]:
-    """What to say of a pool that has records twice: a few sentences, or none."""
+    """Warnings about duplicate records in a pool."""
     found = duplicates_within(population, pool)
     equal = [
         f"pool: {_listed(group)} are equal: a model without one may be trained on the other, so they "
-        "show less than they could."
+        "underestimate the leakage."
         for group in found.equal
     ]
     relabelled = [
         f"pool: {_listed(group)} have the same features under different labels: a model can hardly "
-        "learn both, so they may show less than they could."
+        "learn both, so they may underestimate the leakage."
         for group in found.relabelled
     ]
     return [
-        *_first(equal, "{} more groups of the pool are of equal records."),
+        *_first(equal, "{} more groups in the pool consist of equal records."),
         *_first(
-            relabelled, "{} more groups of the pool have the same features under several labels."
+            relabelled, "{} more groups in the pool have the same features under several labels."
         ),
     ]
 
 
 def _first(sentences: list[str], rest: str) -> list[str]:
-    """The first of them, and one that counts the others."""
+    """The first few sentences, and one that counts the rest."""
     more = len(sentences) - MOST_NAMED
-    # A line that speaks of one is no shorter than the one it stands for.
+    # Replacing a single sentence by a count would save nothing.
     return sentences if more <= 1 else [*sentences[:MOST_NAMED], rest.format(f"{more:,}")]
 
 

@@ -1,8 +1,8 @@
-"""The coordinator: hands out models to train, takes in losses, commits them, gives up on failures.
+"""The coordinator: hands out models to train, collects and commits losses, gives up on failures.
 
-Only this process writes to the store.  Results do not depend on who trains a model or in which order,
-because each model has a stream of its own; so chunks are taken in random order, and two processes on
-one store rarely train the same model twice (and if they do, its loss is kept once).
+Only this process writes to the store.  Results do not depend on which worker trains a model or in which
+order, because each model has its own random stream.  Chunks are taken in random order, so two processes
+on one store rarely train the same model twice (and if they do, one loss is kept).
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsilometer import _validate
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import EpsilometerError, ExecutorError
 from epsilometer.measurement.algorithm import batch_size_of
 from epsilometer.measurement.executors import (
@@ -33,9 +36,10 @@ from epsilometer.measurement.executors import (
     WorkerPool,
     open_pool,
 )
-from epsilometer.measurement.failures import Alike, Streaks, message_of, side_of, training_error
+from epsilometer.measurement.failures import Streak, Streaks, message_of, side_of, training_error
 from epsilometer.measurement.first_models import FirstModels
 from epsilometer.measurement.plan import Plan, Task
+from epsilometer.measurement.progress import Progress, models_done
 from epsilometer.measurement.repeats import repeats
 from epsilometer.measurement.rows import PoolRow, Row
 from epsilometer.measurement.sqlite_store import SqliteStore
@@ -43,54 +47,45 @@ from epsilometer.measurement.store import Failure, MemoryStore, Store
 from epsilometer.measurement.tasks import Answer, Chunk, TaskFailure
 
 RETRIES = 2
-"""Enough for what fails by chance; what fails three times is likely to fail again."""
+"""Enough for random failures; a model that fails three times is likely to fail again."""
 
 CHUNK_SECONDS = 0.3
-"""Training time a chunk aims at: long enough to hide the cost of handing it out."""
+"""Target training time per chunk: long enough to make the cost of handing it out negligible."""
 
 COMMIT_SECONDS = 0.2
-"""Losses wait no longer than this before they are committed."""
+"""Losses are committed after at most this time."""
 
 LARGEST_CHUNK = 1000
-"""Models whose losses are lost together, at most, when a worker dies."""
+"""Most models whose losses can be lost when a worker dies."""
 
 LARGEST_ANSWER = 4_000_000
-"""Losses that a worker sends back at once, at most: 32 MB."""
+"""Most losses that a worker sends back at once: 32 MB."""
 
 MOST_DEATHS = 10
-"""So many deaths in a row, with nothing trained in between, are not the fault of single models."""
+"""If more workers in a row die, with nothing trained in between, no single model is to blame."""
 
 MOST_LOST = 10
-"""How often the answer of a model may be lost before that counts as its failure."""
+"""How often a model's result may be lost before this counts as a failure."""
 
 
-class Progress(NamedTuple):
-    """How far a run has come, in models."""
-
-    done: int
-    total: int
-    trained: int
-    failed: int
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Measurement:
-    """Losses of a plan, and what it took to get them.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Measurement(Plotted, view="measured.MEASUREMENT"):
+    """The losses of a plan, and how many models were trained for them.
 
     Attributes
     ----------
     losses
-        For each variant by name `Losses`, or `PoolLosses` of a pool; most algorithms have one variant,
+        `Losses` by variant name, or `PoolLosses` for a pool; most algorithms have a single variant,
         named "" (see `only`).
     trained
         Models trained by this run.
     reused
-        Models whose losses were there already, or came from another process meanwhile.
+        Models whose losses were already in the store, or were added by another process meanwhile.
     failures
-        Models without a loss, and why.
+        Models without a loss, with the reason.
     shares_models
-        Whether the losses of several variants come from the same trained models, so that estimates
-        from them are not independent.
+        Whether several variants come from the same trained models, so that estimates from their
+        losses are not independent.
     """
 
     plan: Plan
@@ -111,10 +106,11 @@ class Measurement:
 
     @property
     def warnings(self) -> list[str]:
-        """What looks wrong with the losses, in sentences: such as models that are all the same."""
+        """Problems with the losses, such as identical models, one sentence each."""
         return list(dict.fromkeys(text for each in self.losses.values() for text in repeats(each)))
 
 
+@renamed_parameters(progress="on_progress", say="on_message")
 def measure(
     plan: Plan,
     store: Store | str | PathLike[str] | None = None,
@@ -123,60 +119,63 @@ def measure(
     workers: int | None = None,
     retries: int = RETRIES,
     accept_changed_code: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-    say: Callable[[str], None] | None = None,
+    on_progress: OnProgress = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Measurement:
     """Train every model of a plan that the store does not hold yet, and return all losses.
 
-    Stop it in any way and call it again: it goes on where it was.  Ask for more bases, replicates or
-    variants, and only those are added.
+    You can interrupt it at any time and call it again: it continues where it stopped.  If you ask for
+    more bases, replicates or variants, only those are added.
 
-    A model of each hypothesis is trained first, so that training code that fails is known at once: see
-    `check_training` for that alone.
+    One model of each hypothesis is trained first, so that failing training code is reported immediately;
+    `check_training` does only that.
 
     Parameters
     ----------
     plan
         What to train.
     store
-        A file name, a store, or None to keep losses in memory.
+        A file name, a store, or None to hold losses in memory.
     executor
         See `epsilometer.measurement.executors.open_pool`.
     workers
-        Threads or processes; as many as processors unless given.
+        Number of threads or processes; default: the number of processors.
     retries
-        How often a model that failed is tried again before it is given up; >= 0.
+        How often a failed model is retried before it is given up; >= 0.
     accept_changed_code
-        Go on although the code of the algorithm differs from what the store was made with.
-    progress
-        Called now and then from the calling thread.
-    say
-        Is told in a sentence how long the rest will take, if that is long, and what looks wrong.
+        Continue even if the code of the algorithm has changed since the store was created.
+    on_progress
+        Called periodically, from the calling thread.
+    on_message
+        Called with a sentence about the remaining time, if it is long, and about anything that looks
+        wrong.
 
     Raises
     ------
     StoreError
-        If the store is of another plan, damaged, or full.  What was committed stays.
+        If the store belongs to another plan, is damaged, or the disk is full.  Committed losses are
+        kept.
     ExecutorError
-        If the workers are out of reach.
+        If the workers cannot be reached.
     TrainingError
-        If models fail with one error and none is trained in between: the first ones, or many in a row.
-        It has the traceback.
+        If models fail with the same error and none is trained in between: the first ones, or many in a
+        row.  It includes the traceback.
     """
     _validate.whole_number("retries", retries, least=0)
     with opened_store(store) as opened:
         opened.prepare(plan, accept_changed_code=accept_changed_code)
-        run = Run(plan, opened, retries, progress, say)
-        if not run.reused:
-            run.first_models.begin()
-        if run.groups or run.first_models.waiting:
-            run.train_on(open_pool(executor, plan, workers=workers))
-        return run.result()
+        with progress_of(on_progress, on_message, state=models_done, keep=True) as callbacks:
+            run = Run(plan, opened, retries, *callbacks)
+            if not run.reused:
+                run.first_models.schedule()
+            if run.groups or run.first_models.waiting:
+                run.train_on(open_pool(executor, plan, workers=workers))
+            return run.result()
 
 
 @contextmanager
 def opened_store(store: Store | str | PathLike[str] | None) -> Iterator[Store]:
-    """A store as it is, one in memory, or a file for as long as it is needed."""
+    """The given store, a new one in memory, or a file that is open while needed."""
     if store is None:
         yield MemoryStore()
     elif isinstance(store, Store):
@@ -201,7 +200,7 @@ class Run:
         self.progress = progress or (lambda _: None)
         self.sizes = plan.sizes
         self.groups: list[Chunk] = []
-        """Models of each base and hypothesis that are still to be handed out."""
+        """Models per base and hypothesis that are still to be handed out."""
         self.batch_size = batch_size_of(plan.algorithm)
         self.first_models = FirstModels(
             plan=plan, groups=self.groups, batch_size=self.batch_size, say=say or (lambda _: None)
@@ -220,22 +219,22 @@ class Run:
             known={failure.task: failure.message for failure in store.failures()},
         )
         self.problems: dict[Task, TaskFailure] = {}
-        """What models said that are to be tried again."""
+        """Last failure of each model that will be retried."""
         self.stopping = False
         self.slots = 1
         self.trained = 0
         self.failed: list[Failure] = []
         self.attempts: Counter[Task] = Counter()
-        self.again: deque[Task] = deque()
-        """Models of chunks that failed: handed out one by one, so that the guilty one is found."""
+        self.to_retry: deque[Task] = deque()
+        """Models of failed chunks: handed out one at a time, to find the one that fails."""
         self.suspects: deque[Task] = deque()
-        """Models under way when a worker died: trained with nothing else under way."""
-        self.under_way: dict[Future[Answer], Chunk] = {}
+        """Models in progress when a worker died: retrained with nothing else running."""
+        self.running: dict[Future[Answer], Chunk] = {}
         self.alone: Future[Answer] | None = None
-        """A suspect under way with nothing else."""
+        """A suspect that is running alone."""
         self.lost: Counter[Task] = Counter()
         self.deaths = 0
-        """Workers that died with a single model under way since one was last trained."""
+        """Workers that died while running a single model, since one was last trained."""
         self.waiting: list[Row] = []
         self.last_commit = time.monotonic()
         self.chunk_size = 1.0
@@ -244,11 +243,11 @@ class Run:
     # --- the loop -----------------------------------------------------------------------------
 
     def train_on(self, pool: WorkerPool) -> None:
-        """Train with a pool, and close it."""
+        """Train with a pool, then close it."""
         try:
             self.train(pool)
         except BaseException:
-            pool.close(wait=False)  # not even for models that are under way
+            pool.close(wait=False)  # do not wait for running models
             raise
         pool.close()
 
@@ -257,12 +256,12 @@ class Run:
         try:
             while self._hand_out(pool):
                 self.progress(self._progress())
-                ready, _ = wait(self.under_way, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
-                self._take_in(ready, pool)
+                ready, _ = wait(self.running, timeout=COMMIT_SECONDS, return_when=FIRST_COMPLETED)
+                self._collect(ready, pool)
                 if time.monotonic() - self.last_commit >= COMMIT_SECONDS:
                     self._commit()
         finally:
-            # Also when interrupted: what has come in is not lost.
+            # Also when interrupted, so that no received loss is discarded.
             self.stopping = True
             self._salvage()
             self._commit()
@@ -275,23 +274,23 @@ class Run:
         )
 
     def _hand_out(self, pool: WorkerPool) -> bool:
-        """Keep the workers busy; False when nothing is under way or left to do."""
-        if self.alone in self.under_way:
+        """Keep the workers busy; returns False when nothing is running or left to do."""
+        if self.alone in self.running:
             return True
         if self.suspects:
-            if not self.under_way:
+            if not self.running:
                 self.alone = self._submit(pool, Chunk.of(self.suspects.popleft()))
             return True
         self.slots = pool.slots
-        # One chunk beyond the workers waits ready, so that none is ever idle; in this thread a
-        # chunk has ended before the next can be handed out.
+        # One extra chunk is queued so that no worker is ever idle; with a single slot, chunks run in
+        # this thread and have finished before the next is handed out.
         most = self.slots + 1 if self.slots > 1 else 1
-        while len(self.under_way) < most:
+        while len(self.running) < most:
             chunk = self._next_chunk()
             if chunk is None:
                 break
             self._submit(pool, chunk)
-        return bool(self.under_way or self.suspects or self.again or self.first_models.waiting)
+        return bool(self.running or self.suspects or self.to_retry or self.first_models.waiting)
 
     def _submit(self, pool: WorkerPool, chunk: Chunk) -> Future[Answer] | None:
         try:
@@ -301,39 +300,39 @@ class Run:
             return None
         except RuntimeError as error:
             raise ExecutorError(
-                f"{pool.name}: takes no more work ({error}). Losses that came in are kept."
+                f"{pool.name}: accepts no more work ({error}). Losses received so far are kept."
             ) from None
-        self.under_way[future] = chunk
+        self.running[future] = chunk
         return future
 
     def _next_chunk(self) -> Chunk | None:
         if self.first_models.waiting:
             return self.first_models.waiting.popleft()
-        if self.again:
-            return Chunk.of(self.again.popleft())
+        if self.to_retry:
+            return Chunk.of(self.to_retry.popleft())
         while self.groups and not self.first_models.alone:
             place = self.order.randrange(len(self.groups))
             base, hypothesis, left = self.groups.pop(place)
             size = max(self.batch_size, int(self.chunk_size))
             if left[size:]:
                 self.groups.append(Chunk(base, hypothesis, left[size:]))
-            # Another process may have been here since.
+            # Another process may have trained some of these meanwhile.
             if (fresh := self._missing(Chunk(base, hypothesis, left[:size]))).replicates:
                 return fresh
         return None
 
     def _missing(self, chunk: Chunk) -> Chunk:
-        """What the store does not hold of a chunk; what it holds need not be trained."""
+        """The part of a chunk that the store does not hold yet."""
         done = self.store.done(chunk, self.sizes.variants)
         self.reused += len(done)
         return chunk._replace(replicates=tuple(n for n in chunk.replicates if n not in done))
 
-    # --- what comes back ----------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------
 
-    def _take_in(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
+    def _collect(self, ready: Iterable[Future[Answer]], pool: WorkerPool) -> None:
         broken: list[Chunk] = []
         for future in ready:
-            chunk = self.under_way.pop(future)
+            chunk = self.running.pop(future)
             error = CancelledError() if future.cancelled() else future.exception()
             if error is None:
                 self._accept(chunk, future.result())
@@ -351,7 +350,7 @@ class Run:
             self._recover(broken, pool)
 
     def _suspect(self, tasks: list[Task], *, alone: bool) -> None:
-        """A worker died: whoever was alone did it, otherwise each is to be tried alone."""
+        """A worker died: a model that ran alone is to blame; otherwise rerun each model alone."""
         if not alone:
             self.suspects += tasks
             return
@@ -359,21 +358,19 @@ class Run:
         if self.deaths > MOST_DEATHS:
             last = self.sizes.named(tasks[0])
             raise ExecutorError(
-                f"{self.deaths} workers in a row died while they trained, whatever the model "
-                f"(last: {last}): does it train with the executor serial? Losses that came in are kept."
+                f"{self.deaths} workers in a row died while training, with different models (last: "
+                f"{last}): does training work with the executor serial? Losses received so far are kept."
             )
-        self._give_up_or(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
+        self._retry(tasks[0], TaskFailure("the worker that trained it died"), self.suspects)
 
     def _lost(self, chunk: Chunk) -> None:
-        """Nobody is to blame for an answer that was lost, unless it happens over and over."""
+        """Retry models whose result was lost; they fail only if it happens repeatedly."""
         for task in chunk.tasks():
             self.lost[task] += 1
             if self.lost[task] <= MOST_LOST:
-                self.again.append(task)
+                self.to_retry.append(task)
             else:
-                self._give_up_or(
-                    task, TaskFailure("its result was lost again and again"), self.again
-                )
+                self._retry(task, TaskFailure("its result was lost repeatedly"), self.to_retry)
 
     def _accept(self, chunk: Chunk, trained: Answer) -> None:
         if isinstance(trained, TaskFailure):
@@ -382,7 +379,7 @@ class Run:
         self.deaths = 0
         self.first_models.pace.add(len(chunk.replicates), trained.seconds)
         wanted = CHUNK_SECONDS * len(chunk.replicates) / max(trained.seconds, 1e-9)
-        # Grows step by step: the first chunks may not tell.
+        # Grow gradually: the first chunks may not be representative.
         most = max(1, min(LARGEST_CHUNK, LARGEST_ANSWER // max(1, self.sizes.points)))
         self.chunk_size = max(1.0, min(wanted, 2 * self.chunk_size, most))
         bad: dict[Task, str] = {}
@@ -395,75 +392,75 @@ class Run:
         done = [task for task in chunk.tasks() if task not in bad]
         if done:
             self.streaks.trained(side_of(self.sizes, chunk.hypothesis), done)
-        self.first_models.look_at(good)
-        self.first_models.tell_time(self.reused + self.trained + len(self.failed), self.slots)
+        self.first_models.check_repeats(good)
+        self.first_models.report_time(self.reused + self.trained + len(self.failed), self.slots)
         for task, message in bad.items():
             self._count_failure(task, TaskFailure(message))
 
     def _task_of(self, row: Row, chunk: Chunk) -> Task:
-        """The model whose loss it is: of canaries all of a chunk, which is one run."""
+        """The model that a loss belongs to; a chunk of canaries is a single run."""
         return chunk.tasks()[0] if self.sizes.canaries else Task(*row[:3])
 
     def _failed(self, chunk: Chunk, problem: TaskFailure) -> None:
         if len(chunk.replicates) > 1:
-            self.again += chunk.tasks()
+            self.to_retry += chunk.tasks()
         else:
             self._count_failure(chunk.tasks()[0], problem)
 
     def _count_failure(self, task: Task, problem: TaskFailure) -> None:
-        """The user's code failed: so may all of it."""
+        """Record a failure of the user's code, and end the run if everything fails."""
         side = side_of(self.sizes, task.hypothesis)
         self.problems[task] = problem
         alike = self.streaks.failed(side, task, problem.message)
         if alike is not None and not self.stopping:
             self._stop(alike)
         if not self.streaks.ever_trained(side):
-            self.first_models.one_more(side)  # another one, before this one again
+            self.first_models.add(side)  # try another model before retrying this one
         hopeless = self.streaks.hopeless(problem.message)
-        self._give_up_or(task, problem, self.again, hopeless=hopeless)
+        self._retry(task, problem, self.to_retry, hopeless=hopeless)
 
-    def _give_up_or(
+    def _retry(
         self, task: Task, problem: TaskFailure, retry: deque[Task], *, hopeless: bool = False
     ) -> None:
-        """Try a model again, or give it up."""
+        """Retry a model, or give it up."""
         self.attempts[task] += 1
         if self.attempts[task] <= self.retries and not hopeless:
             if self.streaks.ever_trained(side_of(self.sizes, task.hypothesis)):
-                retry.appendleft(task)  # so it is soon known whether trying again helps
+                retry.appendleft(task)  # find out soon whether retrying helps
             else:
-                retry.append(task)  # perhaps none can be trained: others first
+                retry.append(task)  # perhaps none can be trained: try others first
             return
         self.problems.pop(task, None)
         self.streaks.given_up(task)
-        self._keep_failure(task, problem)
+        self._store_failure(task, problem)
 
-    def _keep_failure(self, task: Task, problem: TaskFailure) -> None:
+    def _store_failure(self, task: Task, problem: TaskFailure) -> None:
         failure = Failure(task, self.attempts[task], *problem)
         self.failed.append(failure)
         self.store.add_failure(failure)
 
-    def _stop(self, alike: Alike) -> None:
-        """End the run: whatever is trained fails with one error."""
+    def _stop(self, alike: Streak) -> None:
+        """End the run: every model fails with the same error."""
         self.attempts[alike.tasks[-1]] += 1
         for task in alike.tasks:
             if task in self.problems:  # not given up yet
-                self._keep_failure(task, self.problems[task])
+                self._store_failure(task, self.problems[task])
         raise training_error(alike, self.sizes, self.problems[alike.tasks[-1]], self.store)
 
     def _recover(self, broken: list[Chunk], pool: WorkerPool) -> None:
-        """Workers died: start anew, then train what was under way one by one to find the culprit."""
+        """Restart after workers died, then retrain the running models one by one to find the culprit."""
         self._salvage()
-        tasks = [task for chunk in (*broken, *self.under_way.values()) for task in chunk.tasks()]
-        self.under_way.clear()
+        tasks = [task for chunk in (*broken, *self.running.values()) for task in chunk.tasks()]
+        self.running.clear()
         self._commit()
         pool.restart()
         self._suspect(tasks, alone=len(tasks) == 1)
 
     def _salvage(self) -> None:
-        """Take in what has ended well, whatever happens to the rest."""
-        for future, chunk in list(self.under_way.items()):
+        """Collect the results of all chunks that have finished successfully."""
+        for future, chunk in list(self.running.items()):
             if future.done() and not future.cancelled() and future.exception() is None:
-                del self.under_way[future]
+                del self.running[future]
                 self._accept(chunk, future.result())
 
     def _commit(self) -> None:
@@ -476,7 +473,7 @@ class Run:
             row for row in rows if not isinstance(row, PoolRow)
         )
         models = len({row.base if self.sizes.canaries else row[:3] for row in rows})
-        # A row that was there already came from another process.
+        # A row that already existed came from another process.
         ours = models if len(self.sizes.variants) > 1 else new // max(1, self.sizes.canaries)
         self.trained += ours
         self.reused += models - ours
@@ -490,7 +487,7 @@ class Run:
         if accounted != self.sizes.models:
             raise EpsilometerError(
                 f"{accounted} models are accounted for, but {self.sizes.models} were planned; "
-                "losses that came in are kept, run again."
+                "losses received so far are kept: run again."
             )
         return Measurement(
             plan=self.plan,

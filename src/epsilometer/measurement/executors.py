@@ -1,7 +1,7 @@
-"""Who trains: this thread, threads, processes, Dask, or any `concurrent.futures.Executor`.
+"""Executors: this thread, threads, processes, Dask, or any `concurrent.futures.Executor`.
 
-A pool wraps an executor with what the engine needs beside submitting: how many chunks to keep under
-way, how the population reaches the workers only once, and how to go on after a worker died.
+A pool wraps an executor with what the engine needs besides submitting work: how many chunks can run at
+once, how the population reaches each worker only once, and how to recover when a worker dies.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from epsilometer.measurement.tasks import Answer, Chunk, SerialExecutor, train_c
 NAMES = ("serial", "threads", "processes", "dask")
 _ADDRESS = re.compile(r"dask://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 CONNECT_SECONDS, WORKERS_SECONDS = 15, 60
-"""A scheduler that is there answers at once; workers of a cluster may first have to start."""
+"""A running scheduler answers at once; the workers of a cluster may have to start first."""
 
 
 PLAN_FILE = "epsilometer-plan-"
-"""Begins the names of files that bring plans to workers; the process that made one follows."""
+"""Prefix of files that pass plans to workers; followed by the id of the process that wrote them."""
 
 
 class WorkerDiedError(Exception):
-    """The worker that had a chunk died, perhaps because of it."""
+    """The worker that was running a chunk died, perhaps because of it."""
 
 
 class ResultLostError(Exception):
-    """A chunk's answer was lost on its way; the chunk is not to blame."""
+    """A chunk's result was lost in transit; the chunk is not to blame."""
 
 
 class WorkerPool(Protocol):
-    """What the engine asks of an executor."""
+    """The engine's interface to an executor."""
 
     name: str
 
@@ -64,13 +64,13 @@ class WorkerPool(Protocol):
     def submit(self, chunk: Chunk) -> Future[Answer]: ...
 
     def restart(self) -> None:
-        """Make it usable again after it broke, or raise :class:`ExecutorError`."""
+        """Make the pool usable again after it broke, or raise :class:`ExecutorError`."""
 
     def close(self, *, wait: bool = True) -> None: ...
 
 
 class ExecutorPool:
-    """Any executor; the plan goes along with each chunk, which costs nothing between threads."""
+    """Any executor; the plan is passed with each chunk, which is free between threads."""
 
     def __init__(self, executor: Executor, plan: Plan, *, slots: int, name: str, own: bool) -> None:
         self.name, self.slots = name, slots
@@ -80,7 +80,7 @@ class ExecutorPool:
         return self._executor.submit(train_chunk, self._plan, chunk)
 
     def restart(self) -> None:
-        raise ExecutorError(f"{self.name}: the executor broke and is not ours to start again.")
+        raise ExecutorError(f"{self.name}: the executor broke; restart it yourself and run again.")
 
     def close(self, *, wait: bool = True) -> None:
         if self._own:
@@ -88,10 +88,10 @@ class ExecutorPool:
 
 
 class ProcessesPool:
-    """Processes of this machine; each gets the plan once, when it starts.
+    """Processes on this machine; each receives the plan once, when it starts.
 
-    Processes start afresh rather than as copies of this one, which is safe whatever threads run here.
-    They end by themselves when this process is gone.
+    Processes are spawned rather than forked, which is safe whatever threads are running.  They exit on
+    their own when this process ends.
     """
 
     name = "processes"
@@ -102,10 +102,10 @@ class ProcessesPool:
             pickle.dumps(plan.algorithm)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputError(
-                f"the algorithm cannot be sent to other processes ({error}); define it at the top "
+                f"the algorithm cannot be sent to other processes ({error}); define it at the top level "
                 "of a module, or use the executor threads."
             ) from None
-        self._file = _kept(plan)
+        self._file = _write_plan(plan)
         try:
             self._executor = self._start()
         except BaseException:
@@ -115,7 +115,7 @@ class ProcessesPool:
     def _start(self) -> ProcessPoolExecutor:
         executor = new_pool(self.slots, _install, self._file)
         try:
-            executor.submit(os.getpid).result()  # as soon as a worker has started
+            executor.submit(os.getpid).result()  # returns as soon as a worker has started
         except BrokenExecutor:
             raise ExecutorError(
                 "processes: workers cannot start; the algorithm must be importable in a new "
@@ -127,7 +127,7 @@ class ProcessesPool:
         return self._executor.submit(_train_installed, chunk)
 
     def restart(self) -> None:
-        # A broken pool is not waited for: a process that it started while it broke would never end.
+        # Do not wait for a broken pool: a process started while it broke would never end.
         close_pool(self._executor, wait=False)
         self._executor = self._start()
 
@@ -136,10 +136,10 @@ class ProcessesPool:
         self._file.unlink(missing_ok=True)
 
 
-def _kept(plan: Plan) -> Path:
-    """The plan in a file that only this user can read, for workers that start.
+def _write_plan(plan: Plan) -> Path:
+    """Write the plan to a file that only this user can read, for workers to load.
 
-    Through the pipe of a new process it would block for ever where that process dies while it starts.
+    Passing it through a new process's pipe would block indefinitely if that process dies during startup.
     """
     _remove_stale()
     number, name = tempfile.mkstemp(prefix=f"{PLAN_FILE}{os.getpid()}-")
@@ -152,14 +152,14 @@ def _kept(plan: Plan) -> Path:
         if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
             raise InputError(
                 f"the plan cannot be sent to other processes ({error}); define functions at the top "
-                "of a module, or use the executor threads."
+                "level of a module, or use the executor threads."
             ) from None
         raise
     return path
 
 
 def _remove_stale() -> None:
-    """Plans of processes of ours that were killed before they could remove them."""
+    """Remove plan files of this user's processes that were killed before they could."""
     for path in Path(tempfile.gettempdir()).glob(f"{PLAN_FILE}*-*"):
         owner = path.name.removeprefix(PLAN_FILE).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -180,9 +180,7 @@ _installed: list[Plan] = []
 
 def _install(path: Path) -> None:
     with path.open("rb") as file:
-        _installed[:] = [
-            pickle.load(file)
-        ]  # written by `_kept` of the process that started this one
+        _installed[:] = [pickle.load(file)]  # written by `_write_plan` in the parent process
 
 
 def _train_installed(chunk: Chunk) -> Answer:
@@ -190,10 +188,11 @@ def _train_installed(chunk: Chunk) -> Answer:
 
 
 class DaskPool:
-    """Workers of a Dask cluster, given by the address of its scheduler, or one made here.
+    """Workers of a Dask cluster, given by its scheduler's address, or of a local cluster started here.
 
-    The plan is sent to each worker once, as bytes.  The user's own modules go along (`send_code_of`), so
-    workers need not have them; Epsilometer and other installed packages they must have.
+    The plan is sent to each worker once, as bytes.  The user's own modules are sent too
+    (`send_code_of`), so workers need not have them; they must have Epsilometer and other installed
+    packages.
     """
 
     _REFRESH = 2.0
@@ -218,12 +217,12 @@ class DaskPool:
                 "start one with `dask scheduler`, and workers with `dask worker`."
             ) from None
         try:
-            self._begin(plan)
+            self._connect(plan)
         except BaseException:
             self.close(wait=False)
             raise
 
-    def _begin(self, plan: Plan) -> None:
+    def _connect(self, plan: Plan) -> None:
         try:
             self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError:
@@ -242,65 +241,65 @@ class DaskPool:
 
     @property
     def slots(self) -> int:
-        """Workers come and go; without any, or without the scheduler, nothing will ever come back."""
+        """Number of worker threads; raises if all workers or the scheduler have been lost."""
         now = time.monotonic()
         if now - self._counted <= self._REFRESH:
             return self._number
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
-            raise self._gone() from None
+            raise self._scheduler_lost() from None
         if self._client.status != "running":
-            raise self._gone()
+            raise self._scheduler_lost()
         self._counted, self._number = now, max(1, threads)
         if threads:
             self._last_worker = now
         elif now - self._last_worker > WORKERS_SECONDS:
-            raise self._deserted()
+            raise self._no_workers()
         return self._number
 
-    def _gone(self) -> ExecutorError:
+    def _scheduler_lost(self) -> ExecutorError:
         return ExecutorError(
-            f"{self.name}: the scheduler is gone. Losses that came in are kept; run again."
+            f"{self.name}: lost the scheduler. Losses received so far are kept; run again."
         )
 
-    def _deserted(self) -> ExecutorError:
+    def _no_workers(self) -> ExecutorError:
         return ExecutorError(
-            f"{self.name}: all workers have been gone for {WORKERS_SECONDS} s. Losses that came in "
+            f"{self.name}: there have been no workers for {WORKERS_SECONDS} s. Losses received so far "
             "are kept; start workers and run again."
         )
 
     def submit(self, chunk: Chunk) -> Future[Answer]:
-        if self._shared.status != "finished":  # every worker that had the plan is gone
+        if self._shared.status != "finished":  # every worker that had the plan was lost
             try:
                 self._client.wait_for_workers(1, timeout=WORKERS_SECONDS)
                 self._share()
             except TimeoutError:
-                raise self._deserted() from None
+                raise self._no_workers() from None
             except OSError:
-                raise self._gone() from None
+                raise self._scheduler_lost() from None
         inner = self._client.submit(_train_packed, self._shared, self._digest, chunk, pure=False)
         outer: Future[Answer] = Future()
-        inner.add_done_callback(partial(_hand_over, outer))
+        inner.add_done_callback(partial(_copy_outcome, outer))
         return outer
 
     def restart(self) -> None:
-        """There is nothing to start: the cluster looks after its workers."""
+        """Nothing to do: the cluster manages its workers."""
 
     def close(self, *, wait: bool = True) -> None:
-        del wait  # a client leaves at once; what still runs is cancelled with its futures
+        del wait  # the client disconnects at once; its futures are cancelled
         self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close(timeout=5)
 
 
-def _hand_over(outer: Future[Answer], inner: Any) -> None:
-    """Pass what became of a Dask future on, and make sure that something is passed on."""
-    # Asking for the result may fail in ways of its own when its worker is gone by now.
-    asked: Future[Any] = SerialExecutor().submit(inner.result, timeout=CONNECT_SECONDS)
-    error = asked.exception()
+def _copy_outcome(outer: Future[Answer], inner: Any) -> None:
+    """Copy the outcome of a Dask future to ``outer``, whatever it is."""
+    # Fetching the result can itself fail if its worker is lost by now.
+    fetched: Future[Any] = SerialExecutor().submit(inner.result, timeout=CONNECT_SECONDS)
+    error = fetched.exception()
     if error is None:
-        outer.set_result(asked.result())
+        outer.set_result(fetched.result())
     elif type(error).__name__ == "KilledWorker":
         outer.set_exception(WorkerDiedError(str(error)))
     elif isinstance(error, CancelledError | TimeoutError) or inner.status != "error":
@@ -313,7 +312,7 @@ def _packed(plan: Plan) -> bytes:
     """The plan as bytes, with the code of modules that are not installed packages."""
     import cloudpickle
 
-    # By the name that a module has of itself: some are there under several.
+    # By each module's own name: some are registered under several.
     chosen = {
         module.__name__: module
         for name, module in list(sys.modules.items())
@@ -332,7 +331,7 @@ _sent: set[str] = set()
 
 
 def send_code_of(module: str) -> None:
-    """Say that a module is the user's own file: Dask workers are sent it rather than import it."""
+    """Mark a module as the user's own file, to be sent to Dask workers rather than imported there."""
     _sent.add(module.partition(".")[0])
 
 
@@ -341,7 +340,7 @@ _unpacking = threading.Lock()
 
 
 def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
-    """On a Dask worker: the bytes come from our own client by the cluster's own (pickling) protocol."""
+    """Runs on a Dask worker; the bytes come from our own client over the cluster's pickle protocol."""
     with _unpacking:
         if digest not in _unpacked:
             import cloudpickle
@@ -354,12 +353,12 @@ def _train_packed(payload: bytes, digest: str, chunk: Chunk) -> Answer:
 
 
 def available_workers() -> int:
-    """Processors this process may use."""
+    """Number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def planned_slots(executor: str | Executor, workers: int | None) -> int:
-    """How many models will be trained at the same time, as far as that is known beforehand."""
+    """How many models will be trained at the same time, as far as this is known in advance."""
     if executor == "serial":
         return 1
     if isinstance(executor, Executor):
@@ -368,7 +367,7 @@ def planned_slots(executor: str | Executor, workers: int | None) -> int:
 
 
 def check_name(executor: str) -> None:
-    """Raise :class:`InputError` unless the words name an executor."""
+    """Raise :class:`InputError` unless ``executor`` is a known name."""
     if executor not in NAMES and not _ADDRESS.fullmatch(executor):
         raise InputError(
             f"expected executor to be one of {', '.join(NAMES)} or dask://host:port, "
@@ -377,11 +376,11 @@ def check_name(executor: str) -> None:
 
 
 def open_pool(executor: str | Executor, plan: Plan, *, workers: int | None = None) -> WorkerPool:
-    """A pool by name, or around an executor of the caller's, which stays theirs to shut down.
+    """Open a pool by name, or around an executor, which the caller remains responsible for.
 
     Names are ``serial``, ``threads``, ``processes``, ``dask`` (a cluster on this machine) and
-    ``dask://host:port`` (a scheduler's address).  ``workers`` are threads or processes; as many as
-    processors unless given.
+    ``dask://host:port`` (a scheduler's address).  ``workers`` is the number of threads or processes;
+    default: the number of processors.
     """
     number = available_workers() if workers is None else _validate.whole_number("workers", workers)
     if isinstance(executor, Executor):

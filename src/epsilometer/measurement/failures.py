@@ -1,4 +1,4 @@
-"""What went wrong while somebody's code trained: its words, its traceback, and when to stop trying."""
+"""Failures of the user's training code: message, traceback, and when to stop trying."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from epsilometer.errors import TrainingError
 from epsilometer.measurement.plan import Sizes, Task
 
 LONGEST_MESSAGE = 500
-"""Of a failure, as it is kept: enough to know it by."""
+"""Longest stored message of a failure, in characters."""
 
 LONGEST_LINE, MOST_LINES = 200, 40
-"""Of a traceback, as it is kept: a few screens, whatever it was."""
+"""Longest stored traceback: characters per line, and lines."""
 
 FIRST_ALIKE, ALIKE, ALIKE_LATER = 2, 5, 20
-"""So many different models that fail alike, with none trained in between, end a run: where none was
-ever trained; where this run has trained none; and later.  Where every other model fails by chance, 20
-in a row are one in a million."""
+"""How many different models must fail with the same error, with none trained in between, to end a run:
+if none was ever trained; if this run has trained none; and later.  If every other model failed by
+chance, 20 failures in a row would be one in a million."""
 
 FRUITLESS = 3
-"""So many models that failed alike at every attempt show that trying again does not help."""
+"""After this many models failed with the same error at every attempt, retrying is considered useless."""
 
 SIDES = ("without", "with")
-"""The hypotheses in words: the challenge point is not in the data, or it is."""
+"""The hypotheses in words: without or with the challenge point in the data."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def message_of(error: BaseException) -> str:
-    """An error in one line."""
-    # Python's own way to the text: it survives errors that cannot say what they are.
+    """An error as one line of text."""
+    # Python's own formatting also handles errors whose __str__ raises.
     kind = traceback.TracebackException(type(error), error, None, compact=True)
     text = " ".join(f"{type(error).__name__}: {kind!s}".split())
     return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."
 
 
 def traceback_of(error: BaseException) -> str:
-    """The part of an error's traceback that is in the user's code, as text that is safe to print."""
+    """The part of an error's traceback that is in the user's code, safe to print."""
     found = traceback.TracebackException.from_exception(error, compact=True)
-    found.stack = traceback.StackSummary.from_list(_users_part(found.stack))
+    found.stack = traceback.StackSummary.from_list(_user_frames(found.stack))
     if not found.stack and found.__cause__ is None and found.__context__ is None:
         return ""
     text = "".join(found.format()).removeprefix("Traceback (most recent call last):\n")
-    return bounded(text)
+    return truncated(text)
 
 
-def _users_part(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Frames below ours; those of an algorithm that ships stay if there are no others."""
+def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Frames in the user's code; those of a bundled algorithm are kept if there are no others."""
     depths = [_depth(Path(frame.filename)) for frame in frames]
     below = next((n for n, depth in enumerate(depths) if depth < 2), len(frames))
     users = next((n for n, depth in enumerate(depths) if depth < 1), below)
@@ -60,14 +60,14 @@ def _users_part(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSum
 
 
 def _depth(path: Path) -> int:
-    """2 for the machinery of measurements, 1 for the rest of this package, 0 for code of others."""
+    """2 for the measurement package, 1 for the rest of Epsilometer, 0 for other code."""
     if not path.is_relative_to(_PACKAGE):
         return 0
     return 2 if path.parent.name == "measurement" else 1
 
 
-def bounded(text: str) -> str:
-    """Text of a traceback, printable, with long lines cut and lines in the middle left out."""
+def truncated(text: str) -> str:
+    """Traceback text made printable, with long lines truncated and middle lines omitted."""
     lines = text.splitlines()
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
@@ -76,14 +76,14 @@ def bounded(text: str) -> str:
 
 
 def _short(line: str) -> str:
-    # Cut once before, so that nothing long is gone through, and once after: escapes are longer.
+    # Truncate before escaping, to save work, and after, because escapes are longer.
     text = _files.printable(line[: LONGEST_LINE + 1].expandtabs())
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
 
 
 @dataclass(kw_only=True)
-class _Streak:
-    """Models that failed with one error since one was last trained."""
+class _OpenStreak:
+    """Models that failed with the same error since one was last trained."""
 
     message: str = ""
     tasks: dict[Task, None] = field(default_factory=dict)
@@ -96,19 +96,19 @@ class _Streak:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alike:
-    """Models that failed with one error, none having been trained in between."""
+class Streak:
+    """Models that failed with the same error, with none trained in between."""
 
     message: str
     tasks: tuple[Task, ...]
     trained: bool
-    """Whether models like them were trained before."""
+    """Whether similar models were trained before."""
     only: str = ""
-    """Which models they are, where others can be trained."""
+    """Which models these are, if others can be trained."""
 
 
 def without_numbers(message: str) -> str:
-    """What errors that are alike share: numbers in them may be sizes of a batch, or places.
+    """An error message with numbers masked, since these may be batch sizes or positions.
 
     Examples
     --------
@@ -119,12 +119,12 @@ def without_numbers(message: str) -> str:
 
 
 def side_of(sizes: Sizes, hypothesis: int) -> int:
-    """Which models are alike: those of a hypothesis; of canaries all runs."""
+    """The group that a model belongs to: its hypothesis; with canaries, all runs are one group."""
     return 0 if sizes.canaries else hypothesis
 
 
-def training_error(alike: Alike, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
-    """Why a run ends, in one line, with the traceback of the last problem."""
+def training_error(alike: Streak, sizes: Sizes, problem: Any, store: Any) -> TrainingError:
+    """The error that ends a run, in one line, with the traceback of the last failure."""
     path = getattr(store, "path", None)
     if path is not None and path.absolute().parent == Path.cwd():
         path = path.name
@@ -137,25 +137,25 @@ def training_error(alike: Alike, sizes: Sizes, problem: Any, store: Any) -> Trai
     if alike.trained:
         text = (
             f"stopped: {number} models in a row failed with the same error, {problem.message} (first: "
-            f"{first}). Losses that came in are kept."
+            f"{first}). Losses received so far are kept."
         )
     return TrainingError(text + where, problem.traceback)
 
 
 class Streaks:
-    """Failures of a run: which end it, and which are not worth another attempt.
+    """Failures of a run: which ones end it, and which are not worth retrying.
 
     Parameters
     ----------
     models
-        How many models there are to train.
+        Number of models to train.
     bases
-        How many bases these are of.
+        Number of bases they belong to.
     trained
         For each hypothesis, whether models of it were trained before.
     known
-        Models that failed before, and how: they say nothing new, or a store with some could never be
-        completed as far as it goes.
+        Models that failed in earlier runs, with their messages.  Repeated failures of these do not end
+        the run; otherwise a store with such models could never be completed.
     """
 
     def __init__(
@@ -164,19 +164,19 @@ class Streaks:
         self._models, self._bases, self._known = models, bases, known
         self._before = dict(trained)
         self._now = dict.fromkeys(trained, False)
-        self._all = _Streak()
-        self._of = {hypothesis: _Streak() for hypothesis in trained}
+        self._all = _OpenStreak()
+        self._of = {hypothesis: _OpenStreak() for hypothesis in trained}
         self._every_attempt: dict[Task, str | None] = {}
         self._fruitless: Counter[str] = Counter()
         self._helped: set[str] = set()
-        """Errors that another attempt has got over."""
+        """Errors that a retry has overcome."""
 
     def ever_trained(self, hypothesis: int) -> bool:
-        """Whether a model of a hypothesis was trained, now or before."""
+        """Whether a model of a hypothesis was trained, in this run or before."""
         return self._before.get(hypothesis, False) or self._now.get(hypothesis, False)
 
     def trained(self, hypothesis: int, tasks: list[Task]) -> None:
-        """Models were trained."""
+        """Record that models were trained."""
         self._now[hypothesis] = True
         self._all.tasks.clear()
         self._of[hypothesis].tasks.clear()
@@ -184,11 +184,11 @@ class Streaks:
             if (message := self._every_attempt.pop(task, None)) is not None:
                 self._helped.add(message)
 
-    def failed(self, hypothesis: int, task: Task, message: str) -> Alike | None:
-        """A model failed; what ends the run, if it does."""
+    def failed(self, hypothesis: int, task: Task, message: str) -> Streak | None:
+        """Record a failure; returns the reason to end the run, or None."""
         message = without_numbers(message)
-        told = self._every_attempt.setdefault(task, message)
-        if told != message:
+        first_message = self._every_attempt.setdefault(task, message)
+        if first_message != message:
             self._every_attempt[task] = None
         everything = [self.ever_trained(side) for side in self._of]
         if any(everything) and without_numbers(self._known.get(task, "")) == message:
@@ -196,30 +196,30 @@ class Streaks:
         self._all.add(task, message)
         self._of[hypothesis].add(task, message)
         if self._enough(self._all, known=any(everything), now=any(self._now.values())):
-            return Alike(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
+            return Streak(message=message, tasks=tuple(self._all.tasks), trained=any(everything))
         known, own = self.ever_trained(hypothesis), self._of[hypothesis]
         if self._enough(own, known=known, now=self._now[hypothesis]):
             only = f" {SIDES[hypothesis]} the challenge point" if any(everything) else ""
-            return Alike(message=message, tasks=tuple(own.tasks), trained=known, only=only)
+            return Streak(message=message, tasks=tuple(own.tasks), trained=known, only=only)
         return None
 
-    def _enough(self, streak: _Streak, *, known: bool, now: bool) -> bool:
+    def _enough(self, streak: _OpenStreak, *, known: bool, now: bool) -> bool:
         alike = len(streak.tasks)
         if not known:
             return alike >= min(FIRST_ALIKE, self._models)
         if not now:
             return alike >= ALIKE
-        # A base whose models all fail is no reason to give up the others.
+        # One base whose models all fail is no reason to give up on the others.
         return alike >= ALIKE_LATER and (
             self._bases == 1 or len({t.base for t in streak.tasks}) > 1
         )
 
     def given_up(self, task: Task) -> None:
-        """A model failed for the last time."""
+        """Record that a model failed for the last time."""
         if (message := self._every_attempt.pop(task, None)) is not None:
             self._fruitless[message] += 1
 
     def hopeless(self, message: str) -> bool:
-        """Whether trying again has never helped against an error."""
+        """Whether retrying has never helped against an error."""
         kind = without_numbers(message)
         return self._fruitless[kind] >= FRUITLESS and kind not in self._helped

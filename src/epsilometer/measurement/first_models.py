@@ -1,4 +1,4 @@
-"""The first models of a run: what they tell of the time that all will take, before all are trained."""
+"""The first models of a run: they reveal failures and the total time before everything is trained."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from epsilometer._display import Plotted
 from epsilometer.measurement.failures import side_of
 from epsilometer.measurement.plan import Plan
 from epsilometer.measurement.repeats import first_repeats
@@ -15,35 +16,35 @@ from epsilometer.measurement.store import Failure
 from epsilometer.measurement.tasks import Chunk
 
 SECONDS_WORTH_SAYING = 10.0
-"""A run that takes less is over before anybody has read how long it takes."""
+"""Runs shorter than this are over before anyone has read an estimate of their duration."""
 
 WARM_UP = 30.0
-"""Seconds that the first model of a worker may take for loading libraries and compiling, at most."""
+"""Longest time in seconds that a worker's first model may spend loading libraries and compiling."""
 
 
 WARNING = "warning: "
-"""Begins what is said of something wrong."""
+"""Prefix of messages about something wrong."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainingCheck:
-    """What training the first models of a plan has shown.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrainingCheck(Plotted, view="measured.TRAINING_CHECK"):
+    """Result of training the first models of a plan.
 
     Attributes
     ----------
     losses
-        For each variant by name, losses of the first base without and with the challenge point; of
-        canaries those left out, and those that were in.
+        By variant name, losses of the first base without and with the challenge point; for canaries,
+        excluded and included ones.
     models_done, models_trained
-        Models whose losses are in the store, and those of them that were trained just now.
+        Models whose losses are in the store, and how many of them were trained by this check.
     seconds_per_model
-        Of one worker; None if there was nothing left to train.
+        Training time per model on one worker; None if there was nothing left to train.
     workers
-        How many will train at the same time.
+        Number of models that will be trained at the same time.
     failures
-        Models that failed just now, although others of their hypothesis did not.
+        Models that failed in this check although others of their hypothesis did not.
     warnings
-        What looks wrong, in sentences.
+        Anything that looks wrong, one sentence each.
     """
 
     plan: Plan
@@ -57,12 +58,12 @@ class TrainingCheck:
 
     @property
     def models(self) -> int:
-        """Models of the plan."""
+        """Number of models in the plan."""
         return self.plan.sizes.models
 
     @property
     def seconds_left(self) -> float:
-        """Time that training the rest will take, about."""
+        """Approximate time for training the rest."""
         left = self.models - self.models_done
         return seconds_for(left, self.seconds_per_model or 0.0, self.workers)
 
@@ -86,7 +87,7 @@ class TrainingCheck:
 
 @dataclass(kw_only=True)
 class Pace:
-    """How fast models are trained, by the best chunk so far: others had libraries to load."""
+    """Training speed, from the fastest chunk so far: slower ones had libraries to load."""
 
     best: float = float("inf")
     chunks: int = 0
@@ -96,20 +97,21 @@ class Pace:
         self.chunks += 1
 
     def known(self, slots: int) -> bool:
-        """Whether some worker has trained twice, or loading cannot be what took so long."""
+        """Whether a worker has trained twice, or the time is too long to be explained by loading."""
         return self.chunks > slots + 1 or (self.chunks > 1 and self.best > WARM_UP)
 
 
 @dataclass(kw_only=True)
 class FirstModels:
-    """The models of a run that go before all others, and what is said of them.
+    """The models of a run that are trained before all others, and messages about them.
 
     Parameters
     ----------
     groups
-        Models by base and hypothesis that the run has still to hand out; what goes before is taken off.
+        Models per base and hypothesis that the run has yet to hand out; first models are removed from
+        it.
     batch_size
-        Models that are trained at once.
+        Number of models that are trained at once.
     """
 
     plan: Plan
@@ -120,18 +122,18 @@ class FirstModels:
     pace: Pace = field(default_factory=Pace)
     first: list[float] | None = field(default_factory=list)
     """Losses of the first models of the first base, until it is known whether they differ."""
-    told: bool = False
+    time_reported: bool = False
     alone: bool = False
-    """Whether no others follow."""
+    """Whether only the first models are to be trained."""
 
-    def begin(self) -> None:
-        """Put a model of each hypothesis before all others, and a second one without the point."""
+    def schedule(self) -> None:
+        """Schedule one model of each hypothesis first, and a second one without the challenge point."""
         sides = sorted({side_of(self.plan.sizes, group.hypothesis) for group in self.groups})
         for side in [*sides, 0] if self.batch_size == 1 and len(sides) > 1 else sides:
-            self.one_more(side)
+            self.add(side)
 
-    def one_more(self, side: int) -> None:
-        """Let another model of a hypothesis go before all others, if there is one left."""
+    def add(self, side: int) -> None:
+        """Schedule another model of a hypothesis before all others, if one is left."""
         for place, (base, hypothesis, left) in enumerate(self.groups):
             if side_of(self.plan.sizes, hypothesis) == side:
                 first, rest = left[: self.batch_size], left[self.batch_size :]
@@ -139,8 +141,8 @@ class FirstModels:
                 self.groups[place : place + 1] = [Chunk(base, hypothesis, rest)] if rest else []
                 return
 
-    def look_at(self, rows: Iterable[Row]) -> None:
-        """Tell early if models come out the same."""
+    def check_repeats(self, rows: Iterable[Row]) -> None:
+        """Warn early if models are identical."""
         sizes = self.plan.sizes
         if self.first is None or sizes.canaries or sizes.points:
             return  # models of a pool have different data, canaries are different points
@@ -148,24 +150,24 @@ class FirstModels:
         new = [row.loss for row in first if isinstance(row, LossRow)]
         self.first += new
         if new and len(self.first) == 2 and self.first[0] == self.first[1]:
-            self.one_more(0)  # two may be a coincidence
+            self.add(0)  # two could be a coincidence
         if (text := first_repeats(self.first, self.plan.names[0])) is not None:
             self.say(f"{WARNING}{text}")
         if len(self.first) > 2:
             self.first = None
 
-    def tell_time(self, done: int, slots: int) -> None:
-        """Say once how long the models that are not done will take, if that is long."""
-        if self.told or not self.pace.known(slots):
+    def report_time(self, done: int, slots: int) -> None:
+        """Report once how long the remaining models will take, if that is long."""
+        if self.time_reported or not self.pace.known(slots):
             return
-        self.told = True
+        self.time_reported = True
         left = self.plan.sizes.models - done
         if seconds_for(left, self.pace.best, slots) >= SECONDS_WORTH_SAYING:
             self.say(time_sentence(left, self.pace.best, slots))
 
 
 def seconds_for(models: int, seconds_per_model: float, workers: int) -> float:
-    """Time for so many models."""
+    """Time for training a number of models."""
     return models * seconds_per_model / max(1, min(workers, models))
 
 
@@ -177,7 +179,7 @@ def time_sentence(models: int, seconds_per_model: float, workers: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words."""
+    """A duration as text."""
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
     minutes = seconds / 60

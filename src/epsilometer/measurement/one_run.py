@@ -1,8 +1,8 @@
-"""Design one-run: canaries are put into a training run by coin flips and scored when it has ended.
+"""Design one-run: canaries are included in a training run by coin flips and scored afterwards.
 
-A run is a base of its own, with a data set, canaries and coins that come from the seed and its number.
-What is kept is a loss for each canary, under hypothesis 1 if it was in.  A run is known by its first
-canary wherever a model is meant.
+Each run is a base, with a dataset, canaries and coins derived from the seed and the run's number.  A
+store holds one loss per canary, under hypothesis 1 if the canary was included.  Where a model is meant,
+a run is identified by its first canary.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from epsilometer.measurement.rows import LossRow
 from epsilometer.model.scores import Scores
 
 RUNS = 2
-"""Leads the spawn key of the streams that draw runs."""
+"""First element of the spawn key of the streams that draw runs."""
 
 GRADIENT = "gradient"
-"""Kind of canaries that an algorithm plants in its own gradients."""
+"""Kind of canaries that an algorithm inserts into its own gradients."""
 
 COMPARISONS = ("nothing", "initial", "reference")
-"""What losses are compared with: nothing, the model before training, or one without canaries."""
+"""What losses are compared with: nothing, the model before training, or a model without canaries."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CanaryRun:
     """One training run: indices of D, and canaries with their coins.
 
-    ``canaries`` is None where the algorithm plants its own.
+    ``canaries`` is None if the algorithm inserts its own.
     """
 
     dataset: IntArray
@@ -54,8 +54,8 @@ class CanaryRun:
     name: str
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
-        """D with the canaries that are in."""
-        del hypothesis, replicate  # every canary has its own
+        """D plus the included canaries."""
+        del hypothesis, replicate  # each canary has its own hypothesis
         own = self.without_canaries(population)
         return own if self.canaries is None else self.canaries.added_to(own)
 
@@ -68,13 +68,13 @@ class CanaryRun:
         return len(self.dataset) + int(self.coins.sum())
 
     def points(self, population: Population) -> Iterator[Dataset]:
-        """What the trained model is asked about."""
+        """The canaries, at which the trained model is evaluated."""
         del population
         assert self.canaries is not None
         yield self.canaries.points
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[LossRow]:
-        """Each loss is kept under the coin and the number of its canary."""
+        """One row per canary, with its coin as hypothesis and its number as replicate."""
         return [
             LossRow(place[0], int(coin), number, variant, float(loss))
             for number, (coin, loss) in enumerate(zip(self.coins, losses, strict=True))
@@ -85,7 +85,7 @@ class CanaryRun:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its records, canaries and coins."""
+        """SHA-256 of the records, canaries and coins."""
         digest = hashlib.sha256(self.dataset.astype("<i8").tobytes())
         digest.update(self.coins.astype(np.uint8).tobytes())
         digest.update(b"" if self.canaries is None else self.canaries.fingerprint.encode())
@@ -99,19 +99,19 @@ class MeasureOneRun:
     Parameters
     ----------
     canaries
-        How many a run has; at least 2.  Each is in by a fair coin of its own.
+        Number of canaries per run; at least 2.  Each is included by its own fair coin.
     kind
         ``population``, ``mislabelled``, ``noise``, ``blank``, a function ``(population, count, rng)``,
-        or ``gradient`` for an algorithm that plants canaries in its gradients, such as
+        or ``gradient`` for an algorithm that inserts canaries into its gradients, such as
         `DpSgd(..., gradient_canaries=...)`.
     compare_with
-        ``nothing``, or the model whose score of a canary is taken off: ``initial`` is the model before
-        training (the algorithm has ``initial_model(dataset, rng)``), ``reference`` one more model,
-        trained without canaries.  A claim must then hold against who knows the initial weights, as
-        that of DP-SGD does.
+        ``nothing``, or the model whose score of each canary is subtracted: ``initial`` is the model
+        before training (the algorithm must have ``initial_model(dataset, rng)``), ``reference`` is one
+        more model, trained without canaries.  The claim must then hold against an adversary who knows
+        the initial weights, as that of DP-SGD does.
     statistic
-        Scale on which scores are compared; `Loss()` or `Logit()`.  Without a comparison scores follow
-        the order of losses on either scale.
+        Scale on which scores are compared; `Loss()` or `Logit()`.  Without a comparison, scores have the
+        order of the losses on either scale.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class MeasureOneRun:
         _validate.one_of("compare_with", compare_with, COMPARISONS)
         if chosen == GRADIENT and compare_with != "nothing":
             raise InputError(
-                "gradient canaries are scored from gradients: compare_with is for losses."
+                "gradient canaries are scored by gradients: compare_with applies to losses only."
             )
         count = _validate.whole_number("canaries", canaries, least=2)
         object.__setattr__(self, "canaries", count)
@@ -144,10 +144,10 @@ class MeasureOneRun:
         object.__setattr__(self, "compare_with", compare_with)
         object.__setattr__(self, "statistic", statistic or Loss())
 
-    asks_queries: ClassVar[bool] = False
+    uses_queries: ClassVar[bool] = False
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
-        """By the scores of its canaries."""
+    def attack_description(self, statistic: str) -> dict[str, object]:
+        """Attacked through the scores of its canaries."""
         return {"statistic": statistic, "attack": "canaries of one training run"}
 
     @property
@@ -160,12 +160,12 @@ class MeasureOneRun:
 
     @property
     def compares(self) -> bool:
-        """Whether scores are differences to those of another model."""
+        """Whether scores are differences from those of another model."""
         return self.compare_with != "nothing"
 
     @property
     def in_gradients(self) -> bool:
-        """Whether the algorithm plants and scores the canaries itself."""
+        """Whether the algorithm inserts and scores the canaries itself."""
         return self.kind == GRADIENT
 
     @property
@@ -184,43 +184,43 @@ class MeasureOneRun:
             "kind": GRADIENT if isinstance(self.kind, str) else algorithms.identity(self.kind),
             "compare_with": self.compare_with,
         }
-        # Without a comparison losses are kept, and any statistic may look at them.
+        # Without a comparison the losses themselves are stored, and any statistic can be applied later.
         return found | ({"statistic": algorithms.identity(self.statistic)} if self.compares else {})
 
     def models(self, hypothesis: int) -> int:
-        """Losses that a run may have under a hypothesis; the model itself is one."""
+        """Number of losses that a run may have under a hypothesis; the run itself is one model."""
         del hypothesis
         return self.canaries
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """None: it has canaries."""
+        """Zero: this design has canaries."""
         del bases, dataset_size
         return 0
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Refuse an algorithm that cannot be measured this way, before anything is trained."""
+        """Refuse an algorithm that this design does not support, before anything is trained."""
         if adjacency.name != "include":
             raise InputError(
-                "expected adjacency include for one-run: a canary is in or out, nothing replaces it; "
-                f"got {adjacency.name}."
+                "expected adjacency include for one-run, since a canary is included or not and nothing "
+                f"replaces it; got {adjacency.name}."
             )
         own = int(getattr(algorithm, "gradient_canaries", 0))
         if self.in_gradients and not isinstance(algorithm, algorithms.PlantsCanaries):
             raise InputError(
-                "expected an algorithm that plants gradient canaries, such as DpSgd, got "
+                "expected an algorithm that supports gradient canaries, such as DpSgd, got "
                 f"{type(algorithm).__name__}."
             )
         if self.in_gradients and own == 0:
-            raise InputError("gradient canaries: give the algorithm a number, gradient_canaries=N.")
+            raise InputError("gradient canaries: set gradient_canaries=N on the algorithm.")
         if self.in_gradients and own != self.canaries:
             raise InputError(
-                f"expected as many canaries as the algorithm plants, gradient_canaries={own}, got "
+                f"expected as many canaries as the algorithm has, gradient_canaries={own}, got "
                 f"canaries={self.canaries}."
             )
         if self.compare_with == "initial" and not isinstance(algorithm, algorithms.HasInitialModel):
             raise InputError(
                 "compare_with initial: expected an algorithm with initial_model(dataset, rng), got "
-                f"{type(algorithm).__name__} without it; compare with reference instead."
+                f"{type(algorithm).__name__} without it; use compare_with reference instead."
             )
 
     def draw(
@@ -233,12 +233,12 @@ class MeasureOneRun:
         seed: int,
         chosen: Chosen | None = None,
     ) -> CanaryRun:
-        """Run of a given number, from a stream of its own."""
-        del adjacency, chosen  # it has canaries
+        """The run of a given number, from its own random stream."""
+        del adjacency, chosen  # this design has canaries
         if dataset_size > len(population):
             raise InputError(
-                f"expected dataset_size <= {len(population)}, the records of the population, got "
-                f"dataset_size={dataset_size}."
+                f"expected dataset_size <= {len(population)}, the number of records in the population, "
+                f"got dataset_size={dataset_size}."
             )
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(RUNS, number)))
         records = rng.choice(len(population), size=dataset_size, replace=False)
@@ -260,14 +260,14 @@ class MeasureOneRun:
         self, losses: Losses, attack: Attack | None = None, *, statistic: Statistic | None = None
     ) -> AttackResult:
         raise InputError(
-            "the losses are of canaries in one training run, which have no shadow models to attack "
-            "with; estimate, prove and compare read the store as it is."
+            "these are losses of canaries in one training run, which have no shadow models to attack "
+            "with; estimate, prove and compare read the store directly."
         )
 
     def scores(
         self, losses: Losses, statistic: Statistic | None = None, *, skip: bool = False
     ) -> Scores:
         """Scores of the canaries of each run; a statistic sees them in order, never with their coins."""
-        del skip  # a run is there whole or not at all
+        del skip  # a run is stored completely or not at all
         chosen = Loss() if self.compares or self.in_gradients else statistic or Loss()
         return scores_of(losses, chosen)

@@ -1,8 +1,8 @@
-"""How far a record is from the others: what `Outliers` ranks by.  No model and no loss is looked at.
+"""Outlier scores of records, as used by `Outliers`.  No model and no loss is involved.
 
-With labels the score is a^2 / b: a is the mean distance to the nearest records of the same label, b
-that to the nearest of other labels.  It is large for records far from all others, and for those that
-lie among records of another label, which a model can only learn by heart.  Without labels it is a.
+With labels the score is a^2 / b, where a is the mean distance to the nearest records of the same label
+and b that to the nearest records of other labels.  It is large for records far from all others and for
+records surrounded by another label, which a model can only memorise.  Without labels it is a.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.measurement.population import Array, Population
 
 REFERENCES = 5000
-"""Records that distances are taken to; of larger populations a fixed sample of each label."""
+"""Number of reference records for distances; larger populations use a fixed stratified sample."""
 
 BLOCK = 2**22
 """Distances held in memory at once."""
 
 
 def outlier_scores(population: Population, *, neighbours: int) -> FloatArray:
-    """A score for each record, the larger the farther out; the same on every call.
+    """A score per record, larger for more extreme records; deterministic.
 
-    Features are divided by their ranges, not by their standard deviations: a pixel that is hardly ever
-    set would otherwise outweigh all others.  60,000 images of 784 pixels take about a minute.
+    Features are divided by their ranges rather than standard deviations: a pixel that is rarely set
+    would otherwise outweigh all others.  60,000 images of 784 pixels take about a minute.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def outlier_scores(population: Population, *, neighbours: int) -> FloatArray:
 
 
 def _groups(labels: Array | None, records: int, neighbours: int) -> IntArray:
-    """Labels as numbers from 0; one group where there are none, or hardly two records share one."""
+    """Labels as integers from 0; a single group if there are no labels or most are rare."""
     if labels is None:
         return np.zeros(records, dtype=np.int64)
     _, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    # Labels like those of a regression are no classes.
+    # Regression targets, for example, are not classes.
     rare = np.sum(sizes[groups] <= neighbours)
     return np.zeros(records, dtype=np.int64) if 2 * rare > records else groups
 
 
 def _references(groups: IntArray, neighbours: int) -> IntArray:
-    """All records, or a fixed sample with as much of each label, and of none too few."""
+    """All records, or a fixed sample stratified by label with enough records of each."""
     if len(groups) <= REFERENCES:
         return np.arange(len(groups))
     order = np.random.default_rng(0).permutation(len(groups))
@@ -83,7 +83,7 @@ def _distances(rows: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def _nearest(distance: FloatArray, neighbours: int) -> FloatArray:
-    """Mean distance to the nearest, or to all if these are fewer; infinite if there are none."""
+    """Mean distance to the nearest records, or to all if there are fewer; infinite if none."""
     if distance.shape[1] > neighbours:
         distance = np.partition(distance, neighbours - 1, axis=1)[:, :neighbours]
     there = np.isfinite(distance)
@@ -93,7 +93,7 @@ def _nearest(distance: FloatArray, neighbours: int) -> FloatArray:
 
 
 def _score(own: FloatArray, other: FloatArray) -> FloatArray:
-    """own^2 / other; own where there is no other label."""
+    """own^2 / other; own if there are no other labels."""
     alone = np.isinf(other)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(own > 0, own**2 / np.where(alone, 1.0, other), 0.0)

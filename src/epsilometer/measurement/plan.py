@@ -1,7 +1,7 @@
-"""A plan: everything that decides which models are trained, and how the losses come out.
+"""Plans: everything that determines which models are trained and what their losses are.
 
-Its identity is what must not change between two runs on one store; its sizes (bases, replicates,
-variants) may grow.  Each model has a random stream derived from its place in the plan alone.
+A plan's identity must not change between two runs on one store; its sizes (bases, replicates, variants)
+may grow.  Each model has a random stream that depends only on its place in the plan.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 from epsilometer.measurement import algorithm as algorithms
 from epsilometer.measurement.algorithm import Algorithm
@@ -33,14 +34,14 @@ from epsilometer.measurement.designs import Design
 from epsilometer.measurement.population import Population
 
 STREAMS = 1
-"""Version of the way random streams are derived; another version trains other models."""
+"""Version of how random streams are derived; another version trains different models."""
 
 TASKS = 0
-"""Leads the spawn key of the streams of tasks."""
+"""First element of the spawn key of the streams of tasks."""
 
 
 class Task(NamedTuple):
-    """One model: challenge base by number, hypothesis 0 or 1, replicate from 0."""
+    """One model: number of its challenge base, hypothesis 0 or 1, replicate from 0."""
 
     base: int
     hypothesis: int
@@ -51,20 +52,20 @@ class Task(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How much of a plan is wanted; all of it may grow."""
+    """The requested sizes of a plan; all of them may grow."""
 
     challenge_bases: int
     models_h0: int
     models_h1: int
     variants: tuple[str, ...]
     canaries: int = 0
-    """Of each base, where these share one model; then both numbers of models are theirs."""
+    """Canaries per base, if they share one model; both numbers of models then equal it."""
     points: int = 0
-    """Of a pool, where every model is asked about all of them."""
+    """Points of a pool, if every model is evaluated on all of them."""
 
     @property
     def models(self) -> int:
-        """Number of models in all."""
+        """Total number of models."""
         each = 1 if self.canaries else self.models_h0 + self.models_h1
         return self.challenge_bases * each
 
@@ -73,7 +74,7 @@ class Sizes(NamedTuple):
         return list(self if self.points else self[:5] if self.canaries else self[:4])
 
     def named(self, task: Task) -> str:
-        """A model in words."""
+        """Display name of a model."""
         if self.points:
             return f"model {task.replicate}"
         return f"run {task.base}" if self.canaries else str(task)
@@ -85,42 +86,43 @@ def training_stream(seed: int, task: Task) -> np.random.Generator:
 
 
 def reference_stream(seed: int, task: Task) -> np.random.Generator:
-    """The random stream of the model that another's scores are compared with."""
+    """The random stream of the model that another model's scores are compared with."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(TASKS, *task, 2)))
 
 
 def release_stream(seed: int, task: Task, variant: str) -> np.random.Generator:
-    """The random stream that makes one variant from a trained model."""
+    """The random stream that derives one variant from a trained model."""
     key = (TASKS, *task, 1, zlib.crc32(variant.encode()))
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
-    """Which models to train.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Plan(Displayed, view="inputs.PLAN"):
+    """The models to train.
 
     Parameters
     ----------
     population
-        Where data sets and challenge points come from.
+        Source of datasets and challenge points.
     algorithm
-        What is audited: see `epsilometer.measurement.algorithm.Algorithm`.
+        The algorithm under audit: see `epsilometer.measurement.algorithm.Algorithm`.
     design
         `MeasureMIAFast(replicates=...)`, `MeasureMIA(...)`, `MeasureOneRun(canaries=...)` or
         `MeasurePool(models=...)`.
     challenge_bases
-        How many bases to draw, or the bases themselves.  Of `MeasureOneRun` how many training runs, of
-        `MeasurePool` 1.  May be left out where ``challenge`` is a list.
+        Number of bases to draw, or the bases themselves.  For `MeasureOneRun`, the number of training
+        runs; for `MeasurePool`, 1.  May be omitted if ``challenge`` is a list.
     dataset_size
-        Records in D, for bases that are drawn; canaries come on top.  Records of a pool.
+        Records in D, if bases are drawn; canaries are added to these.  For a pool, its number of
+        records.
     adjacency
-        `Include()` or `Replace()`, for bases that are drawn.
+        `Include()` or `Replace()`, if bases are drawn.
     challenge
-        Which records are challenge points, for bases that are drawn: ``random``, ``mislabelled``,
-        ``outliers`` or `Outliers(...)`, a list of indices, or a function ``(population, count, rng)`` as
-        `CustomPoints` has it.
+        The challenge points, if bases are drawn: ``random``, ``mislabelled``, ``outliers`` or
+        `Outliers(...)`, a list of indices, or a function ``(population, count, rng)`` as described in
+        `CustomPoints`.
     seed
-        Decides bases and streams; a whole number >= 0.
+        Determines bases and random streams; a whole number >= 0.
     """
 
     population: Population
@@ -137,11 +139,11 @@ class Plan:
         object.__setattr__(self, "seed", _validate.whole_number("seed", self.seed, least=0))
         names = self.variants
         if not names or len(set(names)) != len(names):
-            raise InputError(f"expected variants of different names, got {names!r}.")
+            raise InputError(f"expected variants with distinct names, got {names!r}.")
         self.design.check(self.algorithm, self.adjacency)
         if not isinstance(self.challenge_bases, Sequence):
             if self.dataset_size is None:
-                raise InputError("expected a dataset_size for bases that are drawn, got none.")
+                raise InputError("expected dataset_size, since bases are drawn, got none.")
             if self.challenge_bases is None:
                 object.__setattr__(self, "challenge_bases", self.challenge_kind.number)
             for name in ("challenge_bases", "dataset_size"):
@@ -149,18 +151,22 @@ class Plan:
                 object.__setattr__(self, name, number)
         else:
             object.__setattr__(self, "challenge_bases", tuple(self.challenge_bases))
-            self._check_given(self.challenge_bases)
+            self._check_bases(self.challenge_bases)
         _ = self.bases
 
-    def _check_given(self, given: Sequence[ChallengeBase]) -> None:
+    def _check_bases(self, given: Sequence[ChallengeBase]) -> None:
         if not given:
             raise InputError("expected at least one challenge base, got none.")
         if self.design.canaries:
             raise InputError("expected a number of training runs, got challenge bases.")
         if self.dataset_size is not None:
-            raise InputError("dataset_size is for bases that are drawn; these are given.")
+            raise InputError(
+                "dataset_size applies to drawn bases only, but challenge_bases lists them; omit it."
+            )
         if not self.challenge_kind.random:
-            raise InputError("challenge is for bases that are drawn; these are given.")
+            raise InputError(
+                "challenge applies to drawn bases only, but challenge_bases lists them; omit it."
+            )
         for number, base in enumerate(given):
             largest = int(max(base.records(0).max(), base.records(1).max()))
             if largest >= len(self.population):
@@ -171,29 +177,29 @@ class Plan:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of what is released from each trained model."""
+        """Names of the variants released from each trained model."""
         return algorithms.variants_of(self.algorithm)
 
     @cached_property
     def challenge_kind(self) -> ChallengeKind:
-        """Which records are challenge points."""
+        """How challenge points are chosen."""
         return challenge_kind_of(self.challenge)
 
     @cached_property
     def chosen(self) -> Chosen | None:
-        """The challenge points; None where each is drawn together with its D."""
+        """The challenge points; None if each is drawn together with its D."""
         if not isinstance(self.challenge_bases, int) or self.challenge_kind.random:
             return None
         count = self.design.challenge_points(self.challenge_bases, self.dataset_size or 0)
         if count == 0:
             raise InputError(
-                "challenge is for points that are in or out of whole models; canaries have a kind."
+                "challenge chooses points for designs that train whole models; for canaries use kind."
             )
         return choose(self.challenge_kind, self.population, count, self.seed)
 
     @property
     def all_records(self) -> Population:
-        """What bases have indices into: the population, and crafted challenge points behind it."""
+        """The population that bases index into, followed by any crafted challenge points."""
         return self.population if self.chosen is None else self.chosen.population
 
     @cached_property
@@ -215,7 +221,7 @@ class Plan:
         )
 
     def first(self, bases: int) -> Plan:
-        """The plan of its first bases alone; these stay as they are, whoever chose their points."""
+        """A plan of the first bases only; these do not change, whatever chose their points."""
         found = copy(self)
         found.__dict__.pop("names", None)
         found.__dict__["bases"] = self.bases[:bases]
@@ -226,28 +232,28 @@ class Plan:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the bases: their numbers unless they have one."""
+        """Names of the bases; default: their numbers."""
         names = tuple(
             str(number) if base.name is None else base.name
             for number, base in enumerate(self.bases)
         )
         if len(set(names)) != len(names):
-            raise InputError("expected challenge bases of different names, got a name twice.")
+            raise InputError("expected challenge bases with distinct names, got a duplicate.")
         return names
 
     @property
     def points(self) -> tuple[str, ...]:
-        """Names of the points of a pool; none of other designs."""
+        """Names of the points of a pool; empty for other designs."""
         return tuple(self.pool["names"]) if self.pool else ()
 
     @cached_property
     def pool(self) -> dict[str, Any]:
-        """What a store must know of the points of a pool; empty for other designs."""
+        """What a store must know about the points of a pool; empty for other designs."""
         return self.bases[0].shared_points()
 
     @property
     def sizes(self) -> Sizes:
-        """How much of it is wanted."""
+        """The requested sizes."""
         design = self.design
         each = (design.models(0), design.models(1))
         return Sizes(len(self.bases), *each, self.variants, design.canaries, len(self.points))
@@ -266,7 +272,7 @@ class Plan:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What may not differ between two runs on one store, as plain values."""
+        """What must not differ between two runs on one store, as plain values."""
         how: dict[str, Any] = {"drawn": False}
         if isinstance(self.challenge_bases, int):
             how = {
@@ -280,7 +286,7 @@ class Plan:
         algorithm = algorithms.identity(self.algorithm)
         if self.design.in_gradients and isinstance(self.algorithm, algorithms.PlantsCanaries):
             algorithm["canaries"] = self.algorithm.canary_settings
-        # Without crafted points, of which there may come more: each base tells its own.
+        # Excludes crafted points, which may be added to: each base identifies its own.
         population = {"records": len(self.population), "sha256": self.population.fingerprint}
         return {
             "population": population,
@@ -299,7 +305,7 @@ class Plan:
 
 
 def canonical(value: Any) -> str:
-    """Plain values as JSON text in one fixed form."""
+    """Plain values as JSON text in a canonical form."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -312,7 +318,7 @@ def differences(there: Any, here: Any, place: str = "") -> list[str]:
             found += differences(there.get(key), here.get(key), inner)
         return found
     if canonical(there) == canonical(here):
-        return []  # as text: 1 is not 1.0, and 0.0 is not -0.0
+        return []  # compared as text: 1 is not 1.0, and 0.0 is not -0.0
     return [f"{place} is {_short(there)} there and {_short(here)} here"]
 
 

@@ -1,8 +1,8 @@
-"""Design pool: a few models, each trained on a random share of a pool of records, asked about all of it.
+"""Design pool: a few models, each trained on a random share of a pool of records and evaluated on all.
 
-The pool is one base.  Its models are replicates under hypothesis 0, which here is a name only: each
-model has its own members.  Every record of the pool is a challenge point, with some models trained on
-it and the others not.
+The pool is a single base.  Its models are replicates under hypothesis 0, which is only nominal here:
+each model has its own members.  Every record of the pool is a challenge point; some models were trained
+on it and the others were not.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from epsilometer.model.pool_scores import PoolScores
 from epsilometer.model.scores import Scores
 
 POOL = 3
-"""Leads the spawn key of the streams that draw pools and their coins."""
+"""First element of the spawn key of the streams that draw pools and their coins."""
 
 BLOCK = 4096
-"""Points that are scored at a time: data sets of so many records fit anywhere."""
+"""Points that are scored at a time: a dataset of this size fits into memory."""
 
 LEAST_RECORDS = 10
-"""Of a pool; with fewer a model may well be trained on nothing."""
+"""Fewest records of a pool; with fewer, a model might be trained on none."""
 
 LEAST_PILOT = 4
-"""Models that choose points, at least: fewer are never two on either side."""
+"""Fewest models that choose points: with fewer, no point has two models on both sides."""
 
 POINTS = 100
-"""Points that are judged unless told otherwise: the posterior takes seconds for so many."""
+"""Default number of evaluated points, for which the posterior takes seconds."""
 
 DEFAULT_ATTACK = "lira"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool:
-    """Records of a pool and references, and the coins of every model.
+    """The records and reference points of a pool, and the coins of every model.
 
     Parameters
     ----------
     records
         Indices of the pool's records in the population.
     references
-        Indices of records that no model is trained on, but every model is asked about.
+        Indices of records that no model is trained on but every model is evaluated on.
     share
         Probability that a record is in a model's data.
     fixed_size
-        Whether every model has exactly that share of the records, so that leaving one out means taking
-        another in; else each record has a coin of its own.
+        Whether every model has exactly that share of the records, so that leaving one out means
+        including another; otherwise each record has its own coin.
     seed
-        Of the plan.
+        Seed of the plan.
     crafted
-        What tells crafted points from others; None if all are records as they are.
+        Hash of the crafted points; None if all points are unchanged records.
     """
 
     records: IntArray
@@ -82,7 +82,7 @@ class Pool:
         return np.concatenate([self.records, self.references])
 
     def member(self, replicate: int) -> BoolArray:
-        """Which of the records a model is trained on, by its number alone."""
+        """Which records a model is trained on; depends only on its number."""
         key = np.random.SeedSequence(self.seed, spawn_key=(POOL, 1, replicate))
         rng, size = np.random.default_rng(key), len(self.records)
         if not self.fixed_size:
@@ -92,7 +92,7 @@ class Pool:
         return found
 
     def train_on(self, population: Population, hypothesis: int, replicate: int = 0) -> Dataset:
-        """The records that the coins of a model put in."""
+        """The records that a model's coins include."""
         del hypothesis
         return population.take(self.records[self.member(replicate)])
 
@@ -101,12 +101,12 @@ class Pool:
         return int(self.member(replicate).sum())
 
     def points(self, population: Population) -> Iterator[Dataset]:
-        """All points, a block at a time."""
+        """All points, one block at a time."""
         for first in range(0, len(self.everything), BLOCK):
             yield population.take(self.everything[first : first + BLOCK])
 
     def rows(self, place: tuple[int, int, int], variant: str, losses: FloatArray) -> list[PoolRow]:
-        """One row for the whole model."""
+        """One row per model."""
         outside = np.zeros(len(self.references), dtype=bool)
         member = np.concatenate([self.member(place[2]), outside])
         table = losses.reshape(len(member), -1)
@@ -114,7 +114,7 @@ class Pool:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of its indices and of how coins are flipped."""
+        """SHA-256 of the indices and of how coins are flipped."""
         coins = f"{self.share!r},{self.fixed_size},{self.seed},{len(self.records)}"
         digest = hashlib.sha256(coins.encode())
         digest.update(self.everything.astype("<i8").tobytes())
@@ -122,7 +122,7 @@ class Pool:
         return digest.hexdigest()
 
     def shared_points(self) -> dict[str, Any]:
-        """What a store must know of its points to read them without the population."""
+        """What a store must know about the points to read their losses without the population."""
         return {
             "names": [str(number) for number in self.everything.tolist()],
             "references": len(self.references),
@@ -132,30 +132,30 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurePool:
-    """A few models on random shares of a pool, every record of which is a challenge point.
+    """A few models trained on random shares of a pool; every record of the pool is a challenge point.
 
-    The plan's ``dataset_size`` is the number of records in the pool, its ``challenge_bases`` is 1.
+    The plan's ``dataset_size`` is the number of records in the pool, and its ``challenge_bases`` is 1.
 
     Parameters
     ----------
     models
-        How many models; may grow on the same store.  At least 4.
+        Number of models, at least 4; it may grow on the same store.
     share
-        Probability that a record is in a model's data, in (0, 1).  Only 0.5 lets a model count as an
-        audit in one run, which proves more.
+        Probability that a record is in a model's data, in (0, 1).  Only with 0.5 does each model count
+        as a one-run audit, which proves more.
     references
-        How many other records every model is asked about and none is trained on; some attacks compare
-        with them.
+        Number of additional records that every model is evaluated on and none is trained on; some
+        attacks compare with them.
     attack
-        How models are attacked: a name of `POOL_ATTACKS`, or an attack.
+        The attack: a name in `POOL_ATTACKS`, or an attack object.
     first_stage
-        The first so many models choose points and teach the attack, and judge nothing.  None: half of
-        them if the attack learns from models or points are chosen by them, else none.
+        Number of first models that choose points and train the attack, and are not evaluated.  None:
+        half of the models if the attack learns from models or ``pilot`` is set, otherwise none.
     pilot
-        Whether the first stage chooses the points that leak most; else the first points of the pool are
-        judged, which is in random order.
+        Whether the first stage selects the points that leak most; otherwise the first points of the
+        pool, which is in random order, are evaluated.
     judged
-        How many points are judged; None: 100, or all if there are fewer.
+        Number of points to evaluate; None: 100, or all if there are fewer.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class MeasurePool:
 
     canaries: ClassVar[int] = 0
     in_gradients: ClassVar[bool] = False
-    asks_queries: ClassVar[bool] = True
+    uses_queries: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -205,13 +205,13 @@ class MeasurePool:
             _validate.whole_number("first_stage", first_stage, least=0)
             if first_stage > number - 2:
                 raise InputError(
-                    f"expected first_stage <= {number - 2}, so that two models or more are left to "
-                    f"judge, got first_stage={first_stage}."
+                    f"expected first_stage <= {number - 2}, so that at least two models are left to "
+                    f"evaluate, got first_stage={first_stage}."
                 )
             least = max(chosen.least_teachers, LEAST_PILOT if pilot else 0)
             if first_stage < least:
                 raise InputError(
-                    f"expected first_stage >= {least} to choose points or to teach "
+                    f"expected first_stage >= {least} to choose points or to train the attack "
                     f"{chosen.name}, got first_stage={first_stage}."
                 )
         for name, value in values.items():
@@ -223,7 +223,7 @@ class MeasurePool:
 
     @property
     def teachers(self) -> int:
-        """How many models choose and teach, and are not judged."""
+        """Number of models that choose points and train the attack, and are not evaluated."""
         if self.first_stage is not None:
             return self.first_stage
         needed = self.pilot or self.attack_method.least_teachers
@@ -240,17 +240,17 @@ class MeasurePool:
         }
 
     def identity(self) -> dict[str, object]:
-        """How models are attacked and judged is left out: that may change."""
+        """Excludes how models are attacked and evaluated, which may change."""
         return {"name": "MeasurePool", "share": self.share, "references": self.references}
 
-    def attacked_by(self, statistic: str) -> dict[str, object]:
-        """By an attack on pools, which has its own statistic."""
+    def attack_description(self, statistic: str) -> dict[str, object]:
+        """Attacked by an attack on pools, which has its own statistic."""
         del statistic
         return {"statistic": "pool", "attack": self.attack_method.name}
 
     @property
     def judging(self) -> dict[str, object]:
-        """How its losses are judged, in plain values that a store keeps."""
+        """How losses are evaluated, as plain values for the store."""
         return {
             "attack": self.attack_method.name,
             "first_stage": self.first_stage,
@@ -262,12 +262,12 @@ class MeasurePool:
         return 0 if hypothesis else self.models_trained
 
     def challenge_points(self, bases: int, dataset_size: int) -> int:
-        """Those that are judged, of a pool of so many records."""
+        """Number of evaluated points, of a pool of ``dataset_size`` records."""
         del bases
         return min(POINTS, dataset_size) if self.judged is None else self.judged
 
     def check(self, algorithm: object, adjacency: Adjacency) -> None:
-        """Any algorithm will do."""
+        """Any algorithm is supported."""
         del algorithm, adjacency
 
     def draw(
@@ -295,14 +295,14 @@ class MeasurePool:
         drawn = np.random.default_rng(key).permutation(population.records)
         crafted = None
         if chosen is not None:
-            # Chosen points come first, then others; never the record that a point was made from.
-            others = drawn[~np.isin(drawn, chosen.apart())]
+            # Chosen points first, then others, but never the record that a point was made from.
+            others = drawn[~np.isin(drawn, chosen.excluded())]
             drawn = np.concatenate([chosen.indices, others])
             crafted = ",".join(str(chosen.fingerprint(n)) for n in range(len(chosen)))
         if dataset_size + self.references > len(drawn):
             raise InputError(
-                f"expected a pool and references of at most {len(drawn)} records, those of the "
-                f"population, got {dataset_size} and {self.references}."
+                f"expected a pool and references of at most {len(drawn)} records in total, the size of "
+                f"the population, got {dataset_size} and {self.references}."
             )
         return Pool(
             records=drawn[:dataset_size],
@@ -318,13 +318,13 @@ class MeasurePool:
         yield 0, range(self.models_trained)
 
     def pool_scores(self, losses: PoolLosses, attack: PoolAttack | None = None) -> PoolScores:
-        """Scores of the points that are judged, under the models that did not choose or teach."""
+        """Scores of the evaluated points, under the models that are not in the first stage."""
         chosen = attack or self.attack_method
         teachers = self.first_models(losses)
         return held_out_scores(losses, chosen, teachers=teachers, points=self.judged_points(losses))
 
     def judged_points(self, losses: PoolLosses) -> IntArray:
-        """The points that are judged: the leakiest of the first stage, or the first of the pool."""
+        """The evaluated points: those that leak most in the first stage, or the first of the pool."""
         first = self.first_models(losses)
         count = min(self.judged or POINTS, losses.challenges)
         if not self.pilot:
@@ -332,31 +332,31 @@ class MeasurePool:
         return most_leaking(losses, models=first, count=count)
 
     def first_models(self, losses: PoolLosses) -> IntArray:
-        """Rows of the models that choose and teach: by their numbers, whichever others are missing."""
+        """Rows of the first-stage models, by number, even if other models are missing."""
         first: IntArray = np.flatnonzero(losses.numbers < self.teachers)
         if losses.models - len(first) < 2:
             raise InputError(
-                f"expected two models or more beside the {self.teachers} of the first stage, got "
-                f"{losses.models} in all; train more, or give a smaller first_stage."
+                f"expected at least two models in addition to the {self.teachers} of the first stage, "
+                f"got {losses.models} in total; train more, or use a smaller first_stage."
             )
         return first
 
     def scores(self, losses: PoolLosses, statistic: object = None, *, skip: bool = False) -> Scores:
-        """Scores by point; the attack has its own statistic."""
+        """Scores per point; the attack has its own statistic."""
         del statistic, skip
         return self.pool_scores(losses).by_point()
 
     def attack(
         self, losses: PoolLosses, attack: PoolAttack | None = None, *, statistic: object = None
     ) -> AttackResult:
-        """Decisions on every judged model, by the ranks of scores without the point."""
+        """Decisions on every evaluated model, from the ranks of the scores without the point."""
         del statistic
         chosen = attack or self.attack_method
         return attack_result(self.pool_scores(losses, chosen), chosen.name)
 
 
 def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> MeasurePool:
-    """The design that a store recorded; an attack of somebody's own is not run here."""
+    """The design recorded in a store; a custom attack is replaced by the default."""
     known = judging if isinstance(judging, dict) else {}
     attack, first, judged = (known.get(key) for key in ("attack", "first_stage", "points"))
     try:
@@ -370,4 +370,4 @@ def pool_design(identity: Mapping[str, Any], judging: object, models: int) -> Me
             judged=judged,
         )
     except InputError as error:
-        raise InputError(f"expected a pool that is known here: {error}") from None
+        raise InputError(f"expected a known pool design: {error}") from None

@@ -1,4 +1,4 @@
-"""Losses of a pool with the records of their points, for attacks that look at these."""
+"""Losses of a pool together with the records of its points, for attacks that use records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epsilometer.measurement.pool import Pool
 
 
 def records_of(plan: Plan, losses: Any) -> Any:
-    """Losses of a plan; those of a pool get the features and labels of its points."""
+    """The losses of a plan; losses of a pool are extended with the features and labels of its points."""
     pool = plan.bases[0]
     if not isinstance(losses, PoolLosses) or not isinstance(pool, Pool):
         return losses

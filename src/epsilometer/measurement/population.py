@@ -1,4 +1,4 @@
-"""What data sets and challenge points are drawn from, and what training algorithms are handed."""
+"""Populations, from which datasets and challenge points are drawn, and what algorithms are passed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilometer import _validate
+from epsilometer._display import Displayed
 from epsilometer.errors import InputError
 
 Array = NDArray[Any]
@@ -28,11 +29,11 @@ class Point:
     label: Any = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Dataset(Displayed, view="inputs.DATASET"):
     """Records to train on: features (records, ...) and labels (records,) or None.
 
-    The arrays are the receiver's own: it may change them.
+    The arrays are copies: the receiver may change them.
     """
 
     features: Array
@@ -42,22 +43,22 @@ class Dataset:
         return len(self.features)
 
 
-class Population:
-    """All records there are.
+class Population(Displayed, view="inputs.POPULATION"):
+    """All available records.
 
     Parameters
     ----------
     features
-        (records, ...): numbers, one entry of the first axis a record.
+        (records, ...): numeric, one entry of the first axis per record.
     labels
         (records,) or None.
     name
-        For people; not part of its identity.
+        Display name; not part of its identity.
 
     Attributes
     ----------
     crafted
-        How many of its last records were appended by `extended`; no data set is drawn from them.
+        Number of records at the end that were appended by `extended`; no dataset is drawn from them.
 
     Examples
     --------
@@ -79,7 +80,7 @@ class Population:
             )
         if self.labels is not None and self.labels.shape != self.features.shape[:1]:
             raise InputError(
-                f"expected {len(self.features)} labels, a label a record, "
+                f"expected {len(self.features)} labels, one per record, "
                 f"got shape {self.labels.shape}."
             )
 
@@ -89,7 +90,7 @@ class Population:
     def shaped(self, shape: Sequence[int]) -> Population:
         """The same records with features of another shape, such as (1, 8, 8) for images.
 
-        The records are others then, as far as stores know: their fingerprint has the shape.
+        The fingerprint includes the shape, so stores treat this as a different population.
 
         Examples
         --------
@@ -100,14 +101,14 @@ class Population:
         own = self.features.shape[1:]
         if not wanted or math.prod(wanted) != math.prod(own):
             raise InputError(
-                f"expected a shape of {math.prod(own)} numbers, as a record of {self.name} has, got "
-                f"shape={list(wanted)}, {math.prod(wanted)} numbers."
+                f"expected a shape with {math.prod(own)} numbers, like the records of {self.name}, got "
+                f"shape={list(wanted)} with {math.prod(wanted)} numbers."
             )
         features = self.features.reshape(len(self), *wanted)
         return Population(features=features, labels=self.labels, name=self.name)
 
     def take(self, indices: Array) -> Dataset:
-        """The records with these indices, in this order, as arrays of their own."""
+        """The records with these indices, in this order, as copies."""
         labels = None if self.labels is None else self.labels[indices]
         return Dataset(features=self.features[indices], labels=labels)
 
@@ -118,7 +119,7 @@ class Population:
 
     @property
     def records(self) -> int:
-        """How many records there are without crafted ones: those that data sets are drawn from."""
+        """Number of records without crafted ones: those that datasets are drawn from."""
         return len(self) - self.crafted
 
     @property
@@ -127,12 +128,12 @@ class Population:
         if not self.crafted:
             return self
         labels = None if self.labels is None else self.labels[: self.records]
-        return self._holding(self.features[: self.records], labels, 0)
+        return self._with_arrays(self.features[: self.records], labels, 0)
 
     def extended(self, features: ArrayLike, labels: ArrayLike | None = None) -> Population:
-        """The population with crafted records behind its own, which keep their indices.
+        """The population followed by crafted records; existing indices do not change.
 
-        Crafted records have the shape and the types of the others; features may be rounded to theirs.
+        Crafted records must have the shape and types of the others; float features may be rounded.
 
         Examples
         --------
@@ -141,23 +142,23 @@ class Population:
         >>> len(larger), larger.records, len(larger.given)
         (3, 2, 2)
         """
-        added = _alike("features", self.features, features)
+        added = _converted("features", self.features, features)
         if (labels is None) != (self.labels is None):
             wants = "labels" if labels is None else "no labels"
-            raise InputError(f"expected {wants} of crafted records, as the population has.")
+            raise InputError(f"expected {wants} for crafted records, like those of the population.")
         both = None
         if self.labels is not None:
-            tags = _alike("labels", self.labels, np.asarray(labels))
+            tags = _converted("labels", self.labels, np.asarray(labels))
             if len(tags) != len(added):
                 raise InputError(
-                    f"expected {len(added)} labels of crafted records, got {len(tags)}."
+                    f"expected {len(added)} labels for crafted records, got {len(tags)}."
                 )
             both = np.concatenate([self.labels, tags])
         whole = np.concatenate([self.features, added])
-        return self._holding(whole, both, self.crafted + len(added))
+        return self._with_arrays(whole, both, self.crafted + len(added))
 
-    def _holding(self, features: Array, labels: Array | None, crafted: int) -> Population:
-        """A population of arrays that were checked already."""
+    def _with_arrays(self, features: Array, labels: Array | None, crafted: int) -> Population:
+        """A population of already validated arrays."""
         found = copy(self)
         found.__dict__.pop("fingerprint", None)
         found.__dict__.pop("row_hashes", None)
@@ -169,9 +170,9 @@ class Population:
 
     @cached_property
     def row_hashes(self) -> NDArray[np.int64]:
-        """A number for the features of each record: records of other numbers have other features."""
+        """A hash per record: records with different hashes have different features."""
         rows = self.features.reshape(len(self), -1)
-        # Adding 0 makes one zero of two: they are equal, and their bytes are not.
+        # Adding 0 turns -0.0 into 0.0: they are equal, but their bytes are not.
         plain = (row + row.dtype.type(0) if row.dtype.kind == "f" else row for row in rows)
         digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in plain)
         return np.frombuffer(digests, dtype="<i8").astype(np.int64)
@@ -187,7 +188,7 @@ class Population:
 
 
 def points_of(dataset: Dataset) -> list[Point]:
-    """The records of a data set one by one, each with arrays of its own."""
+    """The records of a dataset one by one, as copies."""
     labels: Any = [None] * len(dataset) if dataset.labels is None else dataset.labels
     return [
         Point(features=features.copy(), label=label)
@@ -203,21 +204,21 @@ def array_fingerprint(array: Array) -> str:
     return digest.hexdigest()
 
 
-def _alike(name: str, there: Array, values: ArrayLike) -> Array:
-    """Features or labels of crafted records in the type of the others, if they fit in."""
+def _converted(name: str, there: Array, values: ArrayLike) -> Array:
+    """Features or labels of crafted records, converted to the type of the others."""
     array = _frozen(name, values)
     if array.ndim == 0 or array.shape[1:] != there.shape[1:] or len(array) == 0:
         raise InputError(
-            f"expected {name} of crafted records, each of shape {there.shape[1:]}, got shape "
+            f"expected {name} of crafted records with shape {there.shape[1:]} each, got shape "
             f"{array.shape}."
         )
-    with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
         found = array.astype(there.dtype)
     rounds = name == "features" and there.dtype.kind == array.dtype.kind == "f"
     if not rounds and not np.array_equal(found, array):
         raise InputError(
-            f"expected {name} of crafted records that are {there.dtype} as the others, got "
-            f"{array.dtype} values that are not."
+            f"expected {name} of crafted records to be {there.dtype} like the others, got "
+            f"{array.dtype} values that cannot be converted exactly."
         )
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise InputError(f"expected finite numbers in {name} of crafted records, got infinity.")
@@ -231,7 +232,7 @@ def _frozen(name: str, values: ArrayLike) -> Array:
             f"expected numbers (or text as labels) in {name}, got {array.dtype} values."
         )
     if name == "features" and array.dtype.kind == "U":
-        raise InputError("expected numbers in features, got text.")
+        raise InputError("expected numeric features, got text.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InputError(f"expected finite numbers in {name}, got NaN or infinity.")
     array.flags.writeable = False

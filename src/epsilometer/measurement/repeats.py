@@ -1,4 +1,4 @@
-"""Losses that repeat although training should be random: the sign of a seed in the training code."""
+"""Repeated losses where training should be random: a sign of a fixed seed in the training code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from epsilometer.attacks.pool_losses import PoolLosses
 from epsilometer.measurement.failures import SIDES
 
 FEWEST = 3
-"""Equal losses that are no coincidence: two may be of a coarse loss."""
+"""This many equal losses are not a coincidence; two can occur with a coarse loss."""
 
 FEWEST_REPEATED = 8
-"""Models of a group in which a repeated sequence is looked for."""
+"""Fewest models in a group to search for a repeated sequence."""
 
 REMEDY = (
-    "does your training seed itself (random_state=0, manual_seed(0))? Then every model is the same, the "
-    "attack sees the challenge point only, and the estimate is void: draw all chance from rng"
+    "does your training fix its own seed (random_state=0, manual_seed(0))? Then all models are "
+    "identical, the attack sees only the challenge point, and the estimate is void: draw all "
+    "randomness from rng"
 )
 
 
@@ -42,10 +43,10 @@ class _Group(NamedTuple):
 
     @property
     def repeated(self) -> bool:
-        """Whether a sequence of three or more different losses comes again and again."""
+        """Whether a sequence of three or more distinct losses repeats."""
         size = len(self.losses)
         distinct = len(np.unique(self.losses))
-        # The sequence has each of its losses once, so its length is known.
+        # The sequence has each of its losses once, so its length is the number of distinct losses.
         if size < max(FEWEST_REPEATED, 2 * distinct) or distinct < FEWEST:
             return False
         return bool((self.losses[distinct:] == self.losses[:-distinct]).all())
@@ -56,10 +57,10 @@ class _Group(NamedTuple):
 
 
 def repeats(losses: Losses | PoolLosses) -> list[str]:
-    """What is wrong with losses that repeat, in a sentence; none if nothing is.
+    """A sentence describing losses that repeat; empty if they do not.
 
-    Losses that take few values, such as 0 and 1, have ties and bases where all are equal: these are not
-    meant.
+    Losses with few distinct values, such as 0 and 1, naturally have ties and constant bases: these are
+    not reported.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def repeats(losses: Losses | PoolLosses) -> list[str]:
     'all 3 models of base 0 without the challenge point have the same loss, and so do those of 1 other'
     """
     if isinstance(losses, PoolLosses) or losses.one_run:
-        return []  # models of a pool have different data, canaries are different points
+        return []  # models of a pool differ in their data, canaries are different points
     groups = list(_groups(losses))
     constant = [group for group in groups if group.constant]
     others = len(constant) - 1
@@ -79,13 +80,11 @@ def repeats(losses: Losses | PoolLosses) -> list[str]:
         more = f", and so do those of {others:,} other{'s' * (others > 1)}" if others else ""
         if len({group.losses[0] for group in constant}) == 1 and others:
             value = constant[0].losses[0]
-            cause = (
-                f"all losses are {value:g}: does loss(model, point) look at the model, or {REMEDY}"
-            )
+            cause = f"all losses are {value:g}: does loss(model, point) use the model, or {REMEDY}"
             return [f"all {constant[0]} have the same loss{more}; {cause}."]
         return [f"all {constant[0]} have the same loss{more}: {REMEDY}."]
     if groups and all(group.repeated for group in groups):
-        return [f"the {groups[0]} repeat one sequence of losses, as all others do: {REMEDY}."]
+        return [f"the {groups[0]} repeat the same sequence of losses, as do all others: {REMEDY}."]
     return []
 
 
@@ -98,9 +97,9 @@ def _groups(losses: Losses) -> Iterator[_Group]:
 
 
 def first_repeats(losses: Sequence[float], base: str) -> str | None:
-    """The same of the first few models without the challenge point, as soon as there are enough."""
+    """The same for the first few models without the challenge point, as soon as there are enough."""
     if len(losses) < FEWEST or len(set(losses)) > 1 or losses[0] == int(losses[0]):
-        return None  # whole numbers: a loss that counts, such as 0 or 1
+        return None  # an integer-valued loss, such as 0 or 1
     return (
         f"the first {len(losses)} models of base {base} without the challenge point have the same loss, "
         f"{losses[0]:g}: {REMEDY}."

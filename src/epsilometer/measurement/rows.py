@@ -1,4 +1,4 @@
-"""What a worker sends back of one model, and a store keeps: a loss, or those of all points of a pool."""
+"""Rows: what a worker returns and a store holds for one model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class LossRow(NamedTuple):
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be kept; None if it can."""
+        """Why the row cannot be stored; None if it can."""
         if math.isfinite(self.loss):
             return None
         return f"expected a finite loss, got loss={self.loss}"
 
 
 class PoolRow(NamedTuple):
-    """The losses of all points under one variant of one model, and which of them it was trained on."""
+    """The losses of all points under one variant of one model, and which points it was trained on."""
 
     base: int
     hypothesis: int
@@ -40,7 +40,7 @@ class PoolRow(NamedTuple):
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be kept; None if it can."""
+        """Why the row cannot be stored; None if it can."""
         wrong = np.argwhere(~np.isfinite(self.losses))
         if not len(wrong):
             return None

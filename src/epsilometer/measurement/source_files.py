@@ -1,7 +1,7 @@
-"""Which of the user's own files a piece of code depends on, and whether they have changed.
+"""Which of the user's files a piece of code depends on, and their hashes.
 
-Imports are followed by reading the files, not by looking at what happens to be loaded, so the answer
-does not depend on what else a program has imported.
+Imports are found by parsing the files rather than by inspecting loaded modules, so the result does not
+depend on what else a program has imported.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 
 def source_digests(file: Path) -> dict[str, str]:
-    """SHA-256 of a file and of all files it imports from its own folder or package, by name.
+    """SHA-256, by name, of a file and of all files it imports from its own folder or package.
 
-    Nothing for installed packages, which are known by their versions.
+    Empty for installed packages, which are identified by their versions.
     """
     start = file.resolve()
     if "site-packages" in start.parts or "dist-packages" in start.parts:
@@ -39,7 +39,7 @@ def source_digests(file: Path) -> dict[str, str]:
 
 
 def _imported(text: bytes, path: Path, root: Path) -> Iterator[Path]:
-    """Files that a file may import, whether they are there or not."""
+    """Files that a file may import, whether or not they exist."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -61,7 +61,7 @@ def _imported(text: bytes, path: Path, root: Path) -> Iterator[Path]:
 
 
 def _files(base: Path, module: str) -> Iterator[Path]:
-    """The file of a module, and the packages on the way to it."""
+    """The file of a module, and the packages that contain it."""
     place = base
     for part in module.split(".") if module else []:
         place = place / part

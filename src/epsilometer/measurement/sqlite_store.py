@@ -1,11 +1,11 @@
-"""Losses in one SQLite file that survives being stopped at any moment.
+"""Losses in one SQLite file that survives interruption at any moment.
 
-Write-ahead log with full synchronisation: a committed loss outlives a crash and a power cut, and one
-that is half written is not there.  Several processes may use a store at once.  The file is untrusted:
-when it is opened its structure, its tables and the checksum of every row are verified, before anything
-is written, so that damage is noticed wherever it is.
+It uses a write-ahead log with full synchronisation: a committed loss survives a crash or power cut, and
+a partly written one is discarded.  Several processes may use a store at once.  The file is untrusted:
+when it is opened, its structure, tables and the checksum of every row are verified before anything is
+written, so damage is always noticed.
 
-After a crash the newest losses are in the file beside it whose name ends in -wal: copy both.
+After a crash the newest losses are in the accompanying file whose name ends in -wal: copy both.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from epsilometer.measurement.store import Failure, Store
 from epsilometer.measurement.tasks import Chunk
 
 BUSY_SECONDS = 60.0
-"""Far longer than any transaction of ours; who holds a store longer has stopped."""
+"""Far longer than any of our transactions; a process that holds a store longer has hung."""
 
-BEGUN = "begun"
-"""Key of a mark that a plan gets when a store without losses takes it on: a process that still trains
-for the plan before must notice."""
+PLAN_TOKEN = "begun"
+"""Key of a token that is written when a store without losses adopts a plan, so that a process which
+still trains for the previous plan notices."""
 
 _WITHIN = "base < ? AND replicate < CASE hypothesis WHEN 0 THEN ? ELSE ? END"
-"""Losses within sizes."""
+"""SQL condition for losses within sizes."""
 
 
 class Status(NamedTuple):
-    """What a store holds."""
+    """The contents of a store."""
 
     identity: dict[str, Any]
     sizes: Sizes
     names: list[str]
     done: dict[str, list[tuple[int, int]]]
-    """For each variant: models under H0 and H1 of each base, within the sizes."""
+    """For each variant: the number of models under H0 and H1 of each base, within the sizes."""
     failures: list[Failure]
     runs: list[dict[str, Any]]
 
@@ -68,9 +68,9 @@ class SqliteStore(Store):
     Parameters
     ----------
     path
-        Made if it is not there.
+        File name; created if it does not exist.
     read_only
-        Look, but change nothing; the file must be there.
+        Change nothing; the file must exist.
 
     Raises
     ------
@@ -81,15 +81,17 @@ class SqliteStore(Store):
     def __init__(self, path: str | PathLike[str], *, read_only: bool = False) -> None:
         self.path = Path(path)
         self.name = self.path.name
-        self._begun: list[Any] = []
+        self._plan_token: list[Any] = []
         if read_only and not self.path.is_file():
-            raise InputError(f"{self.path}: expected a store of losses, got no such file.")
+            raise InputError(f"{self.path}: expected a store of losses, but there is no such file.")
         if not self.path.absolute().parent.is_dir():
-            raise InputError(f"{self.path}: expected its folder to be there, got no such folder.")
+            raise InputError(
+                f"{self.path}: expected an existing folder, but there is no such folder."
+            )
         mode = "mode=ro" if read_only else "mode=rwc"
         if read_only and not self.path.with_name(self.path.name + "-wal").exists():
-            mode += "&immutable=1"  # nobody writes: leave no files beside it
-        with self._clear_errors():
+            mode += "&immutable=1"  # there are no writers: create no extra files
+        with self._store_errors():
             self._db = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?{mode}",
                 uri=True,
@@ -98,7 +100,7 @@ class SqliteStore(Store):
                 check_same_thread=False,
             )
         try:
-            with self._clear_errors():
+            with self._store_errors():
                 self._open(read_only)
         except BaseException:
             self._db.close()
@@ -126,7 +128,7 @@ class SqliteStore(Store):
 
     def _verify(self) -> None:
         """Raise :class:`sqlite3.DatabaseError` unless everything is as it was written."""
-        # A transaction: one state of the store throughout, whatever others write meanwhile.
+        # In a transaction, so that the store does not change during the check.
         with self._transaction("BEGIN"):
             answer = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if answer != "ok":
@@ -154,16 +156,16 @@ class SqliteStore(Store):
         self._write_ahead()
         with self._transaction():
             if not self._is_empty():
-                return  # another process was first
+                return  # another process created it first
             for statement in (TABLES | POOL_TABLES).values():
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-        # So that the file by itself is known for a store.
+        # So that the file is recognised as a store even without its log.
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _write_ahead(self) -> None:
-        """Turn the write-ahead log on; unlike other statements this does not wait for others."""
+        """Turn on the write-ahead log; unlike other statements this does not wait for locks."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -176,23 +178,23 @@ class SqliteStore(Store):
                 time.sleep(0.01)
 
     def _is_empty(self) -> bool:
-        """Whether nothing was ever put in; also if making it was cut off half-way."""
+        """Whether nothing was ever stored, including when its creation was interrupted."""
         mark = self._db.execute("PRAGMA application_id").fetchone()[0]
         return mark == 0 and not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(_worded(self.path, error)) from None
+            raise StoreError(_message(self.path, error)) from None
         except UnicodeDecodeError:
-            damage = sqlite3.DatabaseError("text that is none")
-            raise StoreError(_worded(self.path, damage)) from None
+            damage = sqlite3.DatabaseError("invalid text")
+            raise StoreError(_message(self.path, damage)) from None
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        with self._clear_errors():
+        with self._store_errors():
             self._db.execute(begin)
             try:
                 yield
@@ -202,74 +204,75 @@ class SqliteStore(Store):
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _ask(self, question: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._clear_errors():
-            return self._db.execute(question, values).fetchall()
+    def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._store_errors():
+            return self._db.execute(statement, values).fetchall()
 
-    def _put(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
-        """Write rows with their checksums; ``or_else`` is for rows whose key is there already."""
+    def _write_rows(self, table: str, *entries: tuple[Any, ...], or_else: str = "REPLACE") -> None:
+        """Write rows with their checksums; ``or_else`` is the policy for existing keys."""
         rows = [(*entry, checksum(entry)) for entry in entries]
         if rows:
-            statement = f"INSERT OR {or_else} INTO {table} VALUES ({_marks(rows[0])})"
+            statement = f"INSERT OR {or_else} INTO {table} VALUES ({_placeholders(rows[0])})"
             self._db.executemany(statement, rows)
 
     # --- the plan -----------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
         with self._transaction():
-            there = self._held()
+            there = self._stored_plan()
             if plan.pool and "pool_losses" not in self._tables:
                 raise StoreError(
-                    f"{self.path} has format 1, which holds no pools. Use another store."
+                    f"{self.path} has format 1, which cannot hold pools. Use another store."
                 )
-            if self._holds_nothing() and not self._same(plan, *there):
+            if self._has_no_losses() and not self._same(plan, *there):
                 for table in ("plan", "bases", "failures"):
                     self._db.execute(f"DELETE FROM {table}")
-                self._put("plan", (BEGUN, canonical(uuid.uuid4().hex)))
+                self._write_rows("plan", (PLAN_TOKEN, canonical(uuid.uuid4().hex)))
                 there = None, []
-            self._begun = [self._value(BEGUN)]
+            self._plan_token = [self._value(PLAN_TOKEN)]
             if plan.pool and "pool_losses" not in self._tables:
                 raise StoreError(
-                    f"{self.path} was made by an older version and cannot hold pools; use another store."
+                    f"{self.path} was created by an older version and cannot hold pools; use another "
+                    "store."
                 )
             self._check(plan, *there, accept_changed_code=accept_changed_code)
             named = zip(plan.names, (base.fingerprint for base in plan.bases), strict=True)
-            self._put("bases", *((number, *entry) for number, entry in enumerate(named)))
+            self._write_rows("bases", *((number, *entry) for number, entry in enumerate(named)))
             kept: dict[str, Any] = {
                 "identity": plan.identity,
                 "sizes": plan.sizes.described(),
                 "hash": plan.content_hash,
             }
             kept |= {"pool": plan.pool, "judging": plan.design.judging} if plan.pool else {}
-            self._put("plan", *((key, canonical(value)) for key, value in kept.items()))
+            self._write_rows("plan", *((key, canonical(value)) for key, value in kept.items()))
 
     def check(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        """Refuse a plan as `prepare` does, and write nothing."""
-        if not self._holds_nothing():
-            self._check(plan, *self._held(), accept_changed_code=accept_changed_code)
+        """Refuse a plan as `prepare` does, without writing anything."""
+        if not self._has_no_losses():
+            self._check(plan, *self._stored_plan(), accept_changed_code=accept_changed_code)
 
-    def _held(self) -> tuple[Any, list[str]]:
-        """The identity of the plan, None if there is none, and the fingerprints of its bases."""
-        bases = self._ask("SELECT fingerprint FROM bases ORDER BY base")
+    def _stored_plan(self) -> tuple[Any, list[str]]:
+        """The identity of the stored plan (None if there is none) and the fingerprints of its bases."""
+        bases = self._query("SELECT fingerprint FROM bases ORDER BY base")
         return self._value("identity"), [fingerprint for (fingerprint,) in bases]
 
     def _value(self, key: str) -> Any:
-        with self._clear_errors():
-            found = self._ask("SELECT value FROM plan WHERE key = ?", key)
+        with self._store_errors():
+            found = self._query("SELECT value FROM plan WHERE key = ?", key)
             try:
                 return json.loads(found[0][0]) if found else None
             except ValueError:
                 raise sqlite3.DatabaseError(f"the plan's {key} is not readable") from None
 
     def names(self) -> list[str]:
-        return [name for (name,) in self._ask("SELECT name FROM bases ORDER BY base")]
+        return [name for (name,) in self._query("SELECT name FROM bases ORDER BY base")]
 
     def sizes(self) -> Sizes:
-        """How much was wanted by the last run."""
+        """The sizes requested by the last run."""
         kept = self._value("sizes")
         if kept is None:
             raise StoreError(f"{self.path} holds no plan yet.")
-        with self._clear_errors():
+        with self._store_errors():
             try:
                 bases, models_h0, models_h1, variants, *canaries = kept
                 numbers = (int(bases), int(models_h0), int(models_h1))
@@ -280,39 +283,39 @@ class SqliteStore(Store):
     # --- losses -------------------------------------------------------------------------------
 
     def add(self, rows: Iterable[LossRow]) -> int:
-        # SQLite keeps no negative zero.
+        # SQLite does not store negative zero.
         return self._add("losses", [row._replace(loss=row.loss + 0.0) for row in rows])
 
     def _add(self, table: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Keep rows of losses that are new, and forget that their models failed."""
+        """Store new rows of losses, and remove the failures of their models."""
         with self._transaction():
-            if self._begun and self._begun != [self._value(BEGUN)]:
+            if self._plan_token and self._plan_token != [self._value(PLAN_TOKEN)]:
                 raise StoreError(
-                    f"{self.path}: another process has begun another plan there meanwhile; nothing was "
-                    "added. Use another store."
+                    f"{self.path}: another process has started another plan in it meanwhile; nothing "
+                    "was added. Use another store."
                 )
             before = self._db.total_changes
-            self._put(table, *rows, or_else="IGNORE")
+            self._write_rows(table, *rows, or_else="IGNORE")
             new = self._db.total_changes - before
-            if self._ask("SELECT 1 FROM failures LIMIT 1"):
+            if self._query("SELECT 1 FROM failures LIMIT 1"):
                 self._db.executemany(
                     "DELETE FROM failures WHERE base = ? AND hypothesis = ? AND replicate = ?",
                     [row[:3] for row in rows],
                 )
         return new
 
-    def _holds_nothing(self) -> bool:
+    def _has_no_losses(self) -> bool:
         """Whether no model has losses."""
-        return not any(self._ask(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
+        return not any(self._query(f"SELECT 1 FROM {table} LIMIT 1") for table in self._loss_tables)
 
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
         base, hypothesis, wanted = chunk
         ends = min(wanted, default=0), max(wanted, default=-1)
         found: set[int] = set()
         for table in self._loss_tables:
-            rows = self._ask(
+            rows = self._query(
                 f"SELECT replicate FROM {table} WHERE base = ? AND hypothesis = ? "
-                f"AND replicate BETWEEN ? AND ? AND variant IN ({_marks(variants)}) "
+                f"AND replicate BETWEEN ? AND ? AND variant IN ({_placeholders(variants)}) "
                 "GROUP BY replicate HAVING count(*) = ?",
                 *(base, hypothesis, *ends, *variants, len(variants)),
             )
@@ -333,10 +336,10 @@ class SqliteStore(Store):
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
         if "pool_losses" not in self._tables:
             return
-        with self._clear_errors():
+        with self._store_errors():
             found = self._db.execute(
                 f"SELECT * FROM pool_losses WHERE {_WITHIN} "
-                f"AND variant IN ({_marks(sizes.variants)}) "
+                f"AND variant IN ({_placeholders(sizes.variants)}) "
                 "ORDER BY base, hypothesis, replicate, variant",
                 (*sizes[:3], *sizes.variants),
             )
@@ -348,7 +351,9 @@ class SqliteStore(Store):
                     table, member = unpacked(row[4], row[5], sizes.points)
                 except ValueError:
                     place = Task(base, hypothesis, replicate)
-                    raise sqlite3.DatabaseError(f"losses of {place}: of other points") from None
+                    raise sqlite3.DatabaseError(
+                        f"losses of {place}: wrong number of points"
+                    ) from None
                 yield PoolRow(base, hypothesis, replicate, variant, table, member)
 
     def pool(self) -> dict[str, Any]:
@@ -358,7 +363,7 @@ class SqliteStore(Store):
         names = found.get("names") if isinstance(found, dict) else None
         references = found.get("references") if isinstance(found, dict) else None
         if not isinstance(names, list) or type(references) is not int:
-            with self._clear_errors():
+            with self._store_errors():
                 raise sqlite3.DatabaseError("the points of its pool are unreadable")
         return {
             "names": names,
@@ -368,17 +373,17 @@ class SqliteStore(Store):
 
     @property
     def judging(self) -> dict[str, Any]:
-        """How its losses were judged last, in plain values; empty if there was no choice."""
+        """How losses were last evaluated, as plain values; empty if there was no choice."""
         found = self._value("judging")
         return found if isinstance(found, dict) else {}
 
     def rows(self, sizes: Sizes) -> list[LossRow]:
-        found = self._ask(
-            f"SELECT * FROM losses WHERE {_WITHIN} AND variant IN ({_marks(sizes.variants)}) "
+        found = self._query(
+            f"SELECT * FROM losses WHERE {_WITHIN} AND variant IN ({_placeholders(sizes.variants)}) "
             "ORDER BY base, hypothesis, replicate, variant",
             *(*sizes[:3], *sizes.variants),
         )
-        with self._clear_errors():
+        with self._store_errors():
             for row in found:
                 if row[-1] != checksum(row[:-1]):
                     raise sqlite3.DatabaseError(f"loss of {Task(*row[:3])}")
@@ -387,13 +392,13 @@ class SqliteStore(Store):
     # --- failures and runs --------------------------------------------------------------------
 
     def add_failure(self, failure: Failure) -> None:
-        # The traceback follows the message in its column, so that the format stays what it was.
+        # The traceback is appended to the message in its column, so that the format does not change.
         text = failure.message + (f"\n{failure.traceback}" if failure.traceback else "")
         with self._transaction():
-            self._put("failures", (*failure.task, failure.attempts, text))
+            self._write_rows("failures", (*failure.task, failure.attempts, text))
 
     def failures(self) -> list[Failure]:
-        rows = self._ask("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
+        rows = self._query("SELECT * FROM failures ORDER BY base, hypothesis, replicate")
         found = []
         for *place, attempts, text, _ in rows:
             message, _, lines = text.partition("\n")
@@ -416,19 +421,19 @@ class SqliteStore(Store):
             )
 
     def status(self) -> Status:
-        """What is there and what is missing."""
+        """What the store holds and what is missing."""
         sizes = self.sizes()
         counted = [
             row
             for table in self._loss_tables
-            for row in self._ask(
+            for row in self._query(
                 f"SELECT variant, base, hypothesis, count(*) FROM {table} WHERE {_WITHIN} "
                 "GROUP BY variant, base, hypothesis",
                 *sizes[:3],
             )
         ]
         columns = ("started", "ended", "executor", "trained")
-        runs = self._ask(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
+        runs = self._query(f"SELECT {', '.join(columns)} FROM runs ORDER BY run")
         identity = self._value("identity")
         table = {(variant, base, h): number for variant, base, h, number in counted}
         return Status(
@@ -447,12 +452,12 @@ class SqliteStore(Store):
         )
 
     def close(self) -> None:
-        with self._clear_errors():
+        with self._store_errors():
             self._db.close()
 
 
 def is_store(path: str | PathLike[str]) -> bool:
-    """Whether a file begins like an SQLite database."""
+    """Whether a file starts like an SQLite database."""
     try:
         with Path(path).open("rb") as file:
             return file.read(16) == b"SQLite format 3\0"
@@ -460,7 +465,7 @@ def is_store(path: str | PathLike[str]) -> bool:
         return False
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
@@ -468,21 +473,21 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _worded(path: Path, error: sqlite3.Error) -> str:
+def _message(path: Path, error: sqlite3.Error) -> str:
     kind = str(getattr(error, "sqlite_errorname", ""))
     text = " ".join(str(error).split())
     if kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return (
-            f"{path}: cannot be written ({text}): is the disk full? Nothing committed is lost; "
-            "make room and run again."
+            f"{path}: cannot be written ({text}): is the disk full? No committed loss is affected; "
+            "free some space and run again."
         )
     if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return f"{path}: another process has held it for {BUSY_SECONDS:g} s; try again later."
     if kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return f"{path}: cannot be opened for writing ({text}); check its permissions."
     if kind == "SQLITE_NOTADB":
-        return f"{path}: is not a store of losses ({text}); it was left as it is."
+        return f"{path}: is not a store of losses ({text}); it was not changed."
     return (
-        f"{path}: the store is damaged ({text}); it was left as it is. Restore a copy, or save what "
-        "is readable with `sqlite3 STORE .recover` and give the audit another store."
+        f"{path}: the store is damaged ({text}); it was not changed. Restore a copy, or save the "
+        "readable part with `sqlite3 STORE .recover` and use another store for the audit."
     )

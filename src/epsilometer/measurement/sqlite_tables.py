@@ -1,4 +1,4 @@
-"""The tables of a store in SQLite, and how rows are packed and checked; `sqlite_store.py` uses them."""
+"""The tables of an SQLite store, and how rows are packed and checked; used by `sqlite_store.py`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from epsilometer._arrays import BoolArray, FloatArray
 
 APPLICATION = 0x45505349
-"""Marks the file as ours: the letters EPSI."""
+"""Application id of the file: the letters EPSI."""
 
 FORMAT = 2
-"""Of the tables of new stores; those of format 1 hold no pools, and are read and written as they are."""
+"""Table format of new stores; stores of format 1 hold no pools, and are read and written unchanged."""
 
 TABLES = {
     "plan": """CREATE TABLE plan (
@@ -47,20 +47,20 @@ POOL_TABLES = {
   checksum INTEGER NOT NULL, PRIMARY KEY (base, hypothesis, replicate, variant)
 ) STRICT""",
 }
-"""What format 2 adds: all losses of a model in one row, and a bit for each point it was trained on."""
+"""Added by format 2: all losses of a model in one row, and one bit per point that it was trained on."""
 
 KEYS = {"plan": 1, "bases": 1, "losses": 4, "failures": 3, "pool_losses": 4}
-"""Tables whose rows carry a checksum, and how many columns their keys have."""
+"""Tables whose rows have a checksum, and the number of key columns of each."""
 
 
 def checksum(row: Sequence[Any]) -> int:
-    """CRC-32 of a row's values; repr tells types apart and keeps every bit of a number."""
+    """CRC-32 of a row's values; repr distinguishes types and is exact for floats."""
     plain = tuple(zlib.crc32(each) if isinstance(each, bytes) else each for each in row)
     return zlib.crc32(repr(plain).encode("utf-8", "backslashreplace"))
 
 
 def unpacked(losses: bytes, member: bytes, points: int) -> tuple[FloatArray, BoolArray]:
-    """Losses (points, queries) and who was in; ValueError unless they are of so many points."""
+    """Losses (points, queries) and membership; ValueError unless there are ``points`` points."""
     table = np.frombuffer(losses, dtype="<f8").reshape(points, -1)
     if not table.size or len(member) != -(-points // 8):
         raise ValueError

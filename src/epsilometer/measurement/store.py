@@ -1,6 +1,6 @@
-"""Where losses are kept.  `MemoryStore` is the specification; every other store must equal it.
+"""Stores of losses.  `MemoryStore` is the specification; every other store must behave like it.
 
-A store belongs to one plan identity.  A loss is kept once: the first one committed stays.
+A store belongs to one plan identity.  Each loss is stored once: the first one committed is kept.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from epsilometer.measurement.tasks import Chunk
 
 
 class Failure(NamedTuple):
-    """A model that could not be trained, after how many attempts, and what it said last, in one line."""
+    """A model that could not be trained: number of attempts and last error message, in one line."""
 
     task: Task
     attempts: int
     message: str
     traceback: str = ""
-    """Of the user's own code."""
+    """Traceback in the user's code."""
 
     def described(self) -> dict[str, int | str]:
         """As plain values for JSON."""
@@ -41,21 +41,21 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        """Take the plan on, or raise :class:`StoreError` naming what differs from the one it holds.
+        """Adopt the plan, or raise :class:`StoreError` naming the differences from the stored plan.
 
-        A store without losses takes any plan, and forgets failures of another: nothing is lost.
+        A store without losses accepts any plan and discards failures of another: nothing is lost.
         """
 
     @abc.abstractmethod
     def add(self, rows: Iterable[LossRow]) -> int:
-        """Keep losses, all or none of them; losses already there stay.  Returns how many are new.
+        """Store losses, all or none; existing losses are kept.  Returns the number of new losses.
 
-        Failures of models that now have a loss are forgotten.
+        Failures of models that now have a loss are removed.
         """
 
     @abc.abstractmethod
     def done(self, chunk: Chunk, variants: Sequence[str]) -> set[int]:
-        """Replicates of a chunk that have a loss for every one of the variants."""
+        """Replicates of a chunk that have a loss for every variant."""
 
     @abc.abstractmethod
     def rows(self, sizes: Sizes) -> list[LossRow]:
@@ -63,7 +63,7 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def add_pool(self, rows: Iterable[PoolRow]) -> int:
-        """Keep the losses of models of a pool, as `add` keeps single ones."""
+        """Store the losses of pool models, as `add` does for single losses."""
 
     @abc.abstractmethod
     def pool_rows(self, sizes: Sizes) -> Iterator[PoolRow]:
@@ -71,11 +71,11 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def pool(self) -> dict[str, Any]:
-        """What the plan says of the points of its pool; empty if it has none."""
+        """Description of the points of the plan's pool; empty if it has none."""
 
     @abc.abstractmethod
     def add_failure(self, failure: Failure) -> None:
-        """Keep a failure; a later one of the same model replaces it."""
+        """Store a failure; it replaces an earlier one of the same model."""
 
     @abc.abstractmethod
     def failures(self) -> list[Failure]:
@@ -87,7 +87,7 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -96,41 +96,41 @@ class Store(abc.ABC):
         self.close()
 
     def begin_run(self, executor: str) -> int:
-        """Note that a run starts; the number it goes by.  Not every store keeps such notes."""
+        """Record the start of a run and return its number.  Not every store records runs."""
         del executor
         return 0
 
     def end_run(self, run: int, trained: int) -> None:
-        """Note that a run ended in good order."""
+        """Record that a run ended normally."""
         del run, trained
 
     def _check(
         self, plan: Plan, identity: object, bases: Sequence[str], *, accept_changed_code: bool
     ) -> None:
-        """Refuse a plan other than the one held: its identity, None if none is, and its bases."""
+        """Refuse a plan that differs from the stored identity (None if there is none) or bases."""
         if identity is not None:
             _check_identity(self.name, identity, plan.identity, accept_changed_code)
         for number, (old, base) in enumerate(zip(bases, plan.bases, strict=False)):
             if old != base.fingerprint:
                 raise StoreError(
-                    f"{self.name} holds another plan: challenge base {number} has other records "
-                    "there. Use another store, or the bases it was made with."
+                    f"{self.name} holds another plan: its challenge base {number} has different "
+                    "records. Use another store, or the bases it was created with."
                 )
 
     def measured(self, sizes: Sizes, variant: str) -> Losses | PoolLosses:
-        """What was measured of one variant within the sizes, as its design leaves it."""
+        """The losses of one variant within the sizes, in the form that its design uses."""
         return (self.pool_losses if sizes.points else self.losses)(sizes, variant)
 
     def pool_losses(self, sizes: Sizes, variant: str) -> PoolLosses:
-        """Losses of one variant of the models of a pool, in the order of their numbers."""
+        """Losses of one variant of the models of a pool, ordered by model number."""
         rows = list(self.pool_rows(sizes._replace(variants=(variant,))))
         if not rows:
             raise InputError(f"{self.name}: expected at least one model, got none.")
         shape = rows[0].losses.shape
         if any(row.losses.shape != shape for row in rows):
             raise InputError(
-                f"{self.name}: expected the same queries of every model, got losses of several shapes; "
-                "was queries(point) changed?"
+                f"{self.name}: expected the same queries for every model, got losses of different "
+                "shapes; was queries(point) changed?"
             )
         return PoolLosses(
             loss=np.stack([row.losses for row in rows]),
@@ -141,7 +141,7 @@ class Store(abc.ABC):
 
     @staticmethod
     def _same(plan: Plan, identity: object, bases: Sequence[str]) -> bool:
-        """Whether a plan is the one held, code and all."""
+        """Whether a plan is the stored one, including its code."""
         held = zip(bases, plan.bases, strict=False)
         same = all(old == base.fingerprint for old, base in held)
         return same and identity is not None and not differences(identity, plan.identity)
@@ -161,16 +161,16 @@ class Store(abc.ABC):
         )
 
     def add_losses(self, losses: Losses, *, variant: str) -> int:
-        """Take over losses measured elsewhere under the same plan; returns how many are new.
+        """Import losses measured elsewhere under the same plan; returns the number of new losses.
 
-        Refuses a base that is not in the plan, a loss that is not finite or differs from the one here.
+        Refuses unknown bases, non-finite losses, and losses that differ from those in the store.
         """
         number = {name: base for base, name in enumerate(self.names())}
         unknown = [name for name in losses.names if name not in number]
         if unknown:
             raise InputError(
                 f"{self.name}: expected challenge bases of the plan, got {unknown[0]!r}; "
-                "run the audit once with as many bases."
+                "run the audit once with at least as many bases."
             )
         rows = [
             LossRow(number[base], hypothesis, replicate, variant, loss)
@@ -185,7 +185,7 @@ class Store(abc.ABC):
                 raise InputError(f"{Task(*row[:3])}: expected a finite loss, got loss={row.loss}.")
             if here.get(row[:4], row.loss) != row.loss:
                 raise InputError(
-                    f"{Task(*row[:3])}: expected the loss that {self.name} holds, "
+                    f"{Task(*row[:3])}: expected the loss in {self.name}, "
                     f"{here[row[:4]]!r}, got loss={row.loss!r}."
                 )
         return self.add(rows)
@@ -203,13 +203,13 @@ def _check_identity(name: str, there: object, here: object, accept_changed_code:
         changed = (line.split(" is ")[0].split(SOURCE)[-1].lstrip(".") for line in code)
         files = ", ".join(dict.fromkeys(changed))
         raise StoreError(
-            f"{name} holds another plan: code has changed since it was begun ({files}). Use another "
-            "store, or delete this one to begin again; or, if the change does not alter training, "
-            "--accept-changed-code goes on with it."
+            f"{name} holds another plan: code has changed since it was created ({files}). Use another "
+            "store, or delete this one to start over; if the change does not affect training, continue "
+            "with --accept-changed-code."
         )
     shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
     raise StoreError(
-        f"{name} holds another plan: {shown}. Use another store, or the settings it was made with."
+        f"{name} holds another plan: {shown}. Use another store, or the settings it was created with."
     )
 
 
@@ -220,7 +220,7 @@ def _within(key: tuple[int, int, int, str], sizes: Sizes) -> bool:
 
 
 class MemoryStore(Store):
-    """Losses for as long as the process lives."""
+    """Losses in memory, for the lifetime of the object."""
 
     def __init__(self) -> None:
         self.name = "the store in memory"
@@ -233,8 +233,8 @@ class MemoryStore(Store):
         self._failures: dict[Task, Failure] = {}
 
     def prepare(self, plan: Plan, *, accept_changed_code: bool = False) -> None:
-        holds_nothing = not self._losses and not self._pool_rows
-        if holds_nothing and not self._same(plan, self._identity, self._bases):
+        no_losses = not self._losses and not self._pool_rows
+        if no_losses and not self._same(plan, self._identity, self._bases):
             self._identity, self._bases, self._names, self._failures = None, [], [], {}
         self._check(plan, self._identity, self._bases, accept_changed_code=accept_changed_code)
         self._identity, number = plan.identity, len(plan.bases)
@@ -289,4 +289,4 @@ class MemoryStore(Store):
         return list(self._names)
 
     def close(self) -> None:
-        """Losses stay for as long as the object does."""
+        """Nothing to release; losses remain available."""

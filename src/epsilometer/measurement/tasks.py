@@ -1,6 +1,6 @@
-"""The worker's side: train the models of a chunk and give back their losses.
+"""The worker's side: train the models of a chunk and return their losses.
 
-Runs in whatever thread, process or machine an executor chooses, with no access to the store.
+Runs in any thread, process or machine that an executor chooses, without access to the store.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SerialExecutor(Executor):
         try:
             future.set_result(fn(*args, **kwargs))
         except BaseException as error:
-            # Whatever a call raises belongs to its future; an interrupt is the program's.
+            # Anything a call raises is stored in its future; an interrupt is also raised here.
             future.set_exception(error)
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -56,7 +56,7 @@ class SerialExecutor(Executor):
 
 
 class Chunk(NamedTuple):
-    """Some models of one base and hypothesis, handed to a worker at once."""
+    """Some models of one base and hypothesis, handed to a worker together."""
 
     base: int
     hypothesis: int
@@ -71,16 +71,16 @@ class Chunk(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What a worker answers: losses, finite or not, and the seconds it took."""
+    """A worker's result: losses, finite or not, and the training time in seconds."""
 
     rows: list[Row]
     seconds: float
 
 
 class TaskFailure(NamedTuple):
-    """What a worker answers instead when the user's code raised something: the error in words.
+    """A worker's result if the user's code raised an error, as text.
 
-    Errors themselves may not survive the way back from another process.
+    The exception itself might not survive the transfer between processes.
     """
 
     message: str
@@ -125,7 +125,7 @@ def _measured(plan: Plan, chunk: Chunk) -> Iterator[tuple[Task, list[tuple[str, 
 
 
 def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
-    """The variants that are made from a trained model."""
+    """The variants derived from a trained model."""
     for variant in plan.variants:
         if isinstance(plan.algorithm, Releases):
             stream = release_stream(plan.seed, task, variant)
@@ -135,14 +135,14 @@ def _released(plan: Plan, task: Task, model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _losses(plan: Plan, base: Base, model: Any) -> FloatArray:
-    """Losses of the points of a base; points are the algorithm's own, which may change them in place."""
-    ask = with_queries if plan.design.asks_queries else _losses_of
+    """Losses of the points of a base; the points are copies, which the algorithm may change in place."""
+    ask = with_queries if plan.design.uses_queries else _losses_of
     parts = [ask(plan.algorithm, model, part) for part in base.points(plan.all_records)]
     return np.concatenate(parts)
 
 
 def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
-    """Losses of points, at once if the algorithm can."""
+    """Losses of points, computed together if the algorithm can."""
     if len(points) > 1 and isinstance(algorithm, ScoresMany):
         found = np.asarray(algorithm.losses(model, points), dtype=float)
         if found.shape != (len(points),):
@@ -154,42 +154,42 @@ def _losses_of(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
 
 
 def with_queries(algorithm: Algorithm, model: Any, points: Dataset) -> FloatArray:
-    """Losses of points and of their augmentations, (points, queries); the point itself is query 0."""
+    """Losses of points and their augmentations, (points, queries); query 0 is the point itself."""
     if not isinstance(algorithm, HasQueries):
         return _losses_of(algorithm, model, points)[:, None]
     expected = points.features.shape[1:]
-    # First of all, while points are as they were: whoever takes losses may change them in place.
-    asked = [_queries(algorithm, point, expected) for point in points_of(points)]
-    numbers = sorted({len(each) for each in asked})
+    # Query first, while the points are unchanged: code that computes losses may change them in place.
+    queried = [_queries(algorithm, point, expected) for point in points_of(points)]
+    numbers = sorted({len(each) for each in queried})
     if len(numbers) > 1:
         raise InputError(
-            "expected queries(point) to answer equally many arrays for every point, got "
+            "expected queries(point) to return the same number of arrays for every point, got "
             f"{numbers[0]} and {numbers[-1]}."
         )
     labels = points.labels
-    columns = [_losses_of(algorithm, model, _copied(points.features, labels))]
+    columns = [_losses_of(algorithm, model, _copy(points.features, labels))]
     for number in range(numbers[0]):
-        features = np.stack([each[number] for each in asked])
-        columns.append(_losses_of(algorithm, model, _copied(features, labels)))
+        features = np.stack([each[number] for each in queried])
+        columns.append(_losses_of(algorithm, model, _copy(features, labels)))
     return np.stack(columns, axis=1)
 
 
 def _queries(algorithm: HasQueries, point: Point, expected: tuple[int, ...]) -> Array:
-    """The augmentations of a point, one or more of its shape."""
+    """The augmentations of a point: one or more arrays of its shape."""
     answer = algorithm.queries(point)
     try:
         found = np.asarray(answer)
-    except ValueError:  # arrays of several shapes
+    except ValueError:  # arrays of different shapes
         found = np.empty(0)
     if found.ndim != len(expected) + 1 or found.shape[1:] != expected or not len(found):
         raise InputError(
-            f"expected queries(point) to answer one or more arrays of shape {expected}, got "
+            f"expected queries(point) to return one or more arrays of shape {expected}, got "
             f"{_files.shown(getattr(answer, 'shape', answer))}."
         )
     return found
 
 
-def _copied(features: Array, labels: Array | None) -> Dataset:
+def _copy(features: Array, labels: Array | None) -> Dataset:
     return Dataset(features=features.copy(), labels=None if labels is None else labels.copy())
 
 
@@ -197,7 +197,7 @@ def _compared(plan: Plan, base: Base, task: Task) -> Any:
     """The model that the scores of a run are compared with."""
     assert isinstance(plan.design, MeasureOneRun)
     assert isinstance(base, CanaryRun)
-    # Not even the start may see canaries: what is compared with is no part of the release.
+    # Not even the initial model may see canaries: the comparison model is not part of the release.
     dataset = base.without_canaries(plan.population)
     if plan.design.compare_with == "initial":
         assert isinstance(plan.algorithm, HasInitialModel)
@@ -206,12 +206,12 @@ def _compared(plan: Plan, base: Base, task: Task) -> Any:
 
 
 def _difference(statistic: Statistic, losses: FloatArray, others: FloatArray) -> FloatArray:
-    """How much lower the scores of another model are, negated: low for members, as losses are."""
+    """The other model's scores minus this one's: low for members, like losses."""
     return np.asarray(statistic(others[None, :])[0] - statistic(losses[None, :])[0])
 
 
 def _gradient_scores(plan: Plan, base: CanaryRun, task: Task) -> FloatArray:
-    """Scores of the canaries that an algorithm plants itself."""
+    """Scores of the canaries that an algorithm inserts itself."""
     assert isinstance(plan.algorithm, PlantsCanaries)
     dataset = base.without_canaries(plan.population)
     stream = training_stream(plan.seed, task)
@@ -224,7 +224,7 @@ def _gradient_scores(plan: Plan, base: CanaryRun, task: Task) -> FloatArray:
 def _models(plan: Plan, chunk: Chunk) -> Iterator[Any]:
     """Models one after the other, or all at once if the algorithm can."""
     streams = [training_stream(plan.seed, task) for task in chunk.tasks()]
-    # A data set of its own for each model: training code may change it in place.
+    # A separate dataset for each model: training code may change it in place.
     base = plan.bases[chunk.base]
     datasets = (
         base.train_on(plan.all_records, chunk.hypothesis, replicate)

@@ -1,42 +1,54 @@
-"""What an algorithm promises that accounts for its training: asked of the first models of a plan."""
+"""Claims of algorithms that account for their training, obtained from the first models of a plan."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
+from epsilometer._display import Plotted
 from epsilometer.measurement.algorithm import ClaimsByTraining, TrainingClaim
 from epsilometer.measurement.plan import Plan, Task, training_stream
 
 UNEQUAL = (
-    "the accountant counted other steps or sampling rates with more records than with fewer, and these "
-    "alone tell data sets apart; the largest epsilon of those asked is the claim. Choose a number of "
-    "records at which one more makes no more batches, or state the claim."
+    "the accountant counted different steps or sampling rates with more records than with fewer, and "
+    "this alone distinguishes the datasets; the claim is the largest epsilon of the models trained. "
+    "Choose a number of records at which one more record adds no batch, or state the claim."
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Worst:
-    """What holds for several models: the largest epsilon of their promises."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LargestClaim(Plotted, view="measured.TRAINING_CLAIM"):
+    """A guarantee that covers several models: the largest of their epsilons."""
 
-    promises: tuple[TrainingClaim, ...]
+    claims: tuple[TrainingClaim, ...]
 
     def claimed_epsilon(self, delta: float) -> float:
-        # Equal promises are asked once: an accountant takes its time.
+        # Compute equal guarantees once: accountants are slow.
         different: list[TrainingClaim] = []
-        for each in self.promises:
+        for each in self.claims:
             different += [] if each in different else [each]
         return max(each.claimed_epsilon(delta) for each in different)
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        caveats = [caveat for each in self.claims for caveat in each.caveats]
+        if any(each != self.claims[0] for each in self.claims):
+            caveats.append(UNEQUAL)
+        return tuple(dict.fromkeys(caveats))
+
+    @property
     def doubts(self) -> tuple[str, ...]:
-        said = [doubt for each in self.promises for doubt in each.doubts]
-        if any(each != self.promises[0] for each in self.promises):
-            said.append(UNEQUAL)
-        return tuple(dict.fromkeys(said))
+        """Deprecated name of `caveats`; it will be removed in 0.3."""
+        warnings.warn(
+            "doubts is deprecated and will be removed in 0.3: use caveats.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.caveats
 
 
 def first_models(plan: Plan) -> tuple[Task, ...]:
-    """The models that are asked: the first of each hypothesis; none if training promises nothing."""
+    """The models to train for the claim: the first of each hypothesis; empty without accounting."""
     algorithm = plan.algorithm
     if plan.design.in_gradients or not isinstance(algorithm, ClaimsByTraining):
         return ()
@@ -44,8 +56,8 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
     base = plan.bases[0]
     found: list[Task] = []
     for hypothesis, replicates in groups:
-        # Models of a pool have data of several sizes: with little the sampling rate is largest, with
-        # much there may be more steps.
+        # The models of a pool have different dataset sizes: the smallest has the largest sampling rate,
+        # the largest may take more steps.
         sizes = [base.size(hypothesis, number) for number in replicates]
         ends = {sizes.index(min(sizes)), sizes.index(max(sizes))}
         found += [Task(0, hypothesis, replicates[place]) for place in sorted(ends)]
@@ -53,25 +65,25 @@ def first_models(plan: Plan) -> tuple[Task, ...]:
 
 
 def claim_from_training(plan: Plan) -> TrainingClaim | None:
-    """Train the first models of a plan, and tell what they promise; None if they promise nothing.
+    """Train the first models of a plan and return their privacy guarantee; None if there is none.
 
-    The models are those that the plan trains anyway: on the data sets of its first base, without and
-    with the challenge point, each from its own stream; of canaries the first run.  So the promise is
-    the same whoever asks, and whatever a store holds.  They are trained in this process.
+    The models are ones that the plan trains anyway: on the datasets of its first base, without and with
+    the challenge point, each from its own random stream; with canaries, the first run.  The guarantee
+    therefore does not depend on the caller or on the store.  Training happens in this process.
 
     Returns
     -------
-    promise
-        ``promise.claimed_epsilon(delta)`` is the larger of the two at a delta, ``promise.doubts`` what
-        speaks against it, a sentence each.
+    claim
+        ``claim.claimed_epsilon(delta)`` is the larger epsilon of the models at a delta;
+        ``claim.caveats`` lists reasons to distrust it, one sentence each.
     """
     algorithm, base = plan.algorithm, plan.bases[0]
     tasks = first_models(plan)
     if not tasks:
         return None
     assert isinstance(algorithm, ClaimsByTraining)
-    return Worst(
-        promises=tuple(
+    return LargestClaim(
+        claims=tuple(
             algorithm.claim_by_training(
                 base.train_on(plan.all_records, task.hypothesis, task.replicate),
                 training_stream(plan.seed, task),

@@ -1,4 +1,4 @@
-"""The probability model: regions, counts, priors, likelihoods, joint density.
+"""The probability model: regions, counts, scores, priors, likelihoods, joint density.
 
-NumPy and SciPy, but for the cells of a normal, which are compiled.
+Pure NumPy and SciPy, except for normal cell probabilities, which are compiled.
 """

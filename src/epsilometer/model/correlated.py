@@ -1,8 +1,8 @@
 """Correlated error counts, for cross-fed shadow models: decisions on one base share models.
 
 Both likelihoods have the moments of the paper's equation (8), where within_correlation is tau and
-cross_correlation is rho.  :class:`CorrelatedNormal` is that equation as published, the density of a
-normal; :class:`CorrelatedCells` is the probability that such a normal rounds to the counts.
+cross_correlation is rho.  :class:`CorrelatedNormal` is that equation as published, a normal density;
+:class:`CorrelatedCells` is the probability that such a normal variable rounds to the counts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from epsilometer.model.likelihood_protocol import Likelihood, refuse_single_tria
 
 
 def normal_counts(
-    trials: IntArray | int, rate: FloatArray, wider: FloatArray | float, normal: FloatArray
+    trials: IntArray | int, rate: FloatArray, inflation: FloatArray | float, normal: FloatArray
 ) -> IntArray:
-    """Counts from standard normals, ``wider`` than binomial by that factor; rounded, cut to 0..N."""
-    counts = trials * rate + np.sqrt(trials * wider * rate * (1 - rate)) * normal
+    """Counts from standard normals, variance ``inflation`` times binomial; rounded, clipped to 0..N."""
+    counts = trials * rate + np.sqrt(trials * inflation * rate * (1 - rate)) * normal
     return np.clip(np.rint(counts), 0, trials).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithinCorrelation(Likelihood):
-    """What every likelihood of dependent decisions shares: tau, normal before a cut."""
+    """Shared by likelihoods of dependent decisions: tau with a truncated normal prior."""
 
     within_correlation_scale: float = 0.01
 
@@ -44,16 +44,16 @@ class WithinCorrelation(Likelihood):
         object.__setattr__(self, "within_correlation_scale", scale)
 
     def check(self, counts: AttackCounts) -> None:
-        """Refuse bases with a single trial: decisions cannot be correlated with themselves."""
+        """Refuse bases with a single trial: one decision has nothing to correlate with."""
         refuse_single_trials(counts)
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
-        """The open interval in which tau may lie: where every variance is positive."""
+        """The open interval of possible tau: where every variance is positive."""
         largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
         return -1.0 / (largest - 1), 1.0
 
     def _within_correlation_quantile(self, counts: AttackCounts, share: ArrayLike) -> FloatArray:
-        """The tau below which that share of its prior lies."""
+        """Quantiles of the prior of tau."""
         low, high = self.within_correlation_bounds(counts)
         scale = self.within_correlation_scale
         at_low, at_high = ndtr(low / scale), ndtr(high / scale)
@@ -62,39 +62,39 @@ class WithinCorrelation(Likelihood):
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedCounts(WithinCorrelation):
-    """What the likelihoods of correlated counts share: moments, priors and draws.
+    """Moments, priors and draws shared by the likelihoods of correlated counts.
 
-    Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y alike with N1 and beta, and
+    Var X = alpha (1 - alpha) N0 (1 + (N0 - 1) tau), Var Y is analogous with N1 and beta, and
     Cov(X, Y) = rho N0 N1 sqrt(alpha (1 - alpha) beta (1 - beta)); tau and rho are common to all bases.
 
-    Priors, as in the paper: tau ~ normal(0, within_correlation_scale) cut to where every variance is
-    positive, -1 / (largest N - 1) < tau < 1; given tau, rho is uniform where every covariance matrix
+    Priors, as in the paper: tau ~ normal(0, within_correlation_scale) truncated to where every variance
+    is positive, -1 / (largest N - 1) < tau < 1; given tau, rho is uniform where every covariance matrix
     is positive definite, |rho| <= :meth:`cross_correlation_bound`.
     """
 
     parameters = ("within_correlation", "cross_correlation")
     shape: ClassVar[str]
-    """What is assumed of the two counts of a base, in a sentence."""
+    """One sentence on the joint distribution of the two counts of a base."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             self.shape,
-            "The within correlation has a normal prior, standard deviation "
-            f"{self.within_correlation_scale:g}, cut to what is possible; the cross correlation is "
-            "uniform given it.",
+            "The within correlation has a normal prior with standard deviation "
+            f"{self.within_correlation_scale:g}, truncated to possible values; given it, the cross "
+            "correlation is uniform.",
         )
 
     def cross_correlation_bound(
         self, counts: AttackCounts, within_correlation: ArrayLike
     ) -> FloatArray:
-        """The largest |rho| that suits every base, for each given tau."""
+        """The largest |rho| that is valid for every base, for each given tau."""
         sizes = np.unique(np.stack([counts.trials_h0, counts.trials_h1], axis=1), axis=0)
         tau = np.asarray(within_correlation, dtype=float)[..., None]
         return np.asarray(_correlation_unit(sizes[:, 0], sizes[:, 1], tau).min(axis=-1))
 
     def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
-        """The least tau, and the bound of rho at tau = 0 and above: all that depends on trials."""
+        """The least tau, and the bound of rho at tau = 0 and above: all that depends on the trials."""
         low, _ = self.within_correlation_bounds(counts)
         scale = self.within_correlation_scale
         bounds = self.cross_correlation_bound(counts, np.array([0.5 * low, 0.0, scale]))
@@ -142,41 +142,41 @@ class CorrelatedCounts(WithinCorrelation):
         *,
         rng: Generator,
     ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y jointly normal, rounded and cut to 0..N."""
+        """Draw X and Y jointly normal, rounded and clipped to 0..N."""
         n0, n1 = counts.trials_h0, counts.trials_h1
         tau = np.asarray(nuisance["within_correlation"])
         rho = np.asarray(nuisance["cross_correlation"])
-        # How much wider than binomial; next to the bound of tau rounding may leave 0 or less.
+        # Variance inflation; close to the bound of tau rounding may leave 0 or less.
         least = np.finfo(float).eps
-        wider_h0 = np.maximum(1 + (n0 - 1) * tau, least)
-        wider_h1 = np.maximum(1 + (n1 - 1) * tau, least)
-        correlation = rho * np.sqrt(n0 / wider_h0) * np.sqrt(n1 / wider_h1)
+        inflation_h0 = np.maximum(1 + (n0 - 1) * tau, least)
+        inflation_h1 = np.maximum(1 + (n1 - 1) * tau, least)
+        correlation = rho * np.sqrt(n0 / inflation_h0) * np.sqrt(n1 / inflation_h1)
         correlation = np.clip(correlation, -1.0, 1.0)
         z, w = rng.standard_normal((2, *alpha.shape))
         w = correlation * z + np.sqrt(1 - correlation**2) * w
-        return normal_counts(n0, alpha, wider_h0, z), normal_counts(n1, beta, wider_h1, w)
+        return normal_counts(n0, alpha, inflation_h0, z), normal_counts(n1, beta, inflation_h1, w)
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
-        """Those of a base of average size."""
+        """Moments for a base of average size."""
         tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
         trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
-        # Next to the bound of tau rounding may leave 0 or less.
+        # Close to the bound of tau rounding may leave 0 or less.
         ratio = np.maximum(1 + (trials - 1) * tau, np.finfo(float).eps)
         return ratio, np.clip(rho / self.cross_correlation_bound(counts, tau), -1.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedNormal(CorrelatedCounts):
-    """A bivariate normal density for (X, Y), N0 and N1 free to differ: equation (8) as published.
+    """A bivariate normal density for (X, Y), equation (8) as published; N0 and N1 may differ.
 
-    It is the density of the continuous normal, not renormalised to the integers 0..N, and has no
-    bound where a rate meets 0 or 1.  :class:`CorrelatedCells` has neither fault.  Moments and
+    It is the density of the continuous normal, not renormalised to the integers 0..N, and is
+    unbounded as a rate approaches 0 or 1.  :class:`CorrelatedCells` has neither problem.  Moments and
     priors are those of :class:`CorrelatedCounts`.
 
     Parameters
     ----------
     within_correlation_scale
-        Standard deviation of tau before the cut; the paper's variance 1e-4 is 0.01.
+        Standard deviation of tau before truncation; the paper's variance 1e-4 is 0.01.
     """
 
     name = "correlated-published"
@@ -184,15 +184,15 @@ class CorrelatedNormal(CorrelatedCounts):
         "Decisions on one challenge base are correlated: its two counts are jointly normal, with "
         "the density as published."
     )
-    # The normal density is unbounded where a rate meets 0 or 1.
+    # The normal density is unbounded as a rate approaches 0 or 1.
     bounded = False
 
     def smallest_epsilon(self, counts: AttackCounts) -> float:
         """The epsilon below which this likelihood is not used: half a count in the largest trials.
 
         There R(epsilon, delta) is narrower than a single count.  The normal density, unlike a
-        probability of counts, is unbounded where a rate meets 0 or 1, and averaged over so thin a
-        region it can outweigh everything else: an artefact, not evidence for epsilon = 0.
+        probability of counts, is unbounded as a rate approaches 0 or 1, and averaged over so thin a
+        region it can outweigh everything else: an artefact that would not support epsilon = 0.
         """
         return 0.5 / max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
 
@@ -217,18 +217,18 @@ class CorrelatedNormal(CorrelatedCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedCells(CorrelatedCounts):
-    """A bivariate normal, rounded and cut to 0..N: a probability for every pair of counts.
+    """A bivariate normal, rounded and clipped to 0..N: a probability for every pair of counts.
 
     The probability of (x, y) is that of the cell from x - 1/2 to x + 1/2 and from y - 1/2 to y + 1/2;
-    the cells of 0 and N take the tails.  So it sums to 1, no value is above 1, and ``sample_counts``
+    the cells of 0 and N include the tails.  So it sums to 1, no value is above 1, and ``sample_counts``
     draws from it exactly.  A rate of 0 or 1 has no variance: its count is certain.  Far from 0 and N it
-    is the density of :class:`CorrelatedNormal`; moments and priors are those of
+    equals the density of :class:`CorrelatedNormal`; moments and priors are those of
     :class:`CorrelatedCounts`, before rounding.
 
     Parameters
     ----------
     within_correlation_scale
-        Standard deviation of tau before the cut; the paper's variance 1e-4 is 0.01.
+        Standard deviation of tau before truncation; the paper's variance 1e-4 is 0.01.
     """
 
     name = "correlated"
@@ -242,7 +242,7 @@ class CorrelatedCells(CorrelatedCounts):
     ) -> FloatArray:
         """Log probability of each base's counts; the last axis of alpha and beta is the base.
 
-        Good to 1e-7, far out in a tail to 1e-7 of itself.
+        Absolute accuracy 1e-7; in far tails the relative accuracy is 1e-7.
 
         Examples
         --------
@@ -253,7 +253,7 @@ class CorrelatedCells(CorrelatedCounts):
         >>> CorrelatedCells().log_density(counts, 0.0, 0.1, **at).round(4)
         array([-1.6802])
         """
-        # Compiled, and so slow to import.
+        # Imported here because compiled code is slow to import.
         from epsilometer.model.normal_cells import log_cells
 
         tau, rho = nuisance["within_correlation"], nuisance["cross_correlation"]
@@ -278,5 +278,7 @@ class CorrelatedCells(CorrelatedCounts):
 
 def _correlation_unit(trials_h0: IntArray, trials_h1: IntArray, tau: FloatArray) -> FloatArray:
     """The rho at which the counts of a base of this size would be perfectly correlated."""
-    wider_h0, wider_h1 = (np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1))
-    return np.sqrt(wider_h0 / trials_h0 * wider_h1 / trials_h1)
+    inflation_h0, inflation_h1 = (
+        np.maximum(1 + (n - 1) * tau, 0.0) for n in (trials_h0, trials_h1)
+    )
+    return np.sqrt(inflation_h0 / trials_h0 * inflation_h1 / trials_h1)

@@ -1,7 +1,7 @@
 """The correlated binomial of Kupper and Haseman (1978): a binomial with its second moment corrected.
 
-The paper names it beside the normal.  It is a probability only where no value is negative, which for a
-rate near 0 or 1 leaves 0 <= tau <= 1 / (N - 1), and there for every rate.
+The paper mentions it as an alternative to the normal.  It is a probability only where no value is
+negative, which for rates near 0 or 1 requires 0 <= tau <= 1 / (N - 1); that suffices for every rate.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ DRAWN_AT_ONCE = 1_000_000  # probabilities held in memory while counts are drawn
 
 @dataclass(frozen=True, kw_only=True)
 class KupperHaseman(WithinCorrelation):
-    """Correlated binomial counts: wider than binomial ones, X and Y independent of each other.
+    """Correlated binomial counts: overdispersed, with X and Y independent of each other.
 
-    With q = 1 - p, the probability of x of N at the rate p is that of a binomial times
+    With q = 1 - p, the probability of x out of N at rate p is that of a binomial times
 
         1 + tau / 2 [x (x - 1) q / p - 2 x (N - x) + (N - x) (N - x - 1) p / q],
 
     which sums to 1, with mean N p and variance N p q (1 + (N - 1) tau) (Kupper and Haseman 1978,
-    their second-order form of Bahadur's expansion).  It has no cross correlation.
+    their second-order form of Bahadur's expansion).  There is no cross correlation.
 
-    Prior: tau ~ normal(0, within_correlation_scale) cut to 0 < tau < 1 / (largest N - 1).  Beyond
-    that some rate would give some count a negative probability; so counts may have up to twice the
-    variance of binomial ones, and not less than those.  ``log_density`` is -inf where a
-    probability would be negative.
+    Prior: tau ~ normal(0, within_correlation_scale) truncated to 0 < tau < 1 / (largest N - 1).  Beyond
+    that some rate would give some count a negative probability; so counts have at least the variance of
+    binomial ones and at most twice that.  ``log_density`` is -inf where a probability would be
+    negative.
 
     Parameters
     ----------
     within_correlation_scale
-        Standard deviation of tau before the cut, as for the other correlated likelihoods.
+        Standard deviation of tau before truncation, as for the other correlated likelihoods.
     """
 
     name = "correlated-binomial"
     parameters = ("within_correlation",)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             "Decisions on one challenge base are correlated: counts are correlated binomials (Kupper "
             "and Haseman), X and Y independent of each other.",
-            "The within correlation has a normal prior, standard deviation "
-            f"{self.within_correlation_scale:g}, cut to where that is valid at every rate: from 0 to "
-            "1 / (N - 1), at most twice the variance of a binomial.",
+            "The within correlation has a normal prior with standard deviation "
+            f"{self.within_correlation_scale:g}, truncated to where the model is valid at every rate: "
+            "from 0 to 1 / (N - 1), which at most doubles the variance of a binomial.",
         )
 
     def within_correlation_bounds(self, counts: AttackCounts) -> tuple[float, float]:
-        """The interval in which tau may lie: there it is a probability at every rate."""
+        """The interval of possible tau: there it is a probability at every rate."""
         largest = max(int(counts.trials_h0.max()), int(counts.trials_h1.max()))
         return 0.0, 1.0 / (largest - 1)
 
@@ -92,7 +92,7 @@ class KupperHaseman(WithinCorrelation):
         *,
         rng: Generator,
     ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y by their distribution functions."""
+        """Draw X and Y by inverting their distribution functions."""
         tau = np.broadcast_to(np.asarray(nuisance["within_correlation"], dtype=float), alpha.shape)
         found = []
         for rate, trials in ((alpha, counts.trials_h0), (beta, counts.trials_h1)):
@@ -115,7 +115,7 @@ class KupperHaseman(WithinCorrelation):
         return found[0], found[1]
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
-        """Those of a base of average size."""
+        """Moments for a base of average size."""
         tau = nuisance["within_correlation"]
         trials = 0.5 * float(counts.trials_h0.mean() + counts.trials_h1.mean())
         return 1 + (trials - 1) * tau, np.zeros_like(tau)
@@ -134,7 +134,7 @@ class KupperHaseman(WithinCorrelation):
 
 
 def correction(count: ArrayLike, trials: ArrayLike, rate: FloatArray, tau: ArrayLike) -> FloatArray:
-    """What multiplies the binomial probability, for rates inside (0, 1); negative where not valid."""
+    """The factor on the binomial probability, for rates in (0, 1); negative where it is invalid."""
     k, rest = np.asarray(count, dtype=float), np.asarray(trials, float) - np.asarray(count, float)
     odds = rate / (1 - rate)
     total = k * (k - 1) / odds - 2 * k * rest + rest * (rest - 1) * odds
@@ -144,7 +144,7 @@ def correction(count: ArrayLike, trials: ArrayLike, rate: FloatArray, tau: Array
 def log_correlated_binomial(
     count: ArrayLike, trials: ArrayLike, rate: FloatArray, tau: ArrayLike
 ) -> FloatArray:
-    """Log probability of a count; at the rates 0 and 1 it is certain.
+    """Log probability of a count; at rates 0 and 1 the count is certain.
 
     Examples
     --------
@@ -158,5 +158,5 @@ def log_correlated_binomial(
     inside = (rate > 0) & (rate < 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         more = np.log(correction(k, n, np.where(inside, rate, 0.5), tau))
-    # Where it would be negative nothing is possible; at rates 0 and 1 there is nothing to correct.
+    # A negative value means the count is impossible; rates 0 and 1 need no correction.
     return np.asarray(np.where(inside, plain + np.where(np.isnan(more), -np.inf, more), plain))

@@ -1,9 +1,9 @@
-"""Columns of error counts out of CSV and JSON.
+"""Read columns of error counts from CSV and JSON.
 
-Files are untrusted: every row is checked and a wrong one named.  CSV: a header row with the columns
+Files are untrusted: every row is checked, and errors name the row.  CSV: a header row with the columns
 false_positives, trials_h0, false_negatives, trials_h1 and, optionally, challenge_base and group, in any
-order; design, target_alpha and statistic, the same in every row, say how they were measured.  JSON: a
-list of objects with those keys, or an object that holds such a list under "bases".
+order; design, target_alpha and statistic, the same in every row, describe how the counts were measured.
+JSON: a list of objects with those keys, or an object with such a list under "bases".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GROUP_COLUMN = "group"
 OPTIONAL = (NAME_COLUMN, GROUP_COLUMN, *measured.COLUMNS)
 
 Columns = dict[str, Any]
-"""What :class:`~epsilometer.AttackCounts` is made of, by name."""
+"""Arguments of :class:`~epsilometer.AttackCounts`, by name."""
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -50,18 +50,18 @@ def check_base(
 
 
 def parse(text: str, *, name: str) -> Columns:
-    """Read text of either kind: JSON if its first character is a bracket, otherwise CSV."""
+    """Read JSON if the first character is a bracket, otherwise CSV."""
     start = text.lstrip("\ufeff \t\r\n")[:1]
     return parse_json(text, name=name) if start in ("[", "{") else parse_csv(text, name=name)
 
 
 def parse_csv(text: str, *, name: str) -> Columns:
-    """Read CSV text; ``name`` stands for the file in error messages."""
+    """Read CSV text; ``name`` names the file in error messages."""
     return _assemble(_files.records(text, COLUMNS, OPTIONAL, name=name), name=name)
 
 
 def parse_json(text: str, *, name: str) -> Columns:
-    """Read JSON text; ``name`` stands for the file in error messages."""
+    """Read JSON text; ``name`` names the file in error messages."""
     try:
         data = json.loads(text, parse_constant=_no_constant)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -85,39 +85,39 @@ def _no_constant(word: str) -> float:
 
 
 def _assemble(records: Iterable[tuple[Mapping[str, object], str]], *, name: str) -> Columns:
-    """Columns of records, each with its place."""
+    """Combine records, each with its location in the file, into columns."""
     columns: dict[str, list[int]] = {column: [] for column in COLUMNS}
     names: list[str] = []
     groups: list[str] = []
     origin: MeasuredBy | None = None
     for index, (record, place) in enumerate(records):
-        row = [_whole(record[column], column, place) for column in COLUMNS]
+        row = [_integer(record[column], column, place) for column in COLUMNS]
         check_base(*row, where=f"{place}: ")
         for column, value in zip(COLUMNS, row, strict=True):
             columns[column].append(value)
         names.append(_files.label(record.get(NAME_COLUMN, index), NAME_COLUMN, place))
         group = record.get(GROUP_COLUMN, "")
         groups.append("" if group == "" else _files.label(group, GROUP_COLUMN, place))
-        said = measured.of_record(record, place)
-        if index and said != origin:
+        measured_by = measured.of_record(record, place)
+        if index and measured_by != origin:
             raise InputError(
                 f"{place}: expected the same {', '.join(measured.COLUMNS)} in every row, got "
-                f"{_said(said)} after {_said(origin)}; counts measured in several ways are several "
-                "files."
+                f"{_measurement_text(measured_by)} after {_measurement_text(origin)}; put counts that "
+                "were measured differently into separate files."
             )
-        origin = said
+        origin = measured_by
     if not names:
         raise InputError(f"{name}: expected at least one challenge base, got none.")
     return {**columns, "names": names, "groups": groups, "measured": origin}
 
 
-def _said(origin: MeasuredBy | None) -> str:
+def _measurement_text(origin: MeasuredBy | None) -> str:
     if origin is None:
         return "nothing"
     return _files.shown(", ".join(str(value) for value in origin.columns().values()))
 
 
-def _whole(value: object, column: str, place: str) -> int:
+def _integer(value: object, column: str, place: str) -> int:
     if isinstance(value, str):
         text = value.strip()
         if _WHOLE.fullmatch(text):

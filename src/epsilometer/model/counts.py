@@ -1,7 +1,7 @@
-"""Error counts of membership-inference attacks, one entry a challenge base.
+"""Error counts of membership-inference attacks, one entry per challenge base.
 
-This is the whole contract between measuring attacks and estimating privacy.  How files are parsed is
-in `count_tables.py`.
+Counts are the whole interface between measuring attacks and estimating privacy.  `count_tables.py`
+parses files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _files, _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import count_tables
 from epsilometer.model.count_tables import COLUMNS, GROUP_COLUMN, NAME_COLUMN, check_base
 from epsilometer.model.measured import MeasuredBy
 
 
-def _whole(name: str, values: ArrayLike) -> IntArray:
+def _integers(name: str, values: ArrayLike) -> IntArray:
     array = np.atleast_1d(np.asarray(values))
     if array.ndim != 1:
         raise InputError(f"expected {name} to be one-dimensional, got shape {array.shape}.")
@@ -43,27 +44,27 @@ def _whole(name: str, values: ArrayLike) -> IntArray:
     return array.astype(np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackCounts:
-    """Counts X of N0 and Y of N1 for each challenge base.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttackCounts(Plotted, view="data.COUNTS"):
+    """Error counts, X of N0 and Y of N1, for each challenge base.
 
     Parameters
     ----------
     false_positives
         X: challenges without the point that the attack called members; 0 <= X <= trials_h0.
     trials_h0
-        N0: challenges without the point, at least 1.  A single number serves all bases.
+        N0: challenges without the point, at least 1.  A single number applies to all bases.
     false_negatives
         Y: challenges with the point that the attack missed; 0 <= Y <= trials_h1.
     trials_h1
-        N1: challenges with the point, at least 1.  A single number serves all bases.
+        N1: challenges with the point, at least 1.  A single number applies to all bases.
     names
-        A label for each base; its number, from 0, unless given.
+        A label for each base.  Default: its number, from 0.
     groups
-        Which rows depend on each other: rows with the same label belong to one group, an empty label
-        is a row on its own.  Nothing depends on anything unless given.
+        Which rows depend on each other: rows with the same label form one group; a row with an empty
+        label is independent of all others.  Default: no groups.
     measured
-        How they were measured, if that is known.  Counts that say different things of it are not equal.
+        How the counts were measured, if known.  Counts measured differently do not compare equal.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class AttackCounts:
         measured: MeasuredBy | None = None,
     ) -> None:
         numbers = (false_positives, trials_h0, false_negatives, trials_h1)
-        given = {name: _whole(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
+        given = {name: _integers(name, each) for name, each in zip(COLUMNS, numbers, strict=True)}
         sizes = {len(values) for values in given.values()} - {1}
         if len(sizes) > 1:
             described = ", ".join(f"{name} has {len(v)}" for name, v in given.items())
@@ -144,13 +145,13 @@ class AttackCounts:
 
     @property
     def _group_keys(self) -> list[tuple[str, int]]:
-        """What tells groups apart: a label, or the number of a row without one."""
+        """A key for each row's group: its label, or the row number if it has none."""
         labels = self.groups or ("",) * len(self)
         return [(label, -1 if label else row) for row, label in enumerate(labels)]
 
     @property
     def members(self) -> tuple[IntArray, ...]:
-        """The rows of each group, groups in the order of their first rows; alone without a label."""
+        """The rows of each group, in order of first rows; a row without a label is its own group."""
         found: dict[tuple[str, int], list[int]] = {}
         for row, key in enumerate(self._group_keys):
             found.setdefault(key, []).append(row)
@@ -164,14 +165,14 @@ class AttackCounts:
 
     @property
     def repeated_names(self) -> tuple[str, ...]:
-        """Names that rows outside of a common group share: one base entered as if it were several."""
+        """Names shared by rows that are not in one group: one base entered as if it were several."""
         rows_of: dict[str, set[tuple[str, int]]] = {}
         for name, key in zip(self.names, self._group_keys, strict=True):
             rows_of.setdefault(name, set()).add(key)
         return tuple(name for name, kinds in rows_of.items() if len(kinds) > 1)
 
     def take(self, rows: ArrayLike) -> AttackCounts:
-        """The counts of some rows, in the given order."""
+        """Select rows, in the given order."""
         index = np.asarray(rows, dtype=np.intp)
         return _counts_of(
             [column[index] for column in self._columns],
@@ -181,7 +182,7 @@ class AttackCounts:
         )
 
     def pooled(self) -> AttackCounts:
-        """One row a group: its counts and trials added up, under the group's label.
+        """One row per group: its counts and trials added up, under the group's label.
 
         Examples
         --------
@@ -203,9 +204,9 @@ class AttackCounts:
         )
 
     def joined(self, *others: AttackCounts) -> AttackCounts:
-        """These counts followed by others; groups of one label are one group.
+        """These counts followed by others; rows with the same group label form one group.
 
-        Of how they were measured, what is true of all of them is kept.
+        Of the measurement metadata, only what holds for all of them is kept.
         """
         parts = (self, *others)
         return _counts_of(
@@ -247,13 +248,13 @@ class AttackCounts:
 
     @classmethod
     def parse(cls, text: str, *, name: str) -> AttackCounts:
-        """Read text of either kind; ``name`` stands for the file in error messages."""
+        """Read CSV or JSON text; ``name`` names the file in error messages."""
         return cls(**count_tables.parse(text, name=name))
 
     def rows(self) -> list[dict[str, str | int | float]]:
-        """A plain object for each challenge base: what files hold.
+        """One plain dictionary per challenge base, as written to files.
 
-        A group only where there are any, and how they were measured only where that is known.
+        Groups are included only if there are any, measurement metadata only if known.
         """
         labels = {NAME_COLUMN: self.names} | ({GROUP_COLUMN: self.groups} if self.groups else {})
         numbers = {name: getattr(self, name).tolist() for name in COLUMNS}
@@ -269,28 +270,35 @@ class AttackCounts:
         return _files.csv_text(list(rows[0]), [list(row.values()) for row in rows])
 
     def write(self, target: str | PathLike[str]) -> None:
-        """Write JSON if the name ends in .json, otherwise CSV; replaces a file of that name."""
-        text = json.dumps(self.rows(), indent=2) + "\n" if _is_json(target) else self.to_csv()
-        _files.write_text(Path(target), text)
+        """Write CSV or JSON, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same counts back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".json")
+        for column, labels in ((NAME_COLUMN, self.names), (GROUP_COLUMN, self.groups)):
+            _files.written_labels(labels, column)
+        text = json.dumps(self.rows(), indent=2) + "\n" if kind == ".json" else self.to_csv()
+        _files.write_text(path, text)
 
     def distinct(self) -> tuple[AttackCounts, IntArray]:
         """The bases that differ up to the model's symmetries, and how often each occurs.
 
-        Exchanging the roles of the hypotheses and reflecting the decisions leave every mass of the
-        model unchanged, so (X, N0, Y, N1), (Y, N1, X, N0), (N0 - X, N0, N1 - Y, N1) and
+        Exchanging the hypotheses and reflecting the decisions leave every mass of the model
+        unchanged, so (X, N0, Y, N1), (Y, N1, X, N0), (N0 - X, N0, N1 - Y, N1) and
         (N1 - Y, N1, N0 - X, N0) are one case.
         """
         unique, which = self._kinds()
         return _counts_of(unique.T), np.bincount(which).astype(np.int64)
 
     def which_distinct(self) -> IntArray:
-        """For each row, which of the :meth:`distinct` cases it is."""
+        """For each row, the index of its :meth:`distinct` case."""
         return self._kinds()[1]
 
     def _kinds(self) -> tuple[IntArray, IntArray]:
         x, n0, y, n1 = self._columns
         best, rows = np.stack([x, n0, y, n1], axis=1), np.arange(len(self))
-        # Of the four forms of each row the one that a sort would put first.
+        # Represent each row by the one of its four forms that sorts first.
         for other in ((y, n1, x, n0), (n0 - x, n0, n1 - y, n1), (n1 - y, n1, n0 - x, n0)):
             form = np.stack(other, axis=1)
             differs = form != best
@@ -306,5 +314,5 @@ def _is_json(path: str | PathLike[str]) -> bool:
 
 
 def _counts_of(columns: Iterable[Any], **labels: Any) -> AttackCounts:
-    """Counts out of columns in their usual order."""
+    """Counts from columns in their usual order."""
     return AttackCounts(**dict(zip(COLUMNS, columns, strict=True)), **labels)

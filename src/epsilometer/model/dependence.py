@@ -1,10 +1,10 @@
 """How attacks of one group depend on each other: appendix C of the paper.
 
-A group is a set of attacks that are expected to do about equally well: the same challenge point with
-other data sets, or one challenge base under several decision rules.  Its average error rates (a, b)
-are uniform on the ring R_s(epsilon, delta), as those of a single attack are, and the rates of its
-members scatter around the average.  Members obey theorem 1 as well, so the scatter is cut to
-R(epsilon, delta) and divided by the probability Z(a, b) that it had there:
+A group is a set of attacks expected to perform about equally well: the same challenge point with
+different datasets, or one challenge base under several decision rules.  Its average error rates (a, b)
+are uniform on the ring R_s(epsilon, delta), like those of a single attack, and the rates of its
+members scatter around the average.  Members satisfy theorem 1 as well, so the scatter is truncated to
+R(epsilon, delta) and divided by its probability Z(a, b) of that region:
 
     p(alpha, beta | a, b) = k(alpha - a) k(beta - b) 1[(alpha, beta) in R(epsilon, delta)] / Z(a, b).
 
@@ -29,34 +29,34 @@ from epsilometer.model.priors import HalfNormal, Prior
 DEFAULT_SPREAD = HalfNormal(scale=0.05)
 
 LARGEST_SPREAD = 1.0
-"""Rates lie in [0, 1]: a scatter wider than that is no scatter around anything."""
+"""Rates are in [0, 1]: a wider scatter would not be centred on anything."""
 
 
 @runtime_checkable
 class Scatter(Protocol):
-    """How the rates of a member scatter around the average of its group, both in the same way."""
+    """How the rates of a member scatter around its group's average; both rates scatter alike."""
 
     @property
     def name(self) -> str:
-        """In a word: "normal" for a normal distribution."""
+        """One word: "normal" for a normal distribution."""
 
     @property
     def reach(self) -> float:
-        """Spreads beyond which there is nothing that matters."""
+        """Number of spreads beyond which the density is negligible."""
 
     def distribution(self, z: ArrayLike) -> FloatArray:
-        """P(deviation <= z spreads), one rate."""
+        """P(deviation <= z spreads), for one rate."""
 
     def log_density(self, z: ArrayLike) -> FloatArray:
-        """Log density of a deviation of z spreads, one rate, in units of the spread."""
+        """Log density of a deviation of z spreads, for one rate, in units of the spread."""
 
     def sample(self, size: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
-        """Deviations in units of the spread."""
+        """Draw deviations in units of the spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalScatter:
-    """Both rates scatter normally, independently, with the spread as their standard deviation."""
+    """Both rates scatter normally and independently; the spread is their standard deviation."""
 
     name = "normal"
     reach = 5.0
@@ -74,9 +74,9 @@ class NormalScatter:
 
 @dataclass(frozen=True, kw_only=True)
 class UniformScatter:
-    """Both rates scatter uniformly, independently; the spread is again their standard deviation.
+    """Both rates scatter uniformly and independently; the spread is again their standard deviation.
 
-    The member lies in a square of half side sqrt(3) times the spread around the average.
+    Each member is in a square of half side sqrt(3) times the spread around the average.
     """
 
     name = "uniform"
@@ -95,7 +95,7 @@ class UniformScatter:
 
 
 SCATTERS = {"normal": NormalScatter, "uniform": UniformScatter}
-"""Every scatter by its name."""
+"""Scatter classes by name."""
 
 
 @runtime_checkable
@@ -104,44 +104,44 @@ class Dependence(Protocol):
 
     @property
     def name(self) -> str:
-        """As options and files know it."""
+        """The name used in options and files."""
 
     @property
     def label(self) -> str:
-        """In two words, for tables."""
+        """A two-word label for tables."""
 
     @property
     def spread(self) -> Prior | None:
-        """Prior of the spread of members around their average; None if rows stand alone."""
+        """Prior of the spread of members around their average; None if rows are independent."""
 
     @property
     def scatter(self) -> Scatter | None:
-        """How members scatter; None if only the moments of the scatter matter, or nothing does."""
+        """How members scatter; None if only its moments matter, or rows are independent."""
 
     @property
     def sums_only(self) -> bool:
-        """Whether evidence is of a group's sums, and so compares with no other."""
+        """Whether the evidence is of a group's sums, and so not comparable with any other model's."""
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """What is assumed of groups, one sentence each."""
+    def description(self) -> tuple[str, ...]:
+        """The assumptions about groups, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndependentRows:
-    """Every row is an attack of its own, whatever group it names."""
+    """Every row is a separate attack, whatever group it names."""
 
     name = "independent"
     label = "rows alone"
     spread = None
     scatter = None
     sums_only = False
-    words = ("Some attacks name a common group, which was ignored.",)
+    description = ("Some attacks name a common group, which was ignored.",)
 
 
-def _spread_words(prior: Prior) -> str:
+def _spread_description(prior: Prior) -> str:
     if prior.fixed_value is not None:
-        return f"The spread of that scatter is {prior.words}."
+        return f"The spread of that scatter is {prior.description}."
     return (
         "The spread of that scatter, a standard deviation, is estimated; before the data it is "
         f"below {float(prior.quantile(0.95)):.2g} with probability 0.95."
@@ -155,11 +155,11 @@ class ScatteredMembers:
     Parameters
     ----------
     scatter
-        How they scatter; normally unless given.
+        How they scatter.  Default: normally.
     spread
-        Prior of the standard deviation of each rate, before the scatter is cut to R(epsilon, delta);
-        half-normal of scale 0.05 unless given, ``Fixed(value=...)`` if it is known.  One spread serves
-        all groups.  With spread 0 a group is one attack, its counts pooled.
+        Prior of the standard deviation of each rate, before the scatter is truncated to
+        R(epsilon, delta).  Default: half-normal with scale 0.05.  Use ``Fixed(value=...)`` if it is
+        known.  One spread applies to all groups.  At spread 0 a group is one attack with pooled counts.
     """
 
     scatter: Scatter = NormalScatter()
@@ -180,11 +180,11 @@ class ScatteredMembers:
         return f"{self.scatter.name} scatter"
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             f"The error rates of a group's members scatter {self.scatter.name}ly around its average, "
-            "cut to what epsilon and delta allow; a group of one is its own average.",
-            _spread_words(self.spread),
+            "truncated to what epsilon and delta allow; a group of one is its own average.",
+            _spread_description(self.spread),
         )
 
 
@@ -193,8 +193,8 @@ class PooledGroups:
     """The cheaper form of appendix C: a group's counts are added up and taken to be normal.
 
     Given the average (a, b), X = sum of X_j has mean N a and variance N a (1 - a) + spread^2 S, where
-    N = sum of N_j and S = sum of N_j (N_j - 1); Y alike, and independent of X.  These are the moments
-    of the scattered members before the scatter is cut to R(epsilon, delta).
+    N = sum of N_j and S = sum of N_j (N_j - 1); Y is analogous, and independent of X.  These are the
+    moments of the scattered members before the scatter is truncated to R(epsilon, delta).
 
     Parameters
     ----------
@@ -213,16 +213,16 @@ class PooledGroups:
         _check_spread(self.spread)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         return (
             "The counts of a group are added up and taken to be normal, with the variance that "
             "members scattering around the average would give them.",
-            _spread_words(self.spread),
+            _spread_description(self.spread),
         )
 
 
 DEPENDENCES = {kind.__name__: kind for kind in (IndependentRows, ScatteredMembers, PooledGroups)}
-"""Every dependence by the name that files know it by; a new one is registered here."""
+"""Dependence classes by the name used in files; register new ones here."""
 
 
 def _check_spread(prior: Prior) -> None:
@@ -245,12 +245,12 @@ def sample_members(
     *,
     rng: np.random.Generator,
 ) -> FloatPair:
-    """Draw a member around each average (alpha, beta), by rejection until all lie in R(epsilon, delta).
+    """Draw a member around each average (alpha, beta) by rejection until all are in R(epsilon, delta).
 
-    Averages lie inside R(epsilon, delta), any shape; spread and epsilon broadcast against them.  A draw
-    is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than the
-    spread, what is still missing after 200 rounds is drawn from a hundred times as many at once, and in
-    the end the average itself stands for a member that cannot be found.
+    Averages must be inside R(epsilon, delta), any shape; spread and epsilon broadcast against them.  A
+    draw is kept with probability Z(alpha, beta).  Where R(epsilon, delta) is a strip much thinner than
+    the spread, members still missing after 200 rounds are sought among a hundred times as many draws at
+    once, and if that fails the average itself is used.
 
     Examples
     --------

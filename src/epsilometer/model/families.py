@@ -1,17 +1,17 @@
 """Families of trade-off functions: pairs of distributions of a score, without and with the point.
 
-A member of a family is told by its leak, a number >= 0; 0 is no leak at all (an atom apart).  A pair
-fixes the trade-off function, how well anybody can tell the two hypotheses apart, and with it epsilon at
-every delta.  Scores order outcomes: higher looks more like a member.
+The members of a family are indexed by their leak, a number >= 0; 0 is no leak at all (apart from an
+atom).  A pair determines the trade-off function, that is, how well anyone can tell the two hypotheses
+apart, and with it epsilon at every delta.  Higher scores look more like a member.
 
-Around any pair there is a mixture, in which the point matters with probability ``rate`` only: P0 and
-(1 - rate) P0 + rate P1.  `mixtures.py` has its epsilon; here pairs answer for rate = 1.
+Any pair can be the component of a mixture in which the point matters only with probability ``rate``:
+P0 and (1 - rate) P0 + rate P1.  `mixtures.py` computes its epsilon; the pairs here are for rate = 1.
 
 Prior weights favour families with the smaller epsilon for the same ROC curve: where few scores cannot
-tell families apart, the interval then lies wholly above the truth about as often as it says
+tell families apart, the interval then lies entirely above the truth about as often as it should
 (docs/calibration.md).  An algorithm that samples its records is most often DP-SGD, whose noise is
-normal: so mixtures are likely around Gaussian curves and rare around others, and where a sampling rate
-is told the Gaussian family has most of the prior.
+normal: so mixtures are likely for Gaussian curves and rare for others, and when a sampling rate is
+given the Gaussian family has most of the prior.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 LARGEST_EPSILON = 600.0
-"""Beyond this e^epsilon is hardly a number any more."""
+"""Beyond this e^epsilon nears the limit of double precision."""
 
 
 class Family(Protocol):
-    """What estimating needs of a family; arrays of leaks broadcast against the other argument."""
+    """What estimation needs from a family; arrays of leaks broadcast against the other argument."""
 
     @property
     def name(self) -> str:
-        """What options and tables call it."""
+        """The name used in options and tables."""
 
     @property
     def prior_weight(self) -> float:
-        """How likely it is before the data, beside the others of a model."""
+        """Prior weight relative to the other families of a model."""
 
     @property
     def sampled_weight(self) -> float:
@@ -50,43 +50,43 @@ class Family(Protocol):
 
     @property
     def mixed_share(self) -> float:
-        """Prior probability, given the family, that there is a mixture around it."""
+        """Prior probability of a mixture, given the family."""
 
     @property
     def pieces(self) -> bool:
         """Whether the likelihood ratio takes finitely many values (`masses`), so that scores tie."""
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        """Hockey-stick divergences at e^epsilon: with the point from without it, and the reverse."""
+        """Hockey-stick divergences at e^epsilon: with from without the point, and the reverse."""
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
         """Least epsilon at which the pair is (epsilon, delta)-DP; infinite if there is none."""
 
     def leak_of(self, epsilon: float, delta: float) -> float:
-        """The leak whose epsilon at this delta is the one given, or the largest one below it."""
+        """The leak with the given epsilon at this delta, or the largest leak below it."""
 
     def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
-        """Score above which a ``share`` of (1 - part) P0 + part P1 lies.
+        """Upper quantile: the score exceeded by a ``share`` of (1 - part) P0 + part P1.
 
-        ``share`` has shape (points,), ``leak`` (leaks,); the answer (points, leaks).
+        ``share`` has shape (points,), ``leak`` (leaks,); the result (points, leaks).
         """
 
     def log_ratio(self, score: FloatArray, leak: FloatArray) -> FloatArray:
         """Log likelihood ratio of the pair, with the point over without it."""
 
     def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
-        """Probability of a higher score: without the point and with it."""
+        """Probability of a higher score, without and with the point."""
 
     def masses(self, leak: float) -> FloatPair:
-        """Families of ``pieces``: probabilities of each value, highest first, without and with."""
+        """For ``pieces``: probabilities of each value, highest first, without and with the point."""
 
     def sample(self, leak: ArrayLike, member: BoolArray, *, rng: np.random.Generator) -> FloatArray:
-        """Scores of independent trials, with the point where ``member`` and without it elsewhere."""
+        """Scores of independent trials, with the point where ``member`` is true."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Scored:
-    """What families of continuous scores share."""
+    """Base of families with continuous scores."""
 
     pieces: ClassVar[bool] = False
 
@@ -102,7 +102,7 @@ class _Normal(_Scored):
         return np.ones_like(leak)
 
     def scores_at(self, share: FloatArray, leak: FloatArray, part: float) -> FloatArray:
-        """By Newton's method between the quantiles of both parts, kept inside by halving."""
+        """By Newton's method between the quantiles of both parts, safeguarded by bisection."""
         quantile = -ndtri(share)[:, None]
         ends = np.broadcast_arrays(quantile, leak + self._width(leak) * quantile)
         found: FloatArray = np.minimum(*ends)
@@ -137,7 +137,7 @@ class _Normal(_Scored):
         width = self._width(leak)
         with np.errstate(invalid="ignore"):
             z = (score - leak) / width
-            # (x^2 - z^2) / 2 as a product, which does not cancel.
+            # (x^2 - z^2) / 2 as a product, which avoids cancellation.
             found = (score - z) * (score + z) / 2 - np.log(width)
         equal = (leak == 0) & (width == 1)
         return np.asarray(np.where(equal, 0.0, np.where(np.isnan(found), np.inf, found)))
@@ -153,7 +153,7 @@ class _Normal(_Scored):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianCurves(_Normal):
-    """N(0, 1) and N(leak, 1): the Gaussian mechanism, and what many small steps come to.
+    """N(0, 1) and N(leak, 1): the Gaussian mechanism, and the limit of many small steps.
 
     Examples
     --------
@@ -187,15 +187,15 @@ class GaussianCurves(_Normal):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoVarianceCurves(_Normal):
-    """N(0, 1) and N(leak, (1 + spread leak)^2): scores of members are spread differently.
+    """N(0, 1) and N(leak, (1 + spread leak)^2): scores of members have a different variance.
 
-    Scores then do not order outcomes as the likelihood ratio does, so attacks that go by a threshold
-    leave something on the table, which epsilon counts.
+    Scores are then not ordered by the likelihood ratio, so attacks that threshold the score are not
+    optimal; epsilon accounts for what they miss.
 
     Parameters
     ----------
     spread
-        How much wider members' scores get for each unit of leak, at least 0.
+        Increase of the standard deviation of members' scores per unit of leak, at least 0.
     """
 
     spread: float = 0.25
@@ -214,16 +214,16 @@ class TwoVarianceCurves(_Normal):
         return np.asarray(1 + self.spread * leak)
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        """The log ratio is a parabola: it is above e^epsilon outside of two roots, below inside."""
+        """The log ratio is a parabola: it exceeds epsilon outside two roots, and not between them."""
         mu, eps = np.broadcast_arrays(np.asarray(leak, float), np.asarray(epsilon, float))
         if self.spread == 0:
             return GaussianCurves().delta(mu, eps)
         width = self._width(mu)
 
-        def roots(level: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = level
+        def roots(threshold: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+            # (1 - 1/w^2) x^2 / 2 + mu x / w^2 - mu^2 / (2 w^2) - log w = threshold
             a = np.where(mu > 0, (1 - width**-2) / 2, 1.0)
-            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - level
+            b, c = mu / width**2, -(mu**2) / (2 * width**2) - np.log(width) - threshold
             square = b * b - 4 * a * c
             root = np.sqrt(np.maximum(square, 0.0))
             return (-b - root) / (2 * a), (-b + root) / (2 * a), square > 0
@@ -234,7 +234,7 @@ class TwoVarianceCurves(_Normal):
             return without, with_point
 
         def inside(low: FloatArray, high: FloatArray) -> FloatPair:
-            # As differences, not as what is left outside: small ones must not cancel.
+            # Computed as differences, not as complements, so that small values do not cancel.
             without = ndtr(high) - ndtr(low)
             with_point = ndtr((high - mu) / width) - ndtr((low - mu) / width)
             return without, with_point
@@ -294,7 +294,7 @@ class LaplaceCurves(_Scored):
             bottom = np.log(2 * (1 - t) / (w0 + w1 * np.exp(-leak)))
             half = w1 - t
             root = np.sqrt(half * half + w0 * w1 * np.exp(-leak))
-            # Whichever form of the root does not cancel.
+            # Use the form of the root that does not cancel.
             middle = np.where(
                 half > 0, leak + np.log((half + root) / w1), np.log(w0 / (root - half))
             )
@@ -317,13 +317,13 @@ def _laplace_tail(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseCurves:
-    """Randomised response: the edge of R(leak, atom), with nothing between its corners.
+    """Randomised response: the boundary of R(leak, atom), straight between its corners.
 
     Parameters
     ----------
     atom
-        The delta of the region: with that probability the point gives itself away.  With the delta of
-        the model it is the edge of the paper's own region.
+        The delta of the region: the probability that the point is revealed outright.  With the delta
+        of the model this is the boundary of the paper's region.
 
     Examples
     --------
@@ -345,7 +345,7 @@ class ResponseCurves:
         return "response" if self.atom == 0 else f"response, atom {self.atom:g}"
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatPair:
-        """The atom, and what is left of the rest: (e^leak - e^epsilon) / (1 + e^leak)."""
+        """The atom plus the rest: (e^leak - e^epsilon) / (1 + e^leak)."""
         pure, eps = np.asarray(leak, dtype=float), np.asarray(epsilon, dtype=float)
         rest = np.maximum(-np.expm1(eps - pure), 0.0) / (1 + np.exp(-pure))
         found = self.atom + (1 - self.atom) * rest
@@ -368,7 +368,7 @@ class ResponseCurves:
         )
 
     def masses(self, leak: float) -> FloatPair:
-        # A lie stays possible, however rare: 1 minus the truth would be 0 from a leak of 37 on.
+        # A lie stays possible, however rare: 1 minus the truth would be 0 for leaks above 37.
         small = math.exp(-leak)
         rest = (1 - self.atom) * np.array([small, 1.0]) / (1 + small)
         if self.atom == 0:
@@ -393,7 +393,7 @@ class ResponseCurves:
             return np.where(score == 2, np.inf, np.where(score == -1, -np.inf, ratio))
 
     def above(self, score: FloatArray, leak: FloatArray) -> FloatPair:
-        """Ties are broken at random: half of a piece lies above its own score."""
+        """Ties are broken at random: half of a piece is above its own score."""
         both = np.zeros((2, *np.broadcast_shapes(np.shape(score), np.shape(leak))))
         scores, leaks = np.broadcast_arrays(score, leak)
         truth = 1 / (1 + np.exp(-leaks))
@@ -439,7 +439,7 @@ def _epsilon_by_halving(family: Family, leak: FloatArray, delta: float) -> Float
 
 
 def _leak_of(family: Family, epsilon: float, delta: float) -> float:
-    """The leak whose larger divergence at e^epsilon is delta, by halving, to 1e-12 relative."""
+    """The leak whose larger divergence at e^epsilon is delta, by bisection, to 1e-12 relative."""
     if delta == 0:
         return 0.0
 
@@ -460,7 +460,7 @@ def _leak_of(family: Family, epsilon: float, delta: float) -> float:
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (GaussianCurves(), LaplaceCurves(), ResponseCurves())
 }
-"""Those that the answer is averaged over unless somebody chooses, by the names that options have."""
+"""Families averaged over by default, by the names used in options."""
 
 AVERAGE = "average"
 
@@ -475,15 +475,15 @@ FAMILY_KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (GaussianCurves, TwoVarianceCurves, LaplaceCurves, ResponseCurves)
 }
-"""Every family by the name that files know it by; a new one is registered here."""
+"""Family classes by the name used in files; register new ones here."""
 
 
 def check_families(families: object) -> tuple[Family, ...]:
-    """One family or several, each once."""
+    """One family or several, without duplicates."""
     given = families if isinstance(families, tuple | list) else (families,)
     found = tuple(given)
     if not found or not all(hasattr(each, "scores_at") for each in found):
-        raise InputError(f"expected one family of curves or several, got {families!r}.")
+        raise InputError(f"expected one or more families of curves, got {families!r}.")
     if len({each.name for each in found}) < len(found):
-        raise InputError("expected each family once, got one twice.")
+        raise InputError("expected distinct families, got one twice.")
     return found

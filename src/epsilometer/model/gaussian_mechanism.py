@@ -1,4 +1,4 @@
-"""The Gaussian mechanism's privacy, exactly: a known answer to check estimates against."""
+"""Exact privacy of the Gaussian mechanism: a known answer to check estimates against."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gaussian_epsilon(delta: float, *, sensitivity: float, noise: float) -> float
 
 
 def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance: float) -> float:
-    """Where a delta that falls with epsilon, but never to 0, comes down to the one given."""
+    """Find where a delta that falls with epsilon, but never to 0, reaches the given one."""
     delta = _validate.delta(delta)
     if delta == 0:
         return math.inf
@@ -64,7 +64,7 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float, *, tolerance
 
 
 _FAR = 1e50
-"""Separations beyond this, infinity among them, are taken for no privacy at all."""
+"""Larger separations, including infinity, are treated as no privacy at all."""
 
 
 def epsilon_of_gaussian(separation: ArrayLike, delta: float) -> FloatArray:
@@ -95,14 +95,14 @@ def _newton(mu: FloatArray, delta: float) -> FloatArray:
     # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is delta here.
     epsilon = np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0)
     for _ in range(100):
-        log_top, log_lost = (
+        log_first, log_second = (
             log_ndtr(mu / 2 - epsilon / mu),
             epsilon + log_ndtr(-mu / 2 - epsilon / mu),
         )
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            log_delta = log_top + np.log1p(-np.exp(np.minimum(log_lost - log_top, 0.0)))
-            # The derivative of delta is minus what is lost.
-            step = (log_delta - np.log(delta)) * np.exp(log_delta - log_lost)
+            log_delta = log_first + np.log1p(-np.exp(np.minimum(log_second - log_first, 0.0)))
+            # The derivative of delta is minus the second term.
+            step = (log_delta - np.log(delta)) * np.exp(log_delta - log_second)
         new = np.clip(np.where(np.isfinite(step), epsilon + step, epsilon), 0.0, epsilon)
         done = epsilon - new <= 1e-13 * np.maximum(new, 1.0)
         epsilon = new

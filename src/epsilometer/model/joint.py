@@ -1,4 +1,4 @@
-"""The joint probability model: what is assumed about epsilon, the attacks and their counts."""
+"""The joint probability model: assumptions about epsilon, the attacks and their counts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from epsilometer.model.priors import Beta, HalfNormal, Prior, StrengthPrior
 
 @dataclass(frozen=True, kw_only=True)
 class AuditModel:
-    """Everything that is assumed; the counts are all that is observed.
+    """All assumptions of the published model; only the counts are observed.
 
     Parameters
     ----------
     delta
-        The delta of (epsilon, delta)-DP, in [0, 1).  It has no default: it is never guessed.
+        The delta of (epsilon, delta)-DP, in [0, 1).  Required: there is no sensible default.
     epsilon
         Prior of epsilon, or ``Fixed(value=...)`` above 0.
     strength
@@ -63,7 +63,7 @@ class AuditModel:
             _validate.unit_interval("strength", self.strength.fixed_value)
 
     def scatters(self, counts: AttackCounts) -> bool:
-        """Whether some rows of the counts are members of a group that scatter around its average."""
+        """Whether some rows belong to a group whose members scatter around its average."""
         return counts.dependent and self.dependence.spread is not None
 
     def priors_of(self, counts: AttackCounts) -> dict[str, Prior]:
@@ -82,18 +82,18 @@ class AuditModel:
         }
 
     def parameters_of(self, counts: AttackCounts) -> tuple[str, ...]:
-        """The names of the parameters that are estimated from such counts, in a fixed order."""
+        """The names of the parameters estimated from these counts, in a fixed order."""
         free = [n for n, prior in self.priors_of(counts).items() if prior.fixed_value is None]
         place = len(free) - ("spread" in free)
         return (*free[:place], *self.likelihood.parameters, *free[place:])
 
     def check(self, counts: AttackCounts) -> None:
-        """Refuse counts that this model cannot be about."""
+        """Refuse counts that are incompatible with the model."""
         self.likelihood.check(counts)
         if counts.dependent and self.dependence.sums_only and self.likelihood.parameters:
             raise InputError(
-                "pooled groups have a normal approximation of their own: expected the binomial "
-                "likelihood with PooledGroups; for correlated counts in groups use ScatteredMembers."
+                "expected the binomial likelihood with PooledGroups, which has its own normal "
+                "approximation; for correlated counts in groups use ScatteredMembers."
             )
 
 
@@ -116,15 +116,15 @@ def log_joint(
     Parameters
     ----------
     alpha, beta
-        The error rates of the attacks, one a base.
+        The error rates of the attacks, one per base.
     within_correlation, cross_correlation
         tau and rho; used by the correlated likelihood only.
 
     Returns
     -------
     float
-        -inf where the density is 0.  Rows are taken to be independent, whatever groups they name.
-        A fixed parameter contributes nothing, and its value must be passed as it is fixed.
+        -inf where the density is 0.  Rows are treated as independent, whatever groups they name.
+        A fixed parameter contributes nothing; pass its fixed value.
 
     Examples
     --------

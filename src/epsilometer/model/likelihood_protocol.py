@@ -1,4 +1,4 @@
-"""What engines, checks and words ask of a likelihood of counts; those there are live beside it."""
+"""The protocol of count likelihoods, used by engines, checks and reports."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from epsilometer.model.counts import AttackCounts
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """How counts arise from error rates, and all that engines, checks and words need to know of it.
+    """How counts arise from error rates, as engines, checks and reports need it.
 
-    Parameters of the likelihood's own are nuisance parameters: common to all bases, estimated with
-    epsilon, and passed about by name.  A class that inherits from this one has none, and is about any
-    counts, unless it says otherwise.
+    A likelihood's own parameters are nuisance parameters: common to all bases, estimated together with
+    epsilon, and passed by name.  By default, a class that inherits from this one has none and accepts
+    any counts.
     """
 
     @property
     def name(self) -> str:
-        """As options and files know it."""
+        """The name used in options and files."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -33,8 +33,8 @@ class Likelihood(Protocol):
         return ()
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """What is assumed, one sentence each."""
+    def description(self) -> tuple[str, ...]:
+        """The assumptions, one sentence each."""
 
     @property
     def bounded(self) -> bool:
@@ -43,11 +43,11 @@ class Likelihood(Protocol):
 
     @property
     def independent(self) -> bool:
-        """Whether decisions on one base are independent; valid bounds from counts need that."""
+        """Whether decisions on one base are independent, as valid bounds from counts require."""
         return True
 
     def check(self, counts: AttackCounts) -> None:
-        """Refuse counts that it cannot be about."""
+        """Refuse counts that are incompatible with the likelihood."""
         return
 
     def smallest_epsilon(self, counts: AttackCounts) -> float:
@@ -55,7 +55,7 @@ class Likelihood(Protocol):
         return 0.0
 
     def prior_size(self, counts: AttackCounts) -> tuple[float, ...]:
-        """What the prior of the nuisance parameters takes from the counts' sizes, in numbers."""
+        """The numbers through which the prior of the nuisance parameters depends on the trials."""
         return ()
 
     def log_density(
@@ -72,7 +72,7 @@ class Likelihood(Protocol):
         raise InputError(f"expected a parameter of the likelihood, got {parameter!r}.")
 
     def sample_nuisance(self, counts: AttackCounts, *, rng: Generator) -> dict[str, float]:
-        """Draw the nuisance parameters from their prior; of ``counts`` only the trials are used."""
+        """Draw the nuisance parameters from their prior; only the trials of ``counts`` are used."""
         return {}
 
     def sample_counts(
@@ -84,10 +84,10 @@ class Likelihood(Protocol):
         *,
         rng: Generator,
     ) -> tuple[IntArray, IntArray]:
-        """Draw X and Y; the last axis of the rates is the base, of ``counts`` only the trials matter."""
+        """Draw X and Y; the last axis of the rates is the base; only trials of ``counts`` are used."""
 
     def count_moments(self, counts: AttackCounts, nuisance: Mapping[str, FloatArray]) -> FloatPair:
-        """Variance of a count over a binomial's, and the correlation of X and Y, for draws."""
+        """Variance of a count relative to a binomial's, and the correlation of X and Y, for draws."""
         return np.ones(1), np.zeros(1)
 
 

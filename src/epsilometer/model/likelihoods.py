@@ -1,6 +1,6 @@
-"""How error counts arise from error rates: each likelihood there is, by name.
+"""How error counts arise from error rates: all likelihoods, by name.
 
-:class:`IndependentBinomial` is the paper's equation (1), for attacks whose challenges each had their
+:class:`IndependentBinomial` is the paper's equation (1), for attacks in which every challenge had its
 own shadow models.  Those of correlated counts, for cross-fed shadow models, are in `correlated` and
 `correlated_binomial`.
 """
@@ -43,7 +43,7 @@ class IndependentBinomial(Likelihood):
     """X ~ Binomial(N0, alpha) and Y ~ Binomial(N1, beta), independent."""
 
     name = "binomial"
-    words = ("All decisions are independent: the counts are binomial.",)
+    description = ("All decisions are independent: the counts are binomial.",)
 
     def sample_counts(
         self,
@@ -92,4 +92,4 @@ LIKELIHOODS = {
     kind.__name__: kind
     for kind in (IndependentBinomial, CorrelatedCells, KupperHaseman, CorrelatedNormal)
 }
-"""Every likelihood by the name that files know it by; a new one is registered here."""
+"""Likelihood classes by the name used in files; register new ones here."""

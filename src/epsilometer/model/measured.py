@@ -1,6 +1,6 @@
-"""How error counts were measured, in the words that files have for it.
+"""How error counts were measured, as recorded in files.
 
-It decides which likelihood the counts want: decisions of cross-fed models depend on each other.
+It determines the likelihood: decisions of cross-fed models depend on each other.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ DESIGN_COLUMN = "design"
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredBy:
-    """How counts were measured.
+    """Metadata on how counts were measured.
 
     Parameters
     ----------
     design
-        ``cross-fed``: models served as each other's shadows.  ``independent``: every challenge had
-        shadow models of its own.  ``pool``: cross-fed, and the points share models too.
+        ``cross-fed``: models served as each other's shadow models.  ``independent``: every challenge
+        had its own shadow models.  ``pool``: cross-fed, and the points share models too.
     target_alpha
         The false-positive rate that the attack aimed at, in (0, 1); None if there were several, or if
-        it is not known.
+        it is unknown.
     statistic
-        What the attack looked at, by its name; None likewise.  A name is never run.
+        Name of the attack's statistic; None if there were several or unknown.  A name is never run.
 
     Examples
     --------
@@ -66,12 +66,12 @@ class MeasuredBy:
         return self.design == POOL
 
     @property
-    def words(self) -> str:
-        """One sentence for a reader."""
+    def description(self) -> str:
+        """One sentence for reports."""
         how = (
-            "by cross-feeding: models served as each other's shadows"
+            "by cross-feeding: models served as each other's shadow models"
             if self.cross_fed
-            else "with shadow models of its own for every challenge"
+            else "with separate shadow models for every challenge"
         )
         how += ", and points share models" if self.pool else ""
         known = []
@@ -79,16 +79,16 @@ class MeasuredBy:
             known.append(f"statistic {self.statistic}")
         if self.target_alpha is not None:
             known.append(f"target rate {self.target_alpha:g}")
-        return f"The counts say they were measured {how}{_in_brackets(known)}."
+        return f"According to their metadata, the counts were measured {how}{_in_brackets(known)}."
 
     def columns(self) -> dict[str, str | float]:
-        """What files hold of it: a column for each part that is known."""
+        """Values for files: one column for each part that is known."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: value for name, value in parts.items() if value is not None}
 
     @classmethod
     def shared(cls, several: Iterable[MeasuredBy | None]) -> MeasuredBy | None:
-        """What is true of all: None if a design is unknown or another, and so with each part."""
+        """What holds for all: None if any design is unknown or differs; the same for other parts."""
         known = list(several)
         designs = {None if each is None else each.design for each in known}
         if len(designs) != 1 or None in designs:
@@ -101,17 +101,17 @@ class MeasuredBy:
 
 
 COLUMNS = tuple(part.name for part in fields(MeasuredBy))
-"""Columns of files that say how counts were measured, the same in every row."""
+"""Columns of files that describe how counts were measured, the same in every row."""
 
 
 def of_record(record: Mapping[str, object], place: str) -> MeasuredBy | None:
-    """What one row of a file says; None if nothing.  ``place`` stands for the row in messages."""
+    """Metadata from one row of a file, None if there is none.  ``place`` names the row in messages."""
     given = {name: record[name] for name in COLUMNS if not _empty(record.get(name))}
     if not given:
         return None
     if DESIGN_COLUMN not in given:
         raise InputError(
-            f"{place}: expected a {DESIGN_COLUMN} ({' or '.join(DESIGNS)}) beside "
+            f"{place}: expected a {DESIGN_COLUMN} ({' or '.join(DESIGNS)}) together with "
             f"{', '.join(given)}, got none."
         )
     design = given[DESIGN_COLUMN]

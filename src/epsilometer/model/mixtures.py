@@ -1,8 +1,8 @@
-"""Curves with a mixture around them: the point matters with probability ``rate`` only.
+"""Mixtures of curves: the point matters only with probability ``rate``.
 
-P0 and (1 - rate) P0 + rate P1 have two readings that no scores can tell apart.  Either the mechanism
-uses the point that often, as under subsampling, and epsilon is that of the mixture; or the attack sees
-it that often, and epsilon is that of the whole pair.
+The pair P0 and (1 - rate) P0 + rate P1 has two readings that no scores can tell apart.  Either the
+mechanism uses the point that often, as under subsampling, and epsilon is that of the mixture; or the
+attack sees it that often, and epsilon is that of the full pair.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from epsilometer.model.families import Family
 
 
 class Reading(StrEnum):
-    """Whose mixture it is."""
+    """What the mixture is attributed to: the mechanism or the attack."""
 
     MECHANISM = "mechanism"
     ATTACK = "attack"
@@ -31,7 +31,7 @@ class Reading(StrEnum):
 class Densities(NamedTuple):
     """Over the pooled share t, (points, leaks): of both hypotheses, and the integral of the first.
 
-    Mixed as in the pool, the two densities are 1 everywhere.
+    Mixed in the proportions of the pool, the two densities sum to 1 everywhere.
     """
 
     without: FloatArray
@@ -41,7 +41,7 @@ class Densities(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """A family with a mixture around it, and what that mixture means; rate 1 is the family alone.
+    """A family with a mixing rate and its reading; rate 1 is the family alone.
 
     Examples
     --------
@@ -62,17 +62,17 @@ class Curves:
 
     @property
     def subsampled(self) -> bool:
-        """Whether the mixture is the mechanism's."""
+        """Whether the mixture is attributed to the mechanism."""
         return self.mixed and self.reading is Reading.MECHANISM
 
     def epsilon(self, leak: ArrayLike, delta: float) -> FloatArray:
-        """Least epsilon of what the mechanism does; infinite if there is none."""
+        """Least epsilon of the mechanism; infinite if there is none."""
         if not self.subsampled:
             return self.family.epsilon(leak, delta)
         q, leaks = self.rate, np.asarray(leak, dtype=float)
         found = np.zeros(leaks.shape)
         if delta < q:
-            # q H(1 + (e^epsilon - 1) / q) = delta: the point makes an outcome likelier.
+            # q H(1 + (e^epsilon - 1) / q) = delta, for outcomes that the point makes likelier.
             whole = self.family.epsilon(leaks, delta / q)
             small = np.log1p(q * np.expm1(np.minimum(whole, 500.0)))
             found = np.where(whole > 500, whole + math.log(q), small)
@@ -82,7 +82,7 @@ class Curves:
         return found
 
     def _reverse(self, leak: FloatArray, epsilon: FloatArray) -> FloatArray:
-        """Divergence of P0 from the mixture at e^epsilon: 0 from epsilon = -log(1 - rate) on."""
+        """Divergence of P0 from the mixture at e^epsilon: 0 for epsilon >= -log(1 - rate)."""
         left = -np.expm1(np.minimum(epsilon + math.log1p(-self.rate), 500.0))
         some = left > 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,7 +104,7 @@ class Curves:
         return high
 
     def delta(self, leak: ArrayLike, epsilon: ArrayLike) -> FloatArray:
-        """Least delta at which what the mechanism does is (epsilon, delta)-DP."""
+        """Least delta at which the mechanism is (epsilon, delta)-DP."""
         if not self.subsampled:
             return np.maximum(*self.family.delta(leak, epsilon))
         q = self.rate
@@ -114,7 +114,7 @@ class Curves:
         return np.maximum(forward, self._reverse(leaks, eps))
 
     def largest_leak(self, epsilon: float, delta: float) -> float:
-        """The leak whose epsilon at this delta is the one given; 0 if no leak has one."""
+        """The leak with the given epsilon at this delta; 0 if no leak has one."""
         if not self.subsampled:
             return self.family.leak_of(epsilon, delta)
         if delta >= self.rate:
@@ -125,21 +125,22 @@ class Curves:
     def densities(self, share: FloatArray, leak: FloatArray, members: float = 0.5) -> Densities:
         """Densities of both hypotheses over the pooled share t, as the attacks see them.
 
-        t pools both hypotheses, a part ``members`` of it with the point.  Whatever the reading.
+        t pools both hypotheses, with a proportion ``members`` of scores with the point.  The reading
+        plays no role.
         """
         score = self.family.scores_at(share, leak, members * self.rate)
         with np.errstate(over="ignore", divide="ignore"):
             ratio = 1 - self.rate + self.rate * np.exp(self.family.log_ratio(score, leak))
-            # Each by itself: one as what the other leaves would lose its small values.
+            # Each is computed separately: as a complement of the other, small values would be lost.
             without = 1 / (1 - members + members * ratio)
             with_point = 1 / (members + (1 - members) / ratio)
         return Densities(without, with_point, self.family.above(score, leak)[0])
 
     def seen_true_positives(self, false_positives: FloatArray, leak: FloatArray) -> FloatArray:
         """True-positive rates that the attacks see, shape (rates, leaks): 1 - f at these rates."""
-        if self.family.pieces:  # straight between corners: thresholds are mixed within a piece
+        if self.family.pieces:  # straight between corners: thresholds are randomised within a piece
             return self._seen_of_pieces(false_positives, leak)
-        # The score at a false-positive rate is where a mixture without the point has that share.
+        # The score at a false-positive rate is the upper quantile of P0 alone.
         score = self.family.scores_at(false_positives, leak, 0.0)
         return self._seen(score, leak, false_positives[:, None])
 
@@ -150,7 +151,7 @@ class Curves:
         found = np.empty((len(false_positives), len(leak)))
         for column, each in enumerate(leak.tolist()):
             without, with_point = self.family.masses(each)
-            # A piece that only members have is there at a false-positive rate of 0 already.
+            # A piece that only members have is reached at a false-positive rate of 0.
             corner = np.append(without[1:] > 0, True)
             x, y = np.cumsum(without)[corner], np.cumsum(with_point)[corner]
             if without[0] > 0:
@@ -161,9 +162,9 @@ class Curves:
     def delta_at_rate(self, leak: FloatArray, false_positive_rate: float) -> FloatArray:
         """The delta whose epsilon is the slope of the trade-off function at a false-positive rate.
 
-        At smaller deltas epsilon is decided by smaller rates, of which data may say nothing.
+        At smaller deltas epsilon depends on smaller rates, about which the data may say nothing.
         """
-        # Of pieces: that of the piece which holds the rate.
+        # For pieces: the slope of the piece that contains the rate.
         score = self.family.scores_at(np.array([false_positive_rate]), leak, 0.0)
         slope = self.family.log_ratio(score, leak)[0]
         if self.subsampled:
@@ -177,28 +178,28 @@ class Curves:
         return self.family.sample(leak, seen, rng=rng)
 
 
-# --- what is assumed of mixtures --------------------------------------------------------------
+# --- assumptions about mixtures -----------------------------------------------------------------
 
 RATES = (0.03, 0.1, 0.2, 0.4, 0.7)
-"""Rates that stand for any: each is about twice the one before."""
+"""Representative rates: each is about twice the one before."""
 
 READING_SHARES = {Reading.MECHANISM: 0.6, Reading.ATTACK: 0.4}
-"""Whose mixture it is, if there is one: the reading with the smaller epsilon has more of the prior."""
+"""Prior of the reading, given a mixture: the reading with the smaller epsilon has the larger share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreeMixing:
-    """There may be a mixture, of any rate and either reading."""
+    """There may be a mixture, with any rate and either reading."""
 
     name: ClassVar[str] = "free"
-    words: ClassVar[str] = (
+    description: ClassVar[str] = (
         "Scores may be a mixture, as if the point mattered only now and then: because the algorithm "
         "samples its records, or because the attacks see it only sometimes. Data cannot tell these "
         "two apart; both are kept."
     )
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
-        """The curves around a family, each with its prior weight."""
+        """The curves of a family, each with its prior weight."""
         own = family.prior_weight
         found = [(Curves(family=family), own * (1 - family.mixed_share))]
         mixed = own * family.mixed_share / len(RATES)
@@ -212,10 +213,12 @@ class FreeMixing:
 
 @dataclass(frozen=True, kw_only=True)
 class NoMixing:
-    """The point matters always."""
+    """The point always matters."""
 
     name: ClassVar[str] = "none"
-    words: ClassVar[str] = "The point is taken to matter in every training, and in every attack."
+    description: ClassVar[str] = (
+        "The point is assumed to matter in every training run and every attack."
+    )
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
         """The family alone."""
@@ -236,22 +239,22 @@ class KnownMixing:
         object.__setattr__(self, "rate", rate)
 
     @property
-    def words(self) -> str:
-        return f"The algorithm is taken to use each record with probability {self.rate:g}, as told."
+    def description(self) -> str:
+        return f"The algorithm is assumed to use each record with probability {self.rate:g}, as stated."
 
     def curves(self, family: Family) -> list[tuple[Curves, float]]:
-        """The family under that sampling."""
+        """The family under that sampling rate."""
         weight = family.sampled_weight if self.rate < 1 else family.prior_weight
         return [(Curves(family=family, rate=self.rate), weight)]
 
 
 Mixing = FreeMixing | NoMixing | KnownMixing
 MIXINGS: dict[str, type] = {kind.__name__: kind for kind in (FreeMixing, NoMixing, KnownMixing)}
-"""Every kind of mixing by the name that files know it by."""
+"""Mixing classes by the name used in files."""
 
 
 def mixing_of(text: str | float) -> Mixing:
-    """What an option or a configuration says: free, none, or a sampling rate in (0, 1]."""
+    """Parse an option or configuration value: free, none, or a sampling rate in (0, 1]."""
     refusal = f"expected mixing to be free, none or a rate in (0, 1], got mixing={text!r}."
     for kind in (FreeMixing(), NoMixing()):
         if text == kind.name:

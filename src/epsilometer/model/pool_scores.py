@@ -1,37 +1,45 @@
 """Scores of many points under models that share them, as a matrix.
 
-Read by point, a point is a challenge base and the models without and with it have its scores; points
-then share models.  Read by model, a model is one training run and the points are its canaries.
+By point: each point is a challenge base, scored by the models trained without and with it; the points
+share models.  By model: each model is one training run, and the points are its canaries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsilometer import _files, _npz
 from epsilometer._arrays import BoolArray, FloatArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.scores import Scores
 
+ENDINGS = (".npz", ".csv", ".parquet")
+LARGEST = 4 * 1024**3
+"""Bytes that the arrays of a file may unpack to."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PoolScores:
+class PoolScores(Plotted, view="data.POOL_SCORES"):
     """Scores by model and point; higher looks more like a member.
 
     Parameters
     ----------
     value
-        (models, points); not NaN.  Models are in the order in which they were trained.
+        (models, points), without NaN.  Models are in the order in which they were trained.
     member
         (models, points): whether the model was trained on the point.
     names
-        A label for each point; its number, from 0, unless given.
+        A label for each point.  Default: its number, from 0.
     fair_coins
-        Whether each point was in each model by a fair coin of its own, and no score depends on a coin
-        of any model here (but for what the model itself tells).  Then a model is an audit in one run.
+        Whether each point was included in each model by its own fair coin, and no score depends on a
+        coin of any model here (except through the model itself).  Then each model is a one-run audit.
     dependent
         Whether the score under a model depends on other models here, or on their coins: such scores
         have curves, but prove nothing.
@@ -41,7 +49,7 @@ class PoolScores:
     >>> rng = np.random.default_rng(1)
     >>> member = rng.random((8, 3)) < 0.5
     >>> scores = PoolScores(value=rng.normal(size=(8, 3)) + member, member=member)
-    >>> len(scores.by_point()), len(scores.by_model())  # all coins of one model came up alike
+    >>> len(scores.by_point()), len(scores.by_model())  # in one model all coins came up the same
     (3, 7)
     """
 
@@ -72,28 +80,25 @@ class PoolScores:
             )
         labels = tuple(map(str, range(values.shape[1]) if names is None else names))
         if len(labels) != values.shape[1] or len(set(labels)) != len(labels):
-            raise InputError(f"expected {values.shape[1]} names of points, each once.")
+            raise InputError(f"expected {values.shape[1]} distinct names of points.")
         object.__setattr__(self, "value", values)
         object.__setattr__(self, "member", inside)
         object.__setattr__(self, "names", labels)
         object.__setattr__(self, "fair_coins", bool(fair_coins))
         object.__setattr__(self, "dependent", bool(dependent))
 
-    def __repr__(self) -> str:
-        return f"PoolScores({self.models:,} models, {self.points:,} points)"
-
     @property
     def models(self) -> int:
-        """How many models are judged."""
+        """The number of scored models."""
         return len(self.value)
 
     @property
     def points(self) -> int:
-        """How many points are judged."""
+        """The number of scored points."""
         return int(self.value.shape[1])
 
     def take(self, points: ArrayLike) -> PoolScores:
-        """Some of the points."""
+        """Select points."""
         kept = np.asarray(points, dtype=np.int64)
         return PoolScores(
             value=self.value[:, kept],
@@ -103,8 +108,85 @@ class PoolScores:
             dependent=self.dependent,
         )
 
+    @classmethod
+    def read(cls, source: str | PathLike[str]) -> PoolScores:
+        """Read NPZ, CSV or Parquet, by the ending of the name; see :meth:`write`."""
+        path = Path(source)
+        if _files.ending(path, *ENDINGS) == ".npz":
+            return cls._of_arrays(path)
+        found = pool_of(Scores.read(path))
+        if found is None:
+            raise InputError(
+                f"{path.name}: expected a column model and a row for each model and point, got other "
+                "scores; Scores.read may read them."
+            )
+        return found
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write NPZ, CSV or Parquet, by the ending of the name; replaces a file of that name.
+
+        An NPZ holds everything.  CSV and Parquet have the columns of scores of points that share models,
+        which :meth:`Scores.read` and ``epsilometer estimate`` take too; every point must have models
+        with and without it there, and scores that depend on each other are refused.
+        """
+        path = Path(target)
+        if _files.ending(path, *ENDINGS) == ".npz":
+            _files.replace(path, self._write_npz)
+            return
+        one_sided = ~(self.member.any(axis=0) & ~self.member.all(axis=0))
+        if one_sided.any():
+            name = self.names[int(np.argmax(one_sided))]
+            raise InputError(
+                f"expected models with and without every point, got point {_files.shown(name)} with one "
+                "kind only; write .npz instead."
+            )
+        self.by_point().write(path)
+
+    def _write_npz(self, path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez_compressed(
+                file,
+                score=self.value,
+                member=self.member,
+                names=np.array(self.names),
+                fair_coins=self.fair_coins,
+                dependent=self.dependent,
+            )
+
+    @classmethod
+    def _of_arrays(cls, path: Path) -> PoolScores:
+        names = ("score", "member", "names", "fair_coins", "dependent")
+        kept = _npz.read_arrays(path, names, largest=LARGEST)
+        kinds = {"score": "f", "member": "b", "names": "U", "fair_coins": "b", "dependent": "b"}
+        shapes = {"score": 2, "member": 2, "names": 1, "fair_coins": 0, "dependent": 0}
+        for name, array in kept.items():
+            if array.dtype.kind != kinds[name] or array.ndim != shapes[name]:
+                raise InputError(
+                    f"{path.name}: expected {name} as `PoolScores.write` writes it, got shape "
+                    f"{array.shape} of {array.dtype}."
+                )
+        try:
+            return cls(
+                value=kept["score"],
+                member=kept["member"],
+                names=kept["names"].tolist(),
+                fair_coins=bool(kept["fair_coins"]),
+                dependent=bool(kept["dependent"]),
+            )
+        except InputError as error:
+            raise InputError(f"{path.name}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PoolScores):
+            return NotImplemented
+        mine, theirs = ((p.names, p.fair_coins, p.dependent) for p in (self, other))
+        same = np.array_equal(self.value, other.value) and np.array_equal(self.member, other.member)
+        return mine == theirs and same
+
+    __hash__ = None  # type: ignore[assignment]
+
     def by_point(self) -> Scores:
-        """A base for each point that has models on both sides; the bases share models."""
+        """One base for each point that has models without and with it; the bases share models."""
         both = self.member.any(axis=0) & ~self.member.all(axis=0)
         if not both.any():
             raise InputError("expected a point with models without and with it, got none.")
@@ -124,10 +206,10 @@ class PoolScores:
         )
 
     def by_model(self) -> Scores:
-        """A run for each model that has points on both sides; the points are its canaries."""
+        """One run for each model with included and excluded points; the points are its canaries."""
         both = self.member.any(axis=1) & ~self.member.all(axis=1)
         if not both.any():
-            raise InputError("expected a model with points in and out, got none.")
+            raise InputError("expected a model with included and excluded points, got none.")
         kept = np.flatnonzero(both)
         return Scores(
             without=[self.value[n, ~self.member[n]] for n in kept],
@@ -138,7 +220,7 @@ class PoolScores:
         )
 
     def pooled(self) -> tuple[FloatArray, FloatArray]:
-        """Scores of all pairs of a model and a point, without the point and with it."""
+        """Scores of all pairs of a model and a point, without and with the point."""
         return self.value[~self.member], self.value[self.member]
 
 
@@ -154,7 +236,7 @@ def pool_of(scores: Scores) -> PoolScores | None:
         if len(whole) != len(first) or not np.array_equal(np.sort(whole), first):
             return None
         rows = np.searchsorted(first, whole)
-        value[rows, number] = np.concatenate(base.as_they_came)
+        value[rows, number] = np.concatenate(base.in_training_order)
         member[rows[len(pair[0]) :], number] = True
     return PoolScores(
         value=value,

@@ -1,4 +1,4 @@
-"""Priors for epsilon and for the strength: small frozen classes, or a value held fixed.
+"""Priors for epsilon and for the strength: small frozen classes, or a fixed value.
 
 Every scale is a standard deviation or a mean, never a variance (the paper's half-normal "variance 10"
 is ``scale=10**0.5``).
@@ -24,10 +24,10 @@ DEFAULT_EPSILON_SCALE = math.sqrt(10.0)
 
 @runtime_checkable
 class Prior(Protocol):
-    """What is assumed of one parameter before any data: a distribution on part of [0, inf).
+    """The prior distribution of one parameter, on part of [0, inf).
 
-    A value held fixed is one as well: a distribution of one point.  A class that inherits from this one
-    is estimated, has no end and is drawn by inversion, unless it says otherwise.
+    A fixed value is a prior too: a distribution with one point.  By default, a class that inherits from
+    this one is estimated, unbounded, and sampled by inversion.
     """
 
     @property
@@ -37,16 +37,16 @@ class Prior(Protocol):
 
     @property
     def end(self) -> float:
-        """The largest value that is possible at all; inf if there is none."""
+        """The largest possible value; inf if there is none."""
         return math.inf
 
     @property
-    def words(self) -> str:
-        """What follows "Before the data, the parameter is ..."."""
+    def description(self) -> str:
+        """Text that completes "Before the data, the parameter is ..."."""
 
     @property
     def compiled(self) -> tuple[str, float, float] | None:
-        """Name and two numbers of the density that compiled samplers know; None if they do not."""
+        """Name and two numbers of the density for compiled samplers; None if they do not have it."""
 
     def log_density(self, value: ArrayLike) -> FloatArray:
         """Natural logarithm of the normalised density; -inf outside the support."""
@@ -55,7 +55,7 @@ class Prior(Protocol):
         """The value below which the given probability lies."""
 
     def upper_quantile(self, probability: ArrayLike) -> FloatArray:
-        """The value above which the given probability lies: accurate far out in the tail."""
+        """The value above which the given probability lies, accurate far into the tail."""
 
     def probability_above(self, value: float) -> float:
         """P(parameter > value) before any data."""
@@ -74,16 +74,16 @@ class StrengthPrior(Prior, Protocol):
 
     @property
     def end_powers(self) -> tuple[float, float]:
-        """Powers (p, q) by which the density goes as s^p at 0 and as (1 - s)^q at 1."""
+        """Powers (p, q) such that the density behaves like s^p near 0 and (1 - s)^q near 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(StrengthPrior):
-    """A parameter that is known, or assumed: ``Fixed(value=0.99)``."""
+    """A known or assumed parameter: ``Fixed(value=0.99)``."""
 
     value: float
 
-    # Any density will do: samplers do not move a fixed parameter.
+    # Any density works: samplers do not move a fixed parameter.
     compiled = ("uniform", math.inf, 0.0)
     end_powers = (0.0, 0.0)
 
@@ -97,7 +97,7 @@ class Fixed(StrengthPrior):
     end = fixed_value
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"held at {self.value:g}"
 
     def log_density(self, value: ArrayLike) -> FloatArray:
@@ -110,7 +110,7 @@ class Fixed(StrengthPrior):
     upper_quantile = quantile
 
     def probability_above(self, value: float) -> float:
-        """Whether the known value is above, as a probability."""
+        """1 if the fixed value is above, else 0."""
         return float(self.value > value)
 
     def rescaled(self, factor: float) -> Fixed:
@@ -122,7 +122,7 @@ class Fixed(StrengthPrior):
 
 @dataclass(frozen=True, kw_only=True)
 class _Positive(Prior):
-    """What the priors for epsilon share: numbers above 0, of which the first is the scale."""
+    """Base of the priors for epsilon: fields are positive numbers, and the first is the scale."""
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -137,7 +137,7 @@ class _Positive(Prior):
 
     @abstractmethod
     def _log_density(self, value: FloatArray) -> FloatArray:
-        """Log density from 0 on."""
+        """Log density for values >= 0."""
 
     def probability_above(self, value: float) -> float:
         """P(epsilon > value) before any data."""
@@ -145,7 +145,7 @@ class _Positive(Prior):
 
     @abstractmethod
     def _probability_above(self, value: float) -> float:
-        """P(epsilon > value) from 0 on."""
+        """P(epsilon > value) for values >= 0."""
 
     def rescaled(self, factor: float) -> Self:
         scale = fields(self)[0].name
@@ -159,7 +159,7 @@ class HalfNormal(_Positive):
     scale: float = DEFAULT_EPSILON_SCALE
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"half-normal with scale {self.scale:.4g}"
 
     @property
@@ -187,7 +187,7 @@ class Exponential(_Positive):
     mean: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"exponential with mean {self.mean:.4g}"
 
     @property
@@ -220,7 +220,7 @@ class LogNormal(_Positive):
             raise InputError(f"expected log_scale <= 5, got log_scale={self.log_scale}.")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"log-normal with median {self.median:.4g} and log scale {self.log_scale:.4g}"
 
     @property
@@ -250,12 +250,12 @@ class LogNormal(_Positive):
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(_Positive):
-    """Uniform on [0, upper]: says outright which epsilon is impossible."""
+    """Uniform on [0, upper]: larger epsilons are impossible."""
 
     upper: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"uniform between 0 and {self.upper:.4g}"
 
     @property
@@ -281,7 +281,7 @@ class Uniform(_Positive):
 
 @dataclass(frozen=True, kw_only=True)
 class Beta(StrengthPrior):
-    """Beta(a, b) on [0, 1]: the paper's prior for the strength; uniform unless told otherwise."""
+    """Beta(a, b) on [0, 1]: the paper's prior for the strength; uniform by default."""
 
     a: float = 1.0
     b: float = 1.0
@@ -297,7 +297,7 @@ class Beta(StrengthPrior):
             object.__setattr__(self, name, value)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.a == self.b == 1:
             return "equally likely to be any value from 0 to 1"
         return f"Beta({self.a:g}, {self.b:g})"
@@ -336,7 +336,7 @@ class Beta(StrengthPrior):
         return float(betaincc(self.a, self.b, min(max(value, 0.0), 1.0)))
 
     def rescaled(self, factor: float) -> Beta:
-        """Strengths have no scale: the same prior."""
+        """Return the same prior: strengths have no scale."""
         return self
 
     def sample(self, size: int, *, rng: np.random.Generator) -> FloatArray:
@@ -347,4 +347,4 @@ class Beta(StrengthPrior):
 PRIORS = {
     kind.__name__: kind for kind in (HalfNormal, Exponential, LogNormal, Uniform, Beta, Fixed)
 }
-"""Every prior by the name that files know it by; a new one is registered here."""
+"""Prior classes by the name used in files; register new ones here."""

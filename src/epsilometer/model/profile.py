@@ -1,4 +1,4 @@
-"""What the whole-curve model assumes: delta, families of curves, mixtures, strengths, the prior."""
+"""Assumptions of the whole-curve model: delta, families of curves, mixtures, strengths, the prior."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from epsilometer.model.priors import HalfNormal, Prior
 from epsilometer.model.strengths import FreeStrengths, Strengths
 
 NO_LEAK = 0.1
-"""Without it the interval of an algorithm that leaks nothing would never hold 0."""
+"""Without it the interval of an algorithm that leaks nothing would never contain 0."""
 
 
 class Component(NamedTuple):
-    """Curves that the answer is averaged over, with their prior probability."""
+    """Curves that the posterior averages over, with their prior probability."""
 
     curves: Curves
     probability: float
 
 
 INDEPENDENT_MODELS = "Models of a base are independent, and only the order of their scores is used."
-"""What is assumed of scores of models; of canaries reports say something else."""
+"""Assumption for scores of models; reports state a different one for canaries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileModel:
-    """The whole trade-off curve from all scores.
+    """The whole trade-off curve, estimated from all scores.
 
-    Scores of a base have the law of a pair of distributions from one of the families; base i leaks s_i
-    times what the algorithm does.  Only ranks of scores are used.
+    The scores of a base follow a pair of distributions from one of the families; base i leaks s_i times
+    as much as the algorithm.  Only the ranks of scores are used.
 
     Parameters
     ----------
     delta
         The delta of (epsilon, delta)-DP, in [0, 1); epsilon's prior is at this delta.
     epsilon
-        Prior of the algorithm's epsilon; half-normal with scale sqrt(10) unless given.
+        Prior of the algorithm's epsilon.  Default: half-normal with scale sqrt(10).
     families
-        Families of curves, as likely beforehand as their ``prior_weight`` says, or their
-        ``sampled_weight`` where the sampling rate is told: Gaussian, Laplace and randomised response
-        unless given.
+        Families of curves, weighted a priori by their ``prior_weight``, or by their ``sampled_weight``
+        if the sampling rate is given.  Default: Gaussian, Laplace and randomised response.
     mixing
-        Whether the point may matter only now and then: ``FreeMixing()``, ``NoMixing()`` or
-        ``KnownMixing(rate=...)``, the sampling rate of the algorithm.
+        Whether the point may matter only some of the time: ``FreeMixing()``, ``NoMixing()`` or
+        ``KnownMixing(rate=...)`` with the sampling rate of the algorithm.
     strength
-        ``FreeStrengths()``, or ``FixedStrength(value=1.0)`` for the assumption of other tools.
+        ``FreeStrengths()``, or ``FixedStrength(value=1.0)`` as other tools assume.
     no_leak
-        Prior probability that the algorithm leaks nothing at all, in [0, 1); then epsilon is 0.  Unless
-        given it is 0.1 where several families are averaged over, and 0 for one that was chosen.
+        Prior probability that the algorithm leaks nothing at all, in [0, 1); then epsilon is 0.
+        Default: 0.1 when several families are averaged, 0 for a single chosen family.
     reads_low
-        Whether the families are known to read below the truth: then nothing passes by judgement.
+        Whether the families are known to underestimate epsilon: then no PASS is judged.
+
 
     Examples
     --------
@@ -90,7 +90,7 @@ class ProfileModel:
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
-        """All curves with prior probabilities that sum to one; without those that have no epsilon."""
+        """All curves that have an epsilon, with prior probabilities that sum to one."""
         found = [
             Component(curves, share)
             for family in self.families
@@ -102,18 +102,18 @@ class ProfileModel:
 
     @property
     def sentences(self) -> list[str]:
-        """What is assumed, in plain words."""
-        # Without those that have no epsilon at this delta.
+        """The assumptions in plain language."""
+        # Without families that have no epsilon at this delta.
         used = dict.fromkeys(each.curves.family.name for each in self.components)
         named, several = ", ".join(used), len(used) > 1
         which = "one of the families" if several else "the family"
         return [
             INDEPENDENT_MODELS,
             f"The trade-off curve belongs to {which} {named}, "
-            f"{'which the data weigh' if several else 'as told'}.",
-            self.mixing.words,
-            self.strength.words,
-            f"Before the data, epsilon at delta = {self.delta:g} is {self.epsilon.words}"
+            f"{'weighted by the data' if several else 'as stated'}.",
+            self.mixing.description,
+            self.strength.description,
+            f"Before the data, epsilon at delta = {self.delta:g} is {self.epsilon.description}"
             + (f", or 0 with probability {self.no_leak:g}." if self.no_leak else "."),
         ]
 

@@ -6,7 +6,7 @@ Pure geometry: no counts, no priors, no inference.  Theorem 1 of the paper (afte
     R(epsilon, delta) = {alpha + e^epsilon beta >= 1 - delta, beta + e^epsilon alpha >= 1 - delta,
                          and the same for (1 - alpha, 1 - beta)}.
 
-An attack of strength s lies in the ring R_s(epsilon, delta) = R(epsilon, delta) minus
+The rates of an attack of strength s are in the ring R_s(epsilon, delta) = R(epsilon, delta) minus
 R(s epsilon, s delta), the paper's equation (2).  Everything broadcasts like NumPy: epsilon >= 0,
 delta in [0, 1), and strength, alpha and beta in [0, 1].
 """
@@ -71,8 +71,8 @@ def log_ring_area(epsilon: ArrayLike, delta: float, strength: ArrayLike) -> Floa
 
     With q(e) = 1 / (1 + e^e) the area is 2 [(1 - s delta)^2 q(s epsilon) - (1 - delta)^2 q(epsilon)].
     Both differences inside are taken analytically, in powers of 1 - s, so nothing cancels as s -> 1.
-    At s = 1 the ring is the boundary curve and the result is -inf; :func:`log_ring_area_rate` has the
-    limit of area / (1 - s).
+    At s = 1 the ring is the boundary curve and the result is -inf; :func:`log_ring_area_rate` returns
+    the limit of area / (1 - s).
 
     Examples
     --------
@@ -116,12 +116,12 @@ def _log_ring_area_over_gap(epsilon: FloatArray, delta: float, strength: FloatAr
 
 
 def _reflected(alpha: FloatArray, beta: FloatArray, where: BoolArray) -> FloatPair:
-    """(1 - alpha, 1 - beta) in some places."""
+    """(1 - alpha, 1 - beta) where ``where`` is true."""
     return np.where(where, 1 - alpha, alpha), np.where(where, 1 - beta, beta)
 
 
 def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatArray:
-    """Return the least epsilon whose region R(epsilon, delta) holds (alpha, beta).
+    """Return the least epsilon whose region R(epsilon, delta) contains (alpha, beta).
 
     For alpha + beta <= 1 this is max(0, log((1 - delta - alpha) / beta),
     log((1 - delta - beta) / alpha)), where an argument <= 0 counts as -inf and a zero divisor under
@@ -150,12 +150,12 @@ def critical_epsilon(alpha: ArrayLike, beta: ArrayLike, delta: float) -> FloatAr
 
 
 def beta_limits(alpha: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> FloatPair:
-    """Return the least and the largest beta that R(epsilon, delta) has beside each alpha.
+    """Return the least and the largest beta in R(epsilon, delta) for each alpha.
 
     The least is max(0, e^-epsilon (1 - delta - alpha), 1 - delta - e^epsilon alpha); the largest is 1
-    less the least beside 1 - alpha.  R(epsilon, delta) is convex and reaches from alpha = 0 to 1, so
-    there is always such an interval; at epsilon = delta = 0 it is the point 1 - alpha.  Arguments are
-    not checked: this is for inner loops.
+    minus the least at 1 - alpha.  R(epsilon, delta) is convex and extends from alpha = 0 to 1, so the
+    interval is never empty; at epsilon = delta = 0 it is the point 1 - alpha.  Arguments are not
+    checked: this is for inner loops.
 
     Examples
     --------
@@ -209,9 +209,9 @@ def sample_ring(
 ) -> FloatPair:
     """Draw ``size`` points (alpha, beta) uniformly from the ring R_s(epsilon, delta).
 
-    By inversion, not rejection, so it is as quick for a ring of width 1e-9 as for the whole region:
-    the level u of the curve on which a point lies has density proportional to
-    d/du |R(u epsilon, u delta)|, and on that curve the point follows the flux of the moving edge.
+    By inversion, not rejection, so it is as fast for a ring of width 1e-9 as for the whole region:
+    the scale u of the curve on which a point lies has density proportional to
+    d/du |R(u epsilon, u delta)|, and along that curve the point follows the flux of the moving edge.
     At s = 1 the points lie on the boundary curve of R(epsilon, delta).
 
     Examples
@@ -226,8 +226,8 @@ def sample_ring(
     strength = _validate.unit_interval("strength", strength)
     if epsilon == 0 and delta == 0:
         raise InputError("expected epsilon > 0 or delta > 0: R(0, 0) is a line without area.")
-    level = _sample_level(rng.random(size), epsilon, delta, strength)
-    t, d = level * epsilon, level * delta
+    scale = _sample_scale(rng.random(size), epsilon, delta, strength)
+    t, d = scale * epsilon, scale * delta
     # Edge alpha in [c, 1 - d], beta = e^-t (1 - d - alpha); it sweeps epsilon beta + delta e^-t.
     # In terms of y = 1 - d - alpha in [0, y_max]: density proportional to epsilon y + delta.
     y_max = (1 - d) / (1 + np.exp(-t))
@@ -246,31 +246,31 @@ def _sample_linear(uniform: FloatArray, constant: float, slope: FloatArray) -> F
     return np.asarray(2 * uniform * total / (constant + discriminant))
 
 
-def _sample_level(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
-    """Solve |R_u minus core| = uniform * |ring| for the level u by bisection with Newton steps."""
+def _sample_scale(uniform: FloatArray, epsilon: float, delta: float, strength: float) -> FloatArray:
+    """Solve |R_u minus core| = uniform * |ring| for the scale u by bisection with Newton steps."""
     gap = 1 - strength
     if gap == 0:
         return np.ones_like(uniform)
     total = gap * np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, np.asarray(strength)))
     low, high = np.full_like(uniform, strength), np.ones_like(uniform)
-    level = strength + gap * uniform
+    scale = strength + gap * uniform
     for _ in range(60):
-        # Area between the level and the outer edge, as a fraction of the whole ring.
-        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, level))
-        outside = (1 - level) * outside / total
+        # Area between the curve of this scale and the outer edge, as a fraction of the whole ring.
+        outside = np.exp(_log_ring_area_over_gap(np.asarray(epsilon), delta, scale))
+        outside = (1 - scale) * outside / total
         excess = (1 - uniform) - outside
-        low, high = np.where(excess < 0, level, low), np.where(excess < 0, high, level)
-        rate = _growth_rate(level, epsilon, delta) / total
-        step = level - excess / rate
-        level = np.where((step > low) & (step < high), step, (low + high) / 2)
+        low, high = np.where(excess < 0, scale, low), np.where(excess < 0, high, scale)
+        rate = _growth_rate(scale, epsilon, delta) / total
+        step = scale - excess / rate
+        scale = np.where((step > low) & (step < high), step, (low + high) / 2)
         if np.all(high - low <= 4e-16 * high) or np.all(np.abs(excess) < 1e-15):
             break
-    return level
+    return scale
 
 
-def _growth_rate(level: FloatArray, epsilon: float, delta: float) -> FloatArray:
+def _growth_rate(scale: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """d/du |R(u epsilon, u delta)|."""
-    t, d = level * epsilon, level * delta
+    t, d = scale * epsilon, scale * delta
     small = np.exp(-t)
     return np.asarray(
         2 * (1 - d) ** 2 * epsilon * small / (1 + small) ** 2 + 4 * delta * (1 - d) * _corner(t)
@@ -287,12 +287,12 @@ def sample_rings(
 ) -> FloatPair:
     """Draw points (alpha, beta), each uniform on its own ring R_s(epsilon, delta), independently.
 
-    Quicker than :func:`sample_ring` where every point has a ring of its own, as in predictions from a
+    Faster than :func:`sample_ring` when every point has a different ring, as in predictions from a
     posterior: a quarter of a ring is a convex quadrilateral, that is, two triangles.
 
-    What R(t, d) leaves out of the quarter beta <= alpha, alpha + beta <= 1 is a triangle with the
-    corners (0, 0), (1 - d, 0) and (c, c), c = (1 - d) / (1 + e^t).  So a quarter of the ring, in
-    the core's triangle and not in that of the region, is the quadrilateral with the corners
+    The part of the quarter beta <= alpha, alpha + beta <= 1 outside R(t, d) is a triangle with the
+    corners (0, 0), (1 - d, 0) and (c, c), c = (1 - d) / (1 + e^t).  So a quarter of the ring, inside
+    the core's triangle and outside that of the region, is the quadrilateral with the corners
 
         A = (1 - delta, 0), B = (1 - s delta, 0), C = (c_s, c_s), D = (c_1, c_1),
 
@@ -303,7 +303,7 @@ def sample_rings(
     Where both epsilon and delta are 0 the points follow the limit epsilon -> 0 and lie on the line
     alpha + beta = 1.  At s = 1 the triangles have no width and the points follow the limit s -> 1: they
     lie on the boundary curve of R(epsilon, delta), denser where it moves faster.  ``size`` is the shape
-    of the result, to which epsilon and strength broadcast; their own unless given.
+    of the result, to which epsilon and strength broadcast; by default their broadcast shape.
 
     Examples
     --------

@@ -1,14 +1,14 @@
-"""Columns of scores out of CSV and Parquet.
+"""Read columns of scores from CSV and Parquet.
 
-Files are untrusted: every row is checked and a wrong one named.  Either ``challenge_base, hypothesis,
-score`` with a row for each model, or ``score, member`` with a row for each canary of one training run.
-Models came in the order of the column ``replicate``, if there is one, else in that of the rows.  A
-column ``model`` with the number of each row's model says that bases share models.
+Files are untrusted: every row is checked, and errors name the row.  Columns are either
+``challenge_base, hypothesis, score`` with one row per model, or ``score, member`` with one row per
+canary of one training run.  Models are in the order of the column ``replicate``, if present, otherwise
+in row order.  A column ``model`` with the number of each row's model means that bases share models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +28,45 @@ BASE, HYPOTHESIS, REPLICATE, SCORE, MEMBER, MODEL = (
 )
 COLUMNS = (BASE, HYPOTHESIS, REPLICATE, SCORE)
 CANARIES = "canaries"
-"""What the one base of a file of canaries is called."""
+"""Name of the single base in a file of canaries."""
 
 LABELS = {"1": 1, "0": 0, "true": 1, "false": 0}
-"""Words for whether the point was trained on."""
+"""Accepted values for whether the point was trained on."""
 
 MOST_MODELS = 10**9
-"""Largest number of a model in a file."""
+"""Largest model number in a file."""
 
 Rows = tuple[list[str], IntArray, FloatArray, bool, IntArray | None]
-"""Base, hypothesis and score of each row in the order of models, whether coins decided who was in, and
+"""Base, hypothesis and score of each row in the order of models; whether coins decided membership; and
 the model of each row if bases share models."""
 
 
 def header_of(text: str) -> list[str]:
-    """The names of the columns of CSV text."""
+    """Column names of CSV text."""
     return [cell.strip().strip('"') for cell in text.lstrip("\ufeff").split("\n", 1)[0].split(",")]
 
 
 def read(path: Path) -> Rows:
-    """Rows of a file; Parquet if its name ends so."""
+    """Rows of a file; Parquet if the name ends in .parquet."""
     if path.suffix.lower() == ".parquet":
         return _of_arrow(_files.read_parquet(path), path.name)
     return parse_csv(_files.load(path), name=path.name)
 
 
+def write_parquet(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows as Parquet that :func:`read` reads back."""
+    arrow = _files.pyarrow()
+    kinds = {BASE: arrow.string(), SCORE: arrow.float64()}
+    arrays = [
+        arrow.array(list(values), kinds.get(name, arrow.int64()))
+        for name, values in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    table = arrow.table(arrays, names=list(columns))
+    arrow.parquet.write_table(table, path, compression="zstd", write_page_checksum=True)
+
+
 def parse_csv(text: str, *, name: str) -> Rows:
-    """Rows of CSV text; ``name`` stands for the file in error messages."""
+    """Rows of CSV text; ``name`` names the file in error messages."""
     canaries = MEMBER in header_of(text)
     required = (SCORE, MEMBER) if canaries else (BASE, HYPOTHESIS, SCORE)
     truth = MEMBER if canaries else HYPOTHESIS
@@ -96,7 +108,7 @@ def _in_order(
     canaries: bool,
     models: IntArray | None,
 ) -> Rows:
-    """Rows in the order of their replicates, or of shared models; else as they are."""
+    """Rows in the order of their replicates or shared models; otherwise unchanged."""
     if models is not None:
         replicates = models.tolist()
     if any(each is None for each in replicates):

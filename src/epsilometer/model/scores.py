@@ -1,8 +1,8 @@
-"""Scores of attacks, by challenge base: what the posterior of the whole trade-off curve is made from.
+"""Scores of attacks, by challenge base: the data of the whole-curve model.
 
-Only the order of scores matters, so a base is kept as its distinct scores, highest first, with how many
-models without and with the point have each.  Counts at one threshold are such scores too, two of them.
-How files are parsed is in `score_tables.py`.
+Only the order of scores matters, so a base is stored as its distinct scores, highest first, with the
+number of models without and with the point at each.  Counts at one threshold are a special case with
+two scores.  `score_tables.py` parses files.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from hashlib import sha256
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model import score_tables
 from epsilometer.model.counts import AttackCounts
@@ -27,12 +29,12 @@ from epsilometer.model.score_tables import BASE, COLUMNS, HYPOTHESIS, MEMBER, MO
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BaseScores:
-    """One challenge base: distinct scores, highest first, and how many models have each.
+    """One challenge base: distinct scores, highest first, and the number of models with each.
 
-    ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` says that models in
-    one place need not have the same score: only which side of a threshold they are on is known.
-    ``arrival`` has the place of each model among the scores, in the order in which models came, without
-    the point and with it; None if nobody knows.  Posteriors do not depend on it, proofs do.
+    ``zeros`` counts models without the point, ``ones`` those with it.  ``grouped`` means that models in
+    one entry need not have the same score: only their side of a threshold is known.  ``arrival`` is the
+    index of each model's score, in the order in which models were trained, without and with the point;
+    None if unknown.  Posteriors do not depend on it, proofs do.
     """
 
     value: FloatArray
@@ -43,12 +45,12 @@ class BaseScores:
 
     @classmethod
     def of(cls, without: FloatArray, with_point: FloatArray) -> BaseScores:
-        """From the scores themselves."""
+        """Build from the scores themselves."""
         value, which = np.unique(-np.concatenate([without, with_point]), return_inverse=True)
         ones = np.bincount(which[len(without) :], minlength=len(value))
         zeros = np.bincount(which[: len(without)], minlength=len(value))
         found = cls(
-            # Minus zero is zero.
+            # Treat minus zero as zero.
             value=0.0 - value,
             zeros=zeros.astype(np.int64),
             ones=ones.astype(np.int64),
@@ -66,9 +68,9 @@ class BaseScores:
     def orders(self, count: int) -> list[IntArray]:
         """Labels (1 with the point) from the highest score down, ties broken at random.
 
-        Equal scores are equal outcomes of the attack, which tell nothing of each other: a random order
-        has exactly the trade-off curve that the scores have.  The random numbers come from the scores
-        alone, so that neither the order of rows nor names matter.  One order if there are no ties.
+        Models with equal scores are indistinguishable to the attack: a random order has exactly the
+        trade-off curve of the scores.  The random numbers are derived from the scores alone, so neither
+        the order of rows nor names matter.  Without ties there is one order.
         """
         sizes = self.zeros + self.ones
         labels = np.repeat(
@@ -83,12 +85,12 @@ class BaseScores:
 
     @property
     def trials_h0(self) -> int:
-        """N0: how many models were trained without the point."""
+        """N0: the number of models trained without the point."""
         return int(self.zeros.sum())
 
     @property
     def trials_h1(self) -> int:
-        """N1: how many models were trained with the point."""
+        """N1: the number of models trained with the point."""
         return int(self.ones.sum())
 
     @property
@@ -97,8 +99,8 @@ class BaseScores:
         return np.repeat(self.value, self.zeros), np.repeat(self.value, self.ones)
 
     @property
-    def as_they_came(self) -> tuple[FloatArray, FloatArray]:
-        """The scores without and with the point in the order of the models; else highest first."""
+    def in_training_order(self) -> tuple[FloatArray, FloatArray]:
+        """The scores without and with the point in the order of training; if unknown, highest first."""
         if self.arrival is None:
             return self.by_hypothesis
         without, with_point = self.arrival
@@ -111,43 +113,43 @@ class BaseScores:
         return false, true
 
     def auc(self) -> float:
-        """Area under the ROC curve: ties count half."""
+        """Area under the ROC curve; ties count half."""
         false, true = self.roc()
         return float(np.trapezoid(true, false))
 
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> FloatArray:
-        """True-positive rate at false-positive rates; thresholds are mixed between two."""
+        """True-positive rate at false-positive rates, interpolated between thresholds."""
         false, true = self.roc()
-        # Of thresholds with the same false positives the lowest has most true ones.
+        # Of thresholds with equal false positives keep the lowest: it has most true positives.
         last = np.append(np.diff(false) > 0, True)
         wanted = np.asarray(false_positive_rate, dtype=float)
         return np.asarray(np.interp(wanted, false[last], true[last]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Scores:
+class Scores(Plotted, view="data.SCORES"):
     """Scores of models without and with the challenge point, for each challenge base.
 
-    Higher looks more like a member.  Models of a base are taken to be independent.
+    Higher looks more like a member.  Models of a base are assumed independent.
 
     Parameters
     ----------
     without, with_point
-        For each base, the scores of its models without the point, and with it.  Not NaN; infinite
-        scores are the highest or lowest there are.
+        For each base, the scores of its models without the point, and with it.  NaN is refused;
+        infinite scores rank highest or lowest.
     names
-        A label for each base, each once; its number, from 0, unless given.
+        A distinct label for each base.  Default: its number, from 0.
     one_run
-        Whether a base is one training run and its scores are of canaries in it, put in by coin flips;
-        else every score is of a model that was trained on its own.
+        Whether a base is one training run and its scores are of canaries included by coin flips;
+        otherwise every score is of a separately trained model.
     dependent
         Whether scores of one base depend on each other: counts of cross-fed models, or a statistic that
-        looks at several models at once.  Nothing is proven from such.
+        uses several models at once.  Nothing is proven from such scores.
     models
-        Where bases share models: for each base the numbers of its models without the point and with
-        it, in the order of their scores.  None if every base has models of its own.
+        If bases share models: for each base the numbers of its models without and with the point, in
+        the order of their scores.  None if every base has its own models.
     fair_coins
-        Of shared models: whether each point was in each model by a fair coin of its own.
+        For shared models: whether each point was included in each model by its own fair coin.
 
     Examples
     --------
@@ -205,7 +207,7 @@ class Scores:
         models: Sequence[tuple[ArrayLike, ArrayLike]] | None = None,
         fair_coins: bool = False,
     ) -> Scores:
-        """Out of bases that are sound, with their names."""
+        """Build from validated bases and their names."""
         found = object.__new__(cls)
         kept = tuple(bases)
         labels = _labels(names, len(kept))
@@ -219,12 +221,12 @@ class Scores:
 
     @classmethod
     def of_canaries(cls, members: ArrayLike, others: ArrayLike) -> Scores:
-        """One base of canaries: scores of those that were in the training data, and of the others."""
+        """One base of canaries: scores of those in the training data, and of the others."""
         return cls(without=[others], with_point=[members], names=["canaries"], one_run=True)
 
     @classmethod
     def of_counts(cls, counts: AttackCounts) -> Scores:
-        """Error counts as scores of two values: called a member, or not.
+        """Error counts as scores with two values: called a member, or not.
 
         Examples
         --------
@@ -237,7 +239,7 @@ class Scores:
         if counts.dependent:
             raise InputError(
                 "expected independent counts for the whole-curve model, got groups; use the published "
-                "model, or one row a base."
+                "model, or one row per base."
             )
         bases = []
         columns = (counts.false_positives, counts.trials_h0, counts.false_negatives)
@@ -258,10 +260,10 @@ class Scores:
         one_run: bool = False,
         model: ArrayLike | None = None,
     ) -> Scores:
-        """From a row for each score: its base, 0 or 1 (trained with the point), its score.
+        """Build from one row per score: its base, 0 or 1 (trained with the point), its score.
 
-        Rows are in the order in which the models came.  With ``model``, the number of each row's model,
-        bases share models; ``one_run`` then says that points were put in by fair coins.
+        Rows are in the order in which the models were trained.  With ``model``, the number of each
+        row's model, bases share models; ``one_run`` then means that points were included by fair coins.
         """
         labels = [_files.label(each, BASE, "scores") for each in challenge_base]
         names = tuple(dict.fromkeys(labels))
@@ -296,20 +298,11 @@ class Scores:
 
     @classmethod
     def parse_csv(cls, text: str, *, name: str) -> Scores:
-        """Read CSV text; ``name`` stands for the file in error messages."""
+        """Read CSV text; ``name`` names the file in error messages."""
         try:
             return cls.of_rows(*score_tables.parse_csv(text, name=name))
         except InputError as error:
             raise InputError(_named(str(error), name)) from None
-
-    def __repr__(self) -> str:
-        models = int(self.trials_h0.sum() + self.trials_h1.sum())
-        if self.one_run:
-            runs = "1 training run" if len(self) == 1 else f"{len(self)} training runs"
-            return f"Scores({runs}, {models:,} canaries)"
-        if self.models is not None:
-            return f"Scores({len(self)} points, {self.shared_models:,} models that they share)"
-        return f"Scores({len(self)} bases, {models:,} models)"
 
     def __len__(self) -> int:
         """The number of challenge bases."""
@@ -341,35 +334,35 @@ class Scores:
 
     @property
     def shared_models(self) -> int:
-        """How many models the bases share; 0 if every base has models of its own."""
+        """The number of models that the bases share; 0 if every base has its own models."""
         if self.models is None:
             return 0
         return len(np.unique(np.concatenate([side for pair in self.models for side in pair])))
 
     @property
     def all_runs(self) -> BaseScores:
-        """The canaries of all runs as if of one.
+        """The canaries of all runs as if from one run.
 
-        Whatever holds for the canaries of one run holds for these too: a coin decides about its own run
-        only, so that the runs together are one mechanism with more canaries.  Coins must have been
-        flipped anew for every run.
+        Anything that holds for the canaries of one run holds for these too: a coin affects only its own
+        run, so the runs together are one mechanism with more canaries.  This requires new coin flips
+        for every run.
         """
-        sides = zip(*(base.as_they_came for base in self.bases), strict=True)
+        sides = zip(*(base.in_training_order for base in self.bases), strict=True)
         return BaseScores.of(*(np.concatenate(side) for side in sides))
 
     def check(self) -> None:
-        """Refuse scores that say nothing: all of them tied, in every base."""
+        """Refuse scores that carry no information: all tied, in every base."""
         if all(len(base.value) == 1 for base in self.bases):
             raise InputError(
-                "expected scores that differ, got only ties: such scores say nothing of any attack."
+                "expected scores that differ, got only ties, which carry no information."
             )
 
     def with_bases(self, bases: Iterable[BaseScores]) -> Scores:
-        """Other scores under the same names; whose models they are is not known of these."""
+        """Other scores under the same names; the identity of their models is dropped."""
         return Scores.of_bases(bases, self.names, one_run=self.one_run, dependent=self.dependent)
 
     def take(self, rows: Iterable[int]) -> Scores:
-        """The scores of some bases, in the given order."""
+        """Select bases, in the given order."""
         index = list(rows)
         return Scores.of_bases(
             (self.bases[i] for i in index),
@@ -381,11 +374,11 @@ class Scores:
         )
 
     def joined(self, *others: Scores) -> Scores:
-        """These scores and others; bases of one name are one base with more models."""
+        """These scores and others; bases with the same name become one base with more models."""
         if others and any(scores.models is not None for scores in (self, *others)):
             raise InputError(
-                "expected scores of bases with models of their own to join, got points that share "
-                "models; add the models to the pool's store instead."
+                "expected bases with separate models to join, got points that share models; add the "
+                "models to the pool's store instead."
             )
         parts: dict[str, list[BaseScores]] = {}
         for scores in (self, *others):
@@ -393,7 +386,9 @@ class Scores:
                 parts.setdefault(name, []).append(base)
         for name, each in parts.items():
             if len(each) > 1 and any(base.grouped for base in each):
-                raise InputError(f"challenge base {_files.shown(name)}: counts cannot be added to.")
+                raise InputError(
+                    f"challenge base {_files.shown(name)}: cannot add scores to counts."
+                )
             if any(_same(one, other) for one, other in combinations(each, 2)):
                 raise InputError(
                     f"challenge base {_files.shown(name)}: expected scores of new models, got the same "
@@ -403,17 +398,20 @@ class Scores:
             flat = [base for each in parts.values() for base in each]
             if any(_same(one, other) for one, other in combinations(flat, 2)):
                 raise InputError(
-                    "expected runs with coins of their own, got the same scores twice."
+                    "expected runs with separate coin flips, got the same scores twice."
                 )
         merged = [
             each[0]
             if len(each) == 1
             else BaseScores.of(
-                *(np.concatenate([base.as_they_came[which] for base in each]) for which in (0, 1))
+                *(
+                    np.concatenate([base.in_training_order[which] for base in each])
+                    for which in (0, 1)
+                )
             )
             for each in parts.values()
         ]
-        # Canaries of a run beside models of their own: neither kind of proof is about both.
+        # Canaries of a run mixed with separate models: neither kind of proof applies to both.
         kinds = {scores.one_run for scores in (self, *others)}
         dependent = len(kinds) > 1 or any(scores.dependent for scores in (self, *others))
         return Scores.of_bases(merged, list(parts), one_run=kinds == {True}, dependent=dependent)
@@ -421,36 +419,50 @@ class Scores:
     def rows(self) -> Iterable[tuple[str, int, int, float]]:
         """Base, hypothesis, number within them and score of each model, as plain values."""
         for name, base in zip(self.names, self.bases, strict=True):
-            for hypothesis, values in enumerate(base.as_they_came):
+            for hypothesis, values in enumerate(base.in_training_order):
                 for number, value in enumerate(values.tolist()):
                     yield name, hypothesis, number, value
 
     def to_csv(self) -> str:
-        """CSV text that :meth:`parse_csv` reads back; that of canaries says so by its column member.
+        """CSV text that :meth:`parse_csv` reads back; canaries are marked by the column member.
 
-        Scores that depend on each other have none: nobody who reads it would know.
+        Dependent scores cannot be written: a reader of the file could not tell.
         """
+        return _files.csv_text(*self._table())
+
+    def write(self, target: str | PathLike[str]) -> None:
+        """Write CSV or Parquet, by the ending of the name; replaces a file of that name.
+
+        :meth:`read` gives the same scores back.
+        """
+        path = Path(target)
+        kind = _files.ending(path, ".csv", ".parquet")
+        columns, rows = self._table()
+        if kind == ".csv":
+            _files.write_text(path, _files.csv_text(columns, rows))
+        else:
+            _files.replace(path, lambda place: score_tables.write_parquet(place, columns, rows))
+
+    def _table(self) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        """Columns and rows of a file."""
         if self.dependent:
-            raise InputError("expected scores that do not depend on each other, to write them.")
+            raise InputError("expected independent scores to write, got dependent ones.")
+        _files.written_labels(self.names, BASE)
         coins = self.one_run or self.fair_coins
         columns = tuple(MEMBER if coins and c == HYPOTHESIS else c for c in COLUMNS)
         if self.models is None:
-            return _files.csv_text(columns, self.rows())
+            return columns, self.rows()
         numbers = (n for pair in self.models for side in pair for n in side.tolist())
         rows = ((*row, number) for row, number in zip(self.rows(), numbers, strict=True))
-        return _files.csv_text((*columns, MODEL), rows)
-
-    def write(self, target: str | PathLike[str]) -> None:
-        """Write CSV; replaces a file of that name."""
-        _files.write_text(Path(target), self.to_csv())
+        return (*columns, MODEL), rows
 
 
 DISTINCT = 10
-"""Different scores from which two batches are not the same by chance."""
+"""Number of distinct scores above which two equal batches cannot be a coincidence."""
 
 
 def _same(one: BaseScores, other: BaseScores) -> bool:
-    """Whether two batches of a base are one and the same."""
+    """Whether two batches of a base are identical."""
     return len(one.value) >= DISTINCT and all(
         np.array_equal(getattr(one, name), getattr(other, name))
         for name in ("value", "zeros", "ones")
@@ -474,7 +486,7 @@ def _models(
     bases: Sequence[BaseScores],
     labels: Sequence[str],
 ) -> tuple[tuple[IntArray, IntArray], ...] | None:
-    """Numbers of models, one for each score, each once in a base."""
+    """Validate model numbers: one for each score, without duplicates in a base."""
     if models is None:
         return None
     found = []

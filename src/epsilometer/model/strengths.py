@@ -1,10 +1,10 @@
 """How much of the algorithm's leak the attacks on each base found: base i leaks s_i times it.
 
-Most of the prior says that all s_i are 1, as every other tool assumes.  Without that, bases that are
-all alike would always be read as equally weak.  The rest lets them differ: s_i ~ Beta(m c, (1 - m) c), m
-of density 2 (1 - m), c log-uniform on 1 to 128.  Attacks that are nearly the best need little of that
-part, for the first one has them; those that see half do.  Bases that differ refute the first part at
-once.
+Most of the prior assumes that all s_i are 1, as every other tool does.  Without that, equal bases would
+always be read as equally weak.  The rest lets them differ: s_i ~ Beta(m c, (1 - m) c), where m has
+density 2 (1 - m) and c is log-uniform from 1 to 128.  That density is small for nearly optimal attacks,
+which the first part covers, and larger for attacks that find half of the leak.  Bases that differ
+quickly rule out the first part.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from epsilometer.errors import InputError
 
 
 class Laws(NamedTuple):
-    """Laws of strengths with prior probabilities that sum to one.
+    """Laws (distributions) of strengths with prior probabilities that sum to one.
 
-    ``means`` and ``concentrations`` are those of Beta laws; a law whose concentration is infinite has
-    all its strengths at the mean.
+    ``means`` and ``concentrations`` are those of Beta laws; a law with infinite concentration has all
+    strengths equal to the mean.
     """
 
     means: FloatArray
@@ -31,14 +31,15 @@ class Laws(NamedTuple):
     weights: FloatArray
 
 
-MOST_ALIKE = 128.0
+LARGEST_CONCENTRATION = 128.0
 """The largest concentration: strengths then differ by a few hundredths."""
 
 
 class Region(NamedTuple):
-    """A part of all Beta laws: places from 0 to 1 of their means and of log concentrations.
+    """A subset of all Beta laws: ranges, from 0 to 1, of transformed means and log concentrations.
 
-    Places of means lie closer where all strengths are nearly 0 or nearly 1, which data see best.
+    The transformation of means is finer where all strengths are near 0 or 1, to which data are most
+    sensitive.
     """
 
     first_mean: float = 0.0
@@ -51,7 +52,7 @@ EVERYWHERE = Region()
 
 
 def mean_at(place: FloatArray) -> FloatArray:
-    """The mean at a place of a :class:`Region`."""
+    """The mean at a transformed position of a :class:`Region`."""
     return np.asarray(place * place * (3 - 2 * place))
 
 
@@ -61,13 +62,13 @@ def probability_below_mean(mean: FloatArray) -> FloatArray:
 
 
 def mean_of_probability(probability: FloatArray) -> FloatArray:
-    """The mean below which lies that prior probability."""
+    """The inverse of :func:`probability_below_mean`."""
     return np.asarray(1 - np.sqrt(1 - probability))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FreeStrengths:
-    """Any strengths, alike or not.
+    """Any strengths, equal or not.
 
     Parameters
     ----------
@@ -81,20 +82,20 @@ class FreeStrengths:
     def __post_init__(self) -> None:
         value = _validate.unit_interval("alike", self.alike)
         if value == 1:
-            raise InputError("expected alike < 1; for strengths that are all 1 give FixedStrength.")
+            raise InputError("expected alike < 1; if all strengths are 1, use FixedStrength.")
         object.__setattr__(self, "alike", value)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return (
             "Attacks on different bases may differ in strength, and all may be weak; with prior "
             f"probability {self.alike:g} every one was the best possible."
         )
 
     def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
-        """So many means and concentrations, and the law that all strengths are 1, which comes first.
+        """A grid of Beta laws, preceded by the law that all strengths are 1.
 
-        With a ``region`` the Beta laws are those inside of it, and weights sum to its probability.
+        With a ``region`` only Beta laws inside it are used, and the weights sum to its probability.
         """
         x, w = np.polynomial.legendre.leggauss(means)
         u = region.first_mean + (region.last_mean - region.first_mean) * (x + 1) / 2
@@ -102,7 +103,7 @@ class FreeStrengths:
         w = 2 * (1 - m) * 6 * u * (1 - u) * w * (region.last_mean - region.first_mean)
         y, v = np.polynomial.legendre.leggauss(concentrations)
         span = region.last_concentration - region.first_concentration
-        c = MOST_ALIKE ** (region.first_concentration + span * (y + 1) / 2)
+        c = LARGEST_CONCENTRATION ** (region.first_concentration + span * (y + 1) / 2)
         weights = np.outer(w / 2, span * v / 2).ravel() * (1 - self.alike)
         return Laws(
             np.append(1.0, np.repeat(m, concentrations)),
@@ -111,25 +112,25 @@ class FreeStrengths:
         )
 
     def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
-        """Strengths of some bases of one audit."""
+        """Draw the strengths of the bases of one audit."""
         if rng.random() < self.alike:
             return np.ones(bases)
         mean = float(mean_of_probability(np.array(rng.random())))
-        concentration = MOST_ALIKE ** rng.random()
+        concentration = LARGEST_CONCENTRATION ** rng.random()
         a, b = mean * concentration, (1 - mean) * concentration
         return rng.beta(max(a, 1e-6), max(b, 1e-6), bases)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedStrength:
-    """Every attack has the same strength, which is told: 1 is what other tools assume."""
+    """Every attack has the same given strength: 1 is what other tools assume."""
 
     value: float = 1.0
 
     def __post_init__(self) -> None:
         value = _validate.unit_interval("strength", self.value)
         if value == 0:
-            raise InputError("expected strength > 0: attacks of strength 0 say nothing of epsilon.")
+            raise InputError("expected strength > 0: attacks of strength 0 carry no information.")
         object.__setattr__(self, "value", value)
 
     @property
@@ -137,20 +138,20 @@ class FixedStrength:
         return self.value
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         if self.value == 1:
-            return "Every attack is taken to be the best possible, on the worst base there is."
-        return f"Every attack is taken to have strength {self.value:g}."
+            return "Every attack is assumed to be the best possible, on the worst possible base."
+        return f"Every attack is assumed to have strength {self.value:g}."
 
     def laws(self, means: int, concentrations: int, region: Region = EVERYWHERE) -> Laws:
         """The one law."""
         return Laws(np.array([self.value]), np.array([np.inf]), np.array([1.0]))
 
     def sample(self, bases: int, *, rng: np.random.Generator) -> FloatArray:
-        """The same for all."""
+        """The same strength for all bases."""
         return np.full(bases, self.value)
 
 
 Strengths = FreeStrengths | FixedStrength
 STRENGTHS: dict[str, type] = {kind.__name__: kind for kind in (FreeStrengths, FixedStrength)}
-"""Every kind of strengths by the name that files know it by."""
+"""Strength classes by the name used in files."""

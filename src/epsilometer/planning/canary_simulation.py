@@ -130,7 +130,7 @@ class Canaries:
         """One simulated audit."""
         drawn = self.draw(canaries, number)
         # One level of resolution: what it leaves is far less than audits differ from one to the next.
-        posterior = ProfileSettings().first_look(*self._seen(drawn, canaries))
+        posterior = ProfileSettings().estimate_quickly(*self._seen(drawn, canaries))
         low, high = posterior.credible_interval("epsilon", self.level)
         above = np.nan
         if self.claim is not None:
@@ -181,7 +181,7 @@ class KeptCurves:
 
 def left_of(scores: Scores, model: ProfileModel) -> ProfileModel:
     """The model without curves that such scores refute."""
-    found = ProfileSettings().first_look(scores, model)
+    found = ProfileSettings().estimate_quickly(scores, model)
     kept = frozenset(
         (share.family, share.mixing) for share in found.families if share.probability >= RARE
     )

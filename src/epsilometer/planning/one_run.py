@@ -11,6 +11,9 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.profile import ProfileModel
@@ -26,7 +29,7 @@ from epsilometer.planning.goals import (
     width_of,
     worst_margin,
 )
-from epsilometer.planning.plan import sizes_between
+from epsilometer.planning.plan import simulations_done, sizes_between
 from epsilometer.planning.search import LEAST_SPREAD
 
 FEWEST = 40
@@ -151,8 +154,8 @@ class ProofSize:
     refuted_share: float | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OneRunPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OneRunPlan(Plotted, view="plans.ONE_RUN"):
     """A recommendation, the sizes it was chosen from, and what the proof would show.
 
     Attributes
@@ -213,6 +216,7 @@ class OneRunPlan:
         return min(enough, default=None)
 
 
+@renamed_parameters(progress="on_progress", report="on_message")
 def plan_one_run(
     model: ProfileModel,
     scenario: AssumedCurve,
@@ -223,8 +227,8 @@ def plan_one_run(
     error: float = 0.05,
     simulations: int | None = None,
     seed: int = 1,
-    progress: Callable[[int], None] | None = None,
-    report: Say | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> OneRunPlan:
     """Find how many canaries reach every goal with a given probability, by simulation.
 
@@ -250,10 +254,11 @@ def plan_one_run(
         Simulated audits of a recommended size, at least 4; unless given 16, or fewer where it is large.
     seed
         The same seed gives the same plan.
-    progress
-        Told after each simulation how many there have been.
-    report
-        Told in words of a first answer after few simulations, and of better ones.
+    on_progress
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
+        called after each simulation with their number.
+    on_message
+        Called with a first answer after few simulations, and with better ones, in words.
 
     Examples
     --------
@@ -292,16 +297,17 @@ def plan_one_run(
     scenario.leak(model.delta)
     if plan.nothing_needed:
         return plan
-    search = CanarySearch(plan=plan, progress=progress, report=report or (lambda _: None))
-    found = search.smallest()
-    centre = found or max(search.answers)
-    return replace(
-        plan,
-        recommended=None if found is None else search.planned(found),
-        designs=tuple(search.planned(size) for size in sorted(search.answers)),
-        proofs=search.proofs(),
-        told_width=search.told_width(centre),
-    )
+    with progress_of(on_progress, on_message, state=simulations_done) as (progress, report):
+        search = CanarySearch(plan=plan, progress=progress, report=report or (lambda _: None))
+        found = search.smallest()
+        centre = found or max(search.answers)
+        return replace(
+            plan,
+            recommended=None if found is None else search.planned(found),
+            designs=tuple(search.planned(size) for size in sorted(search.answers)),
+            proofs=search.proofs(),
+            told_width=search.told_width(centre),
+        )
 
 
 def _prior_width(model: ProfileModel, level: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
+from epsilometer._progress import OnProgress, progress_of
 from epsilometer.errors import InputError
 from epsilometer.inference.verdict import Outcome
 from epsilometer.model.joint import AuditModel
@@ -82,8 +85,8 @@ class PlannedDesign:
     simulations: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditPlan(Plotted, view="plans.AUDIT"):
     """A recommendation, the designs it was chosen from, and the limits of what challenges can do.
 
     Attributes
@@ -135,6 +138,7 @@ class AuditPlan:
         return worst_margin(self.goals, Answer(0.0, self.prior_width, above)) >= 0
 
 
+@renamed_parameters(progress="on_progress", report="on_message")
 def plan_audit(
     model: AuditModel,
     scenario: Scenario,
@@ -149,8 +153,8 @@ def plan_audit(
     seed: int = 1,
     workers: int = 1,
     surroundings: bool = True,
-    progress: Callable[[int], None] | None = None,
-    report: Say | None = None,
+    on_progress: OnProgress = None,
+    on_message: Say | None = None,
 ) -> AuditPlan:
     """Find the cheapest audit that reaches every goal with a given probability, by simulation.
 
@@ -181,10 +185,11 @@ def plan_audit(
     surroundings
         Whether somewhat cheaper designs, those of about half and twice the size, and stronger
         attacks are simulated too: it takes about twice as long.
-    progress
-        Told after each simulation how many there have been.
-    report
-        Told in words of a first answer after few simulations, and of better ones.
+    on_progress
+        None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
+        called after each simulation with their number.
+    on_message
+        Called with a first answer after few simulations, and with better ones, in words.
 
     Examples
     --------
@@ -232,7 +237,10 @@ def plan_audit(
         most_bases=plan.most.bases,
         seed=seed,
     )
-    with simulator(setting, workers, progress) as run:
+    with (
+        progress_of(on_progress, on_message, state=simulations_done) as (progress, report),
+        simulator(setting, workers, progress) as run,
+    ):
         search = Search(
             run=run,
             truths=scenario.truths(simulations, rng=stream(seed, 0, TRUTHS)),
@@ -243,6 +251,11 @@ def plan_audit(
             report=report or (lambda _: None),
         )
         return replace(plan, **_searched(search, models_per_second, surroundings=surroundings))
+
+
+def simulations_done(done: int) -> tuple[str, None, None]:
+    """Progress for a bar: how many are needed is not known."""
+    return f"{done:,} simulations", None, None
 
 
 def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dict[str, Any]:

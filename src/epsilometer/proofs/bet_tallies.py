@@ -1,7 +1,7 @@
-"""Outcomes of the bets of `bets.py`, counted for many points at once, compiled.
+"""Compiled counts of the outcomes of the bets in `bets.py`, for many points at once.
 
-Every bet of a rate ends in one of KINDS ways: G and L for false positives, G and L for false negatives.
-How often each was met is all that capitals depend on.
+Every bet at a rate has one of KINDS outcomes: G and L for false positives, G and L for false negatives.
+Capitals depend only on how often each outcome occurred.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from epsilometer._arrays import BoolArray, FloatArray, IntArray
 from epsilometer.proofs import bets
 
 KINDS = 2**bets.OUTCOMES
-"""Ways in which a bet can end."""
+"""Number of possible outcomes of a bet."""
 
 
 def kinds() -> FloatArray:
-    """The outcomes of each kind: KINDS x OUTCOMES, 0 or 1."""
+    """The bits of each kind of outcome: KINDS x OUTCOMES, 0 or 1."""
     return ((np.arange(KINDS)[:, None] >> np.arange(bets.OUTCOMES)) & 1).astype(np.float64)
 
 
 def schedule(pairs: int) -> tuple[IntArray, BoolArray]:
-    """For every pair and rate the rank of the threshold, and whether anybody bets."""
+    """For every pair and rate: the rank of the threshold, and whether a bet is placed."""
     seen, rates = np.arange(pairs)[:, None], np.array(bets.RATES)
     rank = np.maximum(np.rint(rates * (seen + 1)) - 1, 0).astype(np.int64)
     return rank, (seen >= bets.FIRST) & (rates * (seen + 1) >= 0.5)
 
 
 def tallies(without: FloatArray, with_point: FloatArray, sizes: IntArray) -> IntArray:
-    """How often the bets on each point ended in each way: points x rates x KINDS.
+    """How often the bets on each point had each outcome: points x rates x KINDS.
 
-    Scores of all points one after another, each point's in the order of its models; ``sizes`` has how
-    many are of each point, without it and with it.
+    Scores of all points are concatenated, each point's in the order of its models; ``sizes`` holds the
+    numbers of models without and with each point.
     """
     pairs = sizes.min(axis=1)
     starts = np.cumsum(sizes, axis=0) - sizes
@@ -40,7 +40,7 @@ def tallies(without: FloatArray, with_point: FloatArray, sizes: IntArray) -> Int
 
 
 def perfect(pairs: IntArray) -> IntArray:
-    """The tallies of the best of all outcomes: G every time and L never."""
+    """The tallies of the best possible outcome: always G and never L."""
     _, betting = schedule(int(pairs.max()))
     often = np.vstack([np.zeros(len(bets.RATES), dtype=np.int64), np.cumsum(betting, axis=0)])
     found = np.zeros((len(pairs), len(bets.RATES), KINDS), dtype=np.int64)
@@ -51,7 +51,7 @@ def perfect(pairs: IntArray) -> IntArray:
 
 @njit(cache=True)
 def _below(past: FloatArray, size: int, value: float) -> int:
-    """How many of the first scores, which are in rising order, lie below a value."""
+    """How many of the first ``size`` scores, which are sorted, are below a value."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -64,7 +64,7 @@ def _below(past: FloatArray, size: int, value: float) -> int:
 
 @njit(cache=True)
 def _insert(past: FloatArray, size: int, value: float) -> int:
-    """Put a score in its place; how many earlier ones are at least as high."""
+    """Insert a score into the sorted array; returns how many earlier ones are at least as high."""
     place = _below(past, size, value)
     for n in range(size, place, -1):
         past[n] = past[n - 1]
@@ -87,7 +87,8 @@ def _counted(
     for point in range(len(pairs)):
         for n in range(pairs[point]):
             zero, one = without[starts[point, 0] + n], with_point[starts[point, 1] + n]
-            # Above a threshold are scores that at most `rank` earlier ones reach; `low` is turned round.
+            # Scores above a threshold are those that at most `rank` earlier ones reach; `low` is
+            # negated.
             gain, gain_low = n - _below(high, n, one), n - _below(low, n, -zero)
             loss, loss_low = _insert(high, n, zero), _insert(low, n, -one)
             for rate in range(rates):

@@ -1,7 +1,6 @@
-"""What a proof can be made from: scores of models, error counts, canaries of one training run.
+"""Tests of a claim: from scores of models, from error counts, or from canaries of one training run.
 
-Each kind gives a log e-value against a claim: a number whose exponential has mean 1 at most if the claim
-is true.
+Each test gives a log e-value against the claim: the e-value has mean at most 1 if the claim is true.
 """
 
 from __future__ import annotations
@@ -27,45 +26,45 @@ from epsilometer.model.scores import BaseScores, Scores
 from epsilometer.proofs import bets, count_bets
 
 DEPENDENT = (
-    "decisions or scores depend on each other (counts of cross-fed models, canaries of a run beside "
-    "other models, or a statistic that looks at several models at once) and prove nothing; give the "
-    "losses, the store or the result folder, and a statistic that looks at one model."
+    "decisions or scores depend on each other (counts of cross-fed models, canaries of a run together "
+    "with other models, or a statistic that uses several models at once) and prove nothing; pass the "
+    "losses, the store or the result folder, and a statistic that uses one model at a time."
 )
 
 SORTED = 4.0
-"""Standard deviations of a rank correlation from which scores are not in the order of models."""
+"""Standardised rank correlation above which scores are not considered to be in training order."""
 
 
 UNLIKELY = 1e-5
-"""Probability of a sum of squares below which they are not either."""
+"""P-value of the sum of squares below which they are not either."""
 
 
 class ClaimTest(Protocol):
-    """Something that e-values come from."""
+    """Computes e-values against a claim."""
 
     @property
     def any_time(self) -> bool:
-        """Whether it holds however often somebody looked; else for one look that was planned."""
+        """Whether it is valid at any time; otherwise for one planned analysis."""
 
     @property
     def assumes(self) -> str:
-        """What must hold for it, in words."""
+        """The assumptions, in words."""
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
-        """Against (epsilon, delta)-DP."""
+        """Log e-value against (epsilon, delta)-DP."""
 
     def most_provable(self, delta: float, error: float) -> float:
-        """What the best of all outcomes would have proven with so much data; infinite if unknown."""
+        """The largest epsilon that the best possible outcome would prove; infinite if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreStream:
-    """Scores of models that were trained on their own, in the order in which they came.
+    """Scores of separately trained models, in the order in which they were trained.
 
     Attributes
     ----------
     independent
-        Whether models of different bases are independent; else bases are averaged.
+        Whether models of different bases are independent; otherwise bases are averaged.
     """
 
     bases: Sequence[FloatPair]
@@ -74,8 +73,8 @@ class ScoreStream:
 
     @classmethod
     def of(cls, bases: Sequence[BaseScores], *, independent: bool = True) -> ScoreStream:
-        """From bases; those whose order is unknown, or is that of the scores, are shuffled."""
-        pairs = [base.as_they_came for base in bases]
+        """From bases; bases in unknown or sorted order are shuffled."""
+        pairs = [base.in_training_order for base in bases]
         ordered = all(base.arrival is not None for base in bases) and not _sorted(pairs)
         if not ordered:
             pairs = [_shuffled(base) for base in bases]
@@ -92,34 +91,33 @@ class ScoreStream:
             found = "models of one base trained independently; bases may share models"
         if self.ordered:
             return found
-        return f"{found}; one look, for the order of the models is unknown and was drawn at random"
+        return (
+            f"{found}; valid for one planned analysis, because the order of the models is unknown and "
+            "was drawn at random"
+        )
 
     @cached_property
-    def _tallies(self) -> list[list[tuple[FloatArray, FloatArray]]]:
-        """For each base and rate the different outcomes of its bets, and how often each was met."""
-        found = []
-        for without, with_point in self.bases:
+    def _tallies(self) -> tuple[FloatArray, FloatArray]:
+        """The distinct outcomes of bets, and how often each occurred: (base, rate, outcome)."""
+        digits = 3 ** np.arange(bets.OUTCOMES)
+        codes = np.arange(digits[-1] * 3)
+        often = np.zeros((len(self.bases), len(bets.RATES), len(codes)))
+        for base, (without, with_point) in enumerate(self.bases):
             met = bets.outcomes(without, with_point)
-            rates = []
-            for number in range(len(bets.RATES)):
-                own = met[:, number]
-                kinds, often = np.unique(
-                    own[~np.isnan(own).all(axis=1)], axis=0, return_counts=True
-                )
-                rates.append((kinds, often.astype(float)))
-            found.append(rates)
-        return found
+            # Each is lost, won or (2) not bet on.
+            numbers = np.where(np.isnan(met), 2, met).astype(np.int64) @ digits
+            for rate in range(len(bets.RATES)):
+                often[base, rate] = np.bincount(numbers[:, rate], minlength=len(codes))
+        kinds = (codes[:, None] // digits % 3).astype(float)
+        kinds[kinds == 2] = np.nan
+        seen = (often.sum(axis=(0, 1)) > 0) & ~np.isnan(kinds).all(axis=1)
+        return kinds[seen], often[..., seen]
 
     def log_capitals(self, epsilon: float, delta: float) -> FloatArray:
         """Log capital of every bettor on every base."""
-        shape = (len(bets.RATES), bets.DIRECTIONS, len(bets.STAKES))
-        found = np.zeros((len(self.bases), *shape))
-        for base, rates in enumerate(self._tallies):
-            for number, (kinds, often) in enumerate(rates):
-                if len(often):
-                    growth = bets.log_growth(bets.returns(kinds, epsilon, delta))
-                    found[base, number] = np.tensordot(often, growth, axes=1)
-        return found.reshape(len(self.bases), -1)
+        kinds, often = self._tallies
+        growth = bets.log_growth(bets.returns(kinds, epsilon, delta))
+        return np.tensordot(often, growth, axes=1).reshape(len(self.bases), -1)
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         capitals = self.log_capitals(epsilon, delta)
@@ -131,10 +129,10 @@ class ScoreStream:
 
 
 def _sorted(pairs: Sequence[FloatPair]) -> bool:
-    """Whether scores, or their distances from the middle, follow the order given.
+    """Whether scores, or their distances from the median, are correlated with their order.
 
-    Such an order is that of a sorted file, not of models.  Of all sides the largest rank correlation,
-    their sum and their sum of squares are looked at.
+    Such an order comes from a sorted file, not from training.  Tests the largest rank correlation over
+    all sides, their sum and their sum of squares.
     """
     for far in (False, True):
         found = []
@@ -155,7 +153,7 @@ def _sorted(pairs: Sequence[FloatPair]) -> bool:
 
 
 def _shuffled(base: BaseScores) -> FloatPair:
-    """The models of a base in an order that depends on nothing but their scores' ranks."""
+    """The models of a base in random order, seeded only by the ranks of their scores."""
     digest = sha256(base.zeros.tobytes() + base.ones.tobytes()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32))
     without, with_point = base.by_hypothesis
@@ -164,10 +162,10 @@ def _shuffled(base: BaseScores) -> FloatPair:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FixedCounts:
-    """Error counts of rules that were fixed beforehand, looked at once.
+    """Error counts of decision rules fixed in advance, analysed once.
 
-    The mean of two e-values: the mixture of `count_bets.py`, and an all-or-nothing one from
-    Clopper-Pearson's bound of the best base.
+    The mean of two e-values: the mixture of `count_bets.py`, and an all-or-nothing e-value from the
+    Clopper-Pearson bound of the best base.
     """
 
     counts: AttackCounts
@@ -182,15 +180,18 @@ class FixedCounts:
     @property
     def assumes(self) -> str:
         rows = "" if self._independent else " within a row"
-        return f"independent decisions{rows}, rules and numbers of challenges fixed beforehand, one look"
+        return (
+            f"independent decisions{rows}, decision rules and numbers of challenges fixed in advance; "
+            "valid for one planned analysis"
+        )
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         values = count_bets.log_e_values(self.counts, epsilon, delta)
-        # Rates that suit one base may not suit another: half on the same rates everywhere.
+        # Rates that suit one base may not suit another: half of the weight is on common rates.
         alone = np.logaddexp.reduce(values, axis=1, keepdims=True) - np.log(values.shape[1])
         both = [bets.mixed(each, independent=self._independent) for each in (values, alone)]
         mixture = float(np.logaddexp(*both) - np.log(2))
-        # With half of the error Clopper-Pearson's bound of the best base: 2 / error below it, else 0.
+        # With half of the error, the Clopper-Pearson bound of the best base: 2 / error below it, else 0.
         bound = best_base(ClopperPearson(), self.counts, delta, error / 2)
         fixed = np.log(2 / error) if epsilon < bound else -np.inf
         return float(np.logaddexp(mixture, fixed) - np.log(2))
@@ -201,41 +202,41 @@ class FixedCounts:
 
 
 ONE_SIDED = 0.01
-"""Probability, over all runs, that some coins come up on one side; such runs have no scores here."""
+"""Allowed probability, over all runs, that the coins of a run are all equal (no scores)."""
 
 
 def check_coins(scores: Scores) -> None:
-    """Raise :class:`InputError` unless the coins of every run may be fair.
+    """Raise :class:`InputError` unless the coins of every run could be fair.
 
-    Runs whose coins all came up alike are not there.  Where that is likely, those that are there have
-    coins that depend on each other, and one-run bounds do not hold.
+    Runs whose coins are all equal are missing from the data.  If that is likely, the coins of the
+    remaining runs are not independent, and one-run bounds do not hold.
     """
     sizes = scores.trials_h0 + scores.trials_h1
     if float(np.sum(2.0 ** (1.0 - sizes))) > ONE_SIDED:
         raise InputError(
-            f"expected more canaries in each run, got runs of {int(sizes.min())} to {int(sizes.max())}: "
-            "coins that all come up alike are left out, and too many would be."
+            f"expected more canaries per run, got runs of {int(sizes.min())} to {int(sizes.max())}: "
+            "runs whose coins are all equal are dropped, and there would be too many."
         )
     check_fair_coin(scores.trials_h1, scores.trials_h0, runs=len(scores))
 
 
 def auditor_of(base: BaseScores) -> CanaryScoreAuditor:
-    """Other people's bounds on a base: of ranks in place of scores, which may be infinite."""
+    """Published bounds for a base, from ranks instead of scores, which may be infinite."""
     ranks = -np.arange(len(base.value), dtype=float)
     return CanaryScoreAuditor(np.repeat(ranks, base.ones), np.repeat(ranks, base.zeros))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRun:
-    """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), looked at once.
+    """Canaries of one training run: the f-DP bound of Mahloujifar et al. (2024), analysed once.
 
-    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are taken together
-    if coins were flipped anew for each; else the best run counts, and runs share the error.
+    Its e-value is 1 / error below the bound and 0 above.  Canaries of several runs are pooled if coins
+    were flipped separately for each; otherwise the best run counts, and runs share the error.
 
     Attributes
     ----------
     independent
-        Whether every run has coins of its own.
+        Whether every run has its own coins.
     """
 
     scores: Scores
@@ -245,18 +246,20 @@ class OneRun:
 
     @property
     def assumes(self) -> str:
-        found = "each canary in by a fair coin of its own, one look"
+        found = "each canary included by its own fair coin"
         if len(self.scores) == 1:
-            return found
-        anew = "flipped anew for every run" if self.independent else "perhaps the same in every run"
-        return f"each canary in by a fair coin of its own, {anew}; one look"
+            return f"{found}; valid for one planned analysis"
+        coins = (
+            "flipped separately for every run" if self.independent else "possibly equal in all runs"
+        )
+        return f"{found}, {coins}; valid for one planned analysis"
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:
         return {}
 
     def bound(self, delta: float, error: float) -> float:
-        """Epsilon is at least this, except with probability ``error``."""
+        """Lower bound of epsilon, except with probability ``error``."""
         if (delta, error) not in self._found:
             check_coins(self.scores)
             parts = [self.scores.all_runs] if self.independent else self.scores.bases
@@ -280,7 +283,7 @@ class OneRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joined:
-    """Several kinds of evidence: multiplied if their models are independent, else averaged."""
+    """Several claim tests: multiplied if their models are independent, otherwise averaged."""
 
     parts: tuple[ClaimTest, ...]
     independent: bool = True
@@ -304,7 +307,7 @@ class Joined:
 
 
 def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
-    """The evidence of scores; bases that are counts at one threshold are judged as counts."""
+    """The claim test for scores; bases that are counts at one threshold are treated as counts."""
     if scores.dependent:
         raise InputError(DEPENDENT)
     if scores.one_run:
@@ -320,7 +323,7 @@ def of_scores(scores: Scores, *, independent: bool = True) -> ClaimTest:
 
 
 def _counts(bases: Sequence[tuple[str, BaseScores]]) -> AttackCounts:
-    """Counts back from bases that were made from them: value 1 is called a member."""
+    """Error counts recovered from bases that were made from counts: value 1 means called a member."""
     called = [np.array(base.value == 1.0) for _, base in bases]
     return AttackCounts(
         false_positives=[int(b.zeros[c].sum()) for (_, b), c in zip(bases, called, strict=True)],

@@ -1,10 +1,10 @@
-"""E-values of error counts: a rule fixed beforehand, its errors counted once.
+"""E-values of error counts, for a decision rule fixed in advance and counted once.
 
-Given X of N0 and Y of N1, the claim of (epsilon, delta)-DP says that the rates (alpha, beta) lie in a
-convex region R.  For any other rates (a, b) let (a', b') be the point of R at the least divergence
-N0 KL(a, a') + N1 KL(b, b').  Then the likelihood ratio of (a, b) to (a', b') has mean 1 at most
-everywhere in R: by the convexity of R and log(1 + x) <= x (Turner, Ly and Grünwald 2024).  It is the
-e-value that grows fastest if (a, b) are the rates.  E-values of many such rates are mixed, and bases are
+Given X of N0 and Y of N1, the claim of (epsilon, delta)-DP states that the error rates (alpha, beta) lie
+in a convex region R.  For any other rates (a, b) let (a', b') be the point of R with the least
+divergence N0 KL(a, a') + N1 KL(b, b').  Then the likelihood ratio of (a, b) to (a', b') has mean at most
+1 everywhere in R, by the convexity of R and log(1 + x) <= x (Turner, Ly and Grünwald 2024).  It is the
+e-value that grows fastest if the rates are (a, b).  E-values of many such rates are mixed, and bases are
 multiplied, as in `bets.py`.
 """
 
@@ -17,17 +17,17 @@ from epsilometer._arrays import FloatArray, FloatPair
 from epsilometer.model.counts import AttackCounts
 
 POINTS = 24
-"""Rates along each axis of the mixture, even in the logit."""
+"""Number of rates along each axis of the mixture, evenly spaced in the logit."""
 
 FURTHEST = 8.0
-"""Largest logit of a rate in the mixture: below 1 in 2,000 rates are alike for counts."""
+"""Largest logit of a rate in the mixture: counts hardly distinguish rates below 1 in 2,000."""
 
 STEPS = 60
-"""Of bisection: a rate to the last digit."""
+"""Bisection steps: full double precision."""
 
 
 def alternatives() -> FloatPair:
-    """The rates (a, b) that are mixed, below the line a + b = 1 where attacks lie."""
+    """The rates (a, b) of the mixture, below the line a + b = 1."""
     rates = expit(np.linspace(-FURTHEST, FURTHEST, POINTS))
     first, second = (each.ravel() for each in np.meshgrid(rates, rates, indexing="ij"))
     useful = first + second < 1
@@ -54,7 +54,7 @@ def log_e_values(counts: AttackCounts, epsilon: float, delta: float) -> FloatArr
 def projected(
     alpha: FloatArray, beta: FloatArray, size: FloatArray, epsilon: float, delta: float
 ) -> FloatPair:
-    """The rates that the claim allows at the least divergence from (alpha, beta); themselves inside.
+    """The rates allowed by the claim with the least divergence from (alpha, beta); unchanged inside R.
 
     The two lower edges of R are beta = 1 - delta - e^epsilon alpha and its mirror image; they meet
     where alpha = beta.
@@ -98,7 +98,7 @@ def _nearest(
 
 
 def _kl(rate: FloatArray, other: FloatArray) -> FloatArray:
-    """Divergence of one coin from another; inf where the other cannot do what the rate can."""
+    """Kullback-Leibler divergence of two Bernoulli rates; inf if the second excludes the first."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = xlogy(rate, rate / other) + xlogy(1 - rate, (1 - rate) / (1 - other))
     return np.asarray(np.where(np.isnan(found), np.inf, found))

@@ -1,4 +1,4 @@
-"""``prove``: epsilon is at least L, and a claim below it is refuted, with a stated error."""
+"""``prove``: a lower bound of epsilon with a stated error, and whether it refutes a claim."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from epsilometer import _validate
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.pool_scores import PoolScores
@@ -21,33 +22,33 @@ from epsilometer.proofs.refuting import LARGEST, ROUNDING, refuted_up_to
 from epsilometer.proofs.shared_models import SharedModels
 
 ERROR = 0.05
-"""Probability that a proof errs, unless given."""
+"""Default error probability of a proof."""
 
 LARGEST_LOG = 600.0
-"""Of an e-value: beyond it nobody cares, and means of several stay finite."""
+"""Largest log e-value reported: larger values carry no information, and means stay finite."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Proof(Plotted, view="verdicts.PROOF"):
     """What attacks prove about epsilon.
 
     Attributes
     ----------
     at_least
-        Epsilon at ``delta`` is at least this, except with probability ``error``; 0: nothing is proven.
+        Epsilon at ``delta`` is at least this, except with probability ``error``; 0 if nothing is proven.
     delta, error
-        As they were asked for.
+        As requested.
     claim, e_value, refuted
-        A claimed epsilon and the evidence against it: the capital of somebody who began with 1 and bet
-        against the claim.  A true claim lets it reach 1 / error with probability at most ``error``:
-        then it is refuted.  None and False without a claim.
+        A claimed epsilon and the e-value against it: the capital of a bettor who started with 1 and bet
+        against the claim.  If the claim is true, it reaches 1 / error with probability at most
+        ``error``; if it does, the claim is refuted.  None and False without a claim.
     any_time
-        Whether this holds however often somebody looked and whenever the audit stopped.
+        Whether this is valid at any time: however often you check, and whenever the audit stops.
     assumes
-        What must hold for it.
+        The assumptions.
     most_provable
-        What the best of all outcomes would have proven with as many canaries, or with these shared
-        models; infinite for models of their own.
+        What the best possible outcome would have proven with as many canaries, or with these shared
+        models; infinite for separately trained models.
     """
 
     at_least: float
@@ -66,23 +67,23 @@ class Proof:
         if self.most_provable > 0:
             return None
         return (
-            "not even members that are all told apart would prove anything from so few at this delta; "
-            "more models or canaries, or a smaller delta, may"
+            "even perfectly separated members would prove nothing with so few models or canaries at "
+            "this delta; use more of them, or a smaller delta"
         )
 
     def refutes(self, epsilon: float) -> bool:
-        """Whether an epsilon lies below what is proven."""
+        """Whether an epsilon is below the proven bound."""
         return epsilon < self.at_least
 
     @property
     def refutation(self) -> str:
-        """How it refutes the claim, without the full stop."""
+        """How the claim is refuted, without a full stop."""
         found = f"the attacks prove that epsilon is at least {rounded_down(self.at_least)}"
         if self.claim is not None and not self.refutes(self.claim):
-            # E-values need not fall with epsilon where delta is large.
+            # E-values are not always monotone in epsilon if delta is large.
             found = f"the attacks refute the claim (e-value {self.e_value:.3g})"
         return (
-            f"{found} at delta = {self.delta:g}, with a probability of error of at most "
+            f"{found} at delta = {self.delta:g}, with an error probability of at most "
             f"{100 * self.error:g} %"
         )
 
@@ -104,8 +105,8 @@ class Proof:
 
 @singledispatch
 def claim_test_of(data: object, *, independent: bool = True) -> ClaimTest:
-    """The evidence in scores or counts."""
-    raise InputError(f"expected scores or error counts to prove something from, got {data!r}.")
+    """The claim test for scores or counts."""
+    raise InputError(f"expected scores or error counts, got {data!r}.")
 
 
 @claim_test_of.register
@@ -138,22 +139,24 @@ def prove(
 ) -> Proof:
     """The largest epsilon that attacks refute, and whether they refute a claim.
 
-    No model of the algorithm and no prior: only that the claim bounds every attack's error rates.
+    Uses no model of the algorithm and no prior: only that the claim bounds the error rates of every
+    attack.
 
     Parameters
     ----------
     data
-        Scores of models in the order in which they came: valid at any time.  Error counts of rules
-        fixed beforehand, canaries of one run, or points that share models: valid for one look.
+        Scores of models in the order in which they were trained: valid at any time.  Error counts of
+        decision rules fixed in advance, canaries of one run, or points that share models: valid for one
+        planned analysis.
     delta
         In [0, 1).
     claim
-        An epsilon to hold against the data, at least 0.
+        A claimed epsilon to test, at least 0.
     error
-        Probability that the proof errs, in (0, 1).
+        Error probability of the proof, in (0, 1).
     independent
-        Whether models of different bases were trained independently; without it, bases are averaged.
-        Points that share models are averaged always.
+        Whether models of different bases were trained independently; if not, bases are averaged.  Points
+        that share models are always averaged.
 
     Examples
     --------
@@ -172,7 +175,7 @@ def prove(
     if claim is not None:
         logarithm = min(found.log_e_value(min(claim, LARGEST), delta, error), LARGEST_LOG)
         e_value, refuted = math.exp(logarithm), logarithm >= -math.log(error) - ROUNDING
-        # Not refuted by rounding alone: who compares the two finds the same.
+        # Consistent with `refuted`, despite rounding.
         e_value = max(e_value, 1 / error) if refuted else e_value
     return Proof(
         at_least=largest_refuted(found, delta, error),
@@ -188,7 +191,7 @@ def prove(
 
 
 def rounded_down(value: float, digits: int = 2) -> str:
-    """A proven epsilon in words, never more than it is.
+    """A proven epsilon as text, rounded down.
 
     Examples
     --------
@@ -199,15 +202,15 @@ def rounded_down(value: float, digits: int = 2) -> str:
     return f"{math.floor(value * scale) / scale:.{digits}f}"
 
 
-def largest_refuted(evidence: ClaimTest, delta: float, error: float) -> float:
-    """The epsilon up to which everything is refuted; see `refuting.py`."""
-    return refuted_up_to(lambda epsilon: evidence.log_e_value(epsilon, delta, error), error)
+def largest_refuted(test: ClaimTest, delta: float, error: float) -> float:
+    """The epsilon up to which every claim is refuted; see `refuting.py`."""
+    return refuted_up_to(lambda epsilon: test.log_e_value(epsilon, delta, error), error)
 
 
 def refuted_together(proofs: Sequence[Proof]) -> bool:
-    """Whether claims at several deltas, held against the same data, are refuted as one.
+    """Whether claims at several deltas, tested on the same data, are refuted together.
 
-    Their mean e-value decides: an average of e-values is one, however they depend on each other.
+    Their mean e-value decides: an average of e-values is an e-value, however they depend on each other.
     """
     return bool(proofs) and float(np.mean([proof.e_value or 0.0 for proof in proofs])) >= max(
         1 / proof.error for proof in proofs

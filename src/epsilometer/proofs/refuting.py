@@ -1,4 +1,4 @@
-"""How far up evidence refutes: the search that proofs and their best outcomes share."""
+"""The search for the largest refuted epsilon, shared by proofs and their best possible outcomes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,32 @@ import math
 from collections.abc import Callable
 
 STEP = 0.05
-"""Of epsilon, in which e-values are followed upwards; they change by little in between."""
+"""Step of epsilon in which e-values are followed upwards; they change little in between."""
 
 ACCURACY = 1e-4
-"""Of the proven epsilon; it is rounded down."""
+"""Accuracy of the proven epsilon; it is rounded down."""
 
 ROUNDING = 1e-9
-"""Of a log e-value."""
+"""Rounding error of a log e-value."""
 
 LARGEST = 60.0
-"""Epsilon beyond which nothing is asked: no data refute so much."""
+"""Largest epsilon that is tried: no data refute more."""
 
 
-def refuted_up_to(log_e_value: Callable[[float], float], error: float) -> float:
-    """The epsilon up to which everything is refuted, given log e-values against each.
+def refuted_up_to(
+    log_e_value: Callable[[float], float],
+    error: float,
+    *,
+    start: float = 0.0,
+    accuracy: float = ACCURACY,
+) -> float:
+    """The epsilon up to which every value is refuted, given log e-values against each.
 
-    The true epsilon is refuted with probability ``error`` at most, so the first one that is not lies at
-    or below it except with that probability.
+    ``start`` is an epsilon up to which every value is known to be refuted, as at a larger delta; the
+    search begins there, or at 0 if ``start`` itself is not refuted.
+
+    The true epsilon is refuted with probability at most ``error``, so the first value that is not
+    refuted is at or below it except with that probability.
     """
     needed = -math.log(error)
 
@@ -30,14 +39,14 @@ def refuted_up_to(log_e_value: Callable[[float], float], error: float) -> float:
         # All-or-nothing e-values reach the limit exactly, up to rounding.
         return log_e_value(epsilon) >= needed - ROUNDING
 
-    if not refuted(0.0):
-        return 0.0
-    low, high = 0.0, STEP
+    if not refuted(start):
+        return refuted_up_to(log_e_value, error, accuracy=accuracy) if start > 0 else 0.0
+    low, high = start, start + STEP
     while refuted(high):
         low, high = high, high + STEP
         if high > LARGEST:
             return low
-    while high - low > ACCURACY:
+    while high - low > accuracy:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
     return low

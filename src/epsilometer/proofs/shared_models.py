@@ -1,19 +1,19 @@
-"""Evidence of points that share models: a pool of points, and models trained on random parts of it.
+"""Claim tests of points that share models: a pool of points, and models trained on random parts of it.
 
-Two e-values, of which the mean is one:
+The e-value is the mean of two:
 
-*By point.*  Given which models a point is in, the rest of every model's data is drawn alike.  So the
-n-th model without the point and the n-th with it are a pair for the bets of `bets.py`: the claim bounds
-what they do on average over the rest of the data too.  Points share models and their capitals depend on
-each other, so capitals are averaged over points and bettors, never multiplied.
+*By point.*  Given which models a point is in, the rest of every model's data has the same distribution.
+So the n-th model without the point and the n-th with it are a pair for the bets of `bets.py`: the claim
+also bounds their behaviour on average over the rest of the data.  Points share models and their capitals
+depend on each other, so capitals are averaged over points and bettors, never multiplied.
 
-*By model.*  If each point is in each model by a fair coin of its own, all models together are one
-algorithm, with a canary for every pair of a model and a point: a coin decides about its own model only.
-The f-DP bound of one run holds for them however scores depend on each other.  With half of the error the
-e-value is 2 / error below the bound and 0 above.
+*By model.*  If each point is in each model by its own fair coin, all models together are one algorithm,
+with one canary per pair of a model and a point: a coin affects only its own model.  The one-run f-DP
+bound holds for them however scores depend on each other.  With half of the error the e-value is 2 /
+error below the bound and 0 above.
 
-Points with all of their models on one side have no scores when read by point.  Coins do that with
-probability 2^(1 - models), and the error of the bound by model pays for it.
+Points whose models are all on one side have no scores by point.  This happens with probability
+2^(1 - models), which is subtracted from the error of the bound by model.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from epsilometer.proofs.claim_tests import DEPENDENT
 from epsilometer.proofs.refuting import refuted_up_to
 
 CHUNK = 4096
-"""Points whose capitals are held at a time: little memory, and no slower."""
+"""Points whose capitals are held at a time: saves memory without being slower."""
 
 FAIR = (
-    "each point in each model by a fair coin of its own, scores that look at one of the judged models "
-    "each; one look"
+    "each point in each model by its own fair coin, each score from a single target model; valid for "
+    "one planned analysis"
 )
 DRAWN = (
-    "models trained independently, each on records drawn so that a point's coin tells nothing of the "
-    "others, scores that look at one of the judged models each; one look"
+    "models trained independently on records drawn so that a point's coin is independent of the others, "
+    "each score from a single target model; valid for one planned analysis"
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharedModels:
-    """Scores of many points under the same models, looked at once.
+    """Scores of many points under the same models, analysed once.
 
     Attributes
     ----------
     without, with_point
-        Scores of all points, one point after another, each in the order of its models.
+        Scores of all points, concatenated, each point's in the order of its models.
     sizes
-        Models without the point and with it, for each point.
+        Numbers of models without and with the point, for each point.
     fair_coins
-        Whether each point was in each model by a fair coin of its own.
+        Whether each point was in each model by its own fair coin.
     one_sided
-        Probability that some point is not here because its coins all came up alike.
+        Probability that some point is missing because its coins were all equal.
     """
 
     without: FloatArray
@@ -70,12 +70,12 @@ class SharedModels:
     fair_coins: bool = False
     one_sided: float = 0.0
 
-    # Pairs whose second model has not come yet can be seen, and who stops by them could choose.
+    # Incomplete pairs are visible, so stopping could depend on them.
     any_time = False
 
     @classmethod
     def of_pool(cls, pool: PoolScores) -> SharedModels:
-        """From the matrix: no point is left out."""
+        """From the matrix of scores; no point is left out."""
         if pool.dependent:
             raise InputError(DEPENDENT)
         member, value = pool.member.T, pool.value.T
@@ -89,14 +89,14 @@ class SharedModels:
 
     @classmethod
     def of_scores(cls, scores: Scores) -> SharedModels:
-        """From bases that are points and know their models."""
+        """From bases that are points with known models."""
         if scores.dependent:
             raise InputError(DEPENDENT)
         if scores.models is None or any(base.arrival is None for base in scores.bases):
-            raise InputError("expected points that share models, each score with its model.")
+            raise InputError("expected points that share models, with the model of each score.")
         sides: tuple[list[FloatArray], list[FloatArray]] = ([], [])
         for base, numbers in zip(scores.bases, scores.models, strict=True):
-            for side, values, own in zip(sides, base.as_they_came, numbers, strict=True):
+            for side, values, own in zip(sides, base.in_training_order, numbers, strict=True):
                 side.append(values[np.argsort(own)])
         sizes = np.stack([scores.trials_h0, scores.trials_h1], axis=1)
         return cls(
@@ -131,7 +131,7 @@ class SharedModels:
 
     @cached_property
     def _guesses(self) -> tuple[IntArray, IntArray]:
-        """Pairs of a model and a point called members, and how many are, at ranks fixed beforehand."""
+        """Pairs of a model and a point called members, and how many of them are, at fixed ranks."""
         together = np.concatenate([self.without, self.with_point])
         ranks = Ranks().of(len(together))
         places = len(together) - ranks
@@ -145,7 +145,7 @@ class SharedModels:
         return {}
 
     def bound_by_model(self, delta: float, error: float) -> float:
-        """Epsilon is at least this, except with probability ``error``; 0 if coins are unfair."""
+        """Lower bound of epsilon, except with probability ``error``; 0 if coins are unfair."""
         if (delta, error) not in self._found:
             self._found[delta, error] = self._bound(*self._guesses, delta, error)
         return self._found[delta, error]
@@ -162,7 +162,7 @@ class SharedModels:
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
         mixture = self.log_e_value_by_point(epsilon, delta)
-        # Who leaves the half of the bound out must not look at the coins first.
+        # Whether to include the bound must not depend on the coins.
         if not self.fair_coins:
             return mixture
         return _with_bound(mixture, epsilon, self.bound_by_model(delta, error / 2), error)
@@ -170,7 +170,7 @@ class SharedModels:
     def most_provable(self, delta: float, error: float) -> float:
         from epsilometer.proofs.bet_tallies import perfect
 
-        # Points with equally many pairs would all end alike.
+        # Points with the same number of pairs have the same best outcome.
         pairs, often = np.unique(self.sizes.min(axis=1), return_counts=True)
         best, weights = perfect(pairs), np.log(often / often.sum())
         ranks = Ranks().of(int(self.sizes.sum()))

@@ -205,7 +205,7 @@ class Judge:
     def shown(self, scores: Scores) -> tuple[float, float, float]:
         """The epsilon of the worst base, as the whole-curve model sees it."""
         # One coarse level: rows are set side by side, no verdict hangs on their last digits.
-        posterior = ProfileSettings().first_look(scores, ProfileModel(delta=self.delta))
+        posterior = ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray
+from epsilometer._display import Plotted
 from epsilometer.baselines.bases import best_interval, best_scores, pooled
 from epsilometer.baselines.catalogue import FROM_COUNTS, FROM_SCORES
 from epsilometer.baselines.estimator import Kind, LowerEndOnly, check_significance
@@ -86,8 +87,8 @@ class Row:
         return dict(plain(found))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison(Plotted, view="comparisons.COMPARISON"):
     """All rows, and what they were made from."""
 
     rows: tuple[Row, ...]

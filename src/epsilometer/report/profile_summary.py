@@ -67,7 +67,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
     """Everything worth quoting, ready for JSON; never NaN or infinity."""
     posterior, level = result.posterior, result.level
     found = answers_data(posterior, ("epsilon", "strength", "shown"), level)
-    found["strength"]["all_best"] = posterior.alike
+    found["strength"]["all_best"] = posterior.full_strength_probability
     found |= {
         "model": "profile",
         "num_challenge_bases": len(result.scores),
@@ -83,7 +83,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
         "warnings": list(result.warnings),
     }
     if result.published is not None:
-        found["published"] = summary_data(result.published) | {"parts": result.parting}
+        found["published"] = summary_data(result.published) | {"parts": result.disagreement}
     if result.over_delta is not None:
         found["over_delta"] = profile_curve_data(result.over_delta, result.curve_verdict)
     return {name: plain(value) for name, value in found.items()} | origin_data(result.origin)
@@ -186,7 +186,7 @@ def strength_sentence(result: ProfileResult) -> str:
     units = units_of(result.scores)
     found = (
         f"{low:.2f} to {high:.2f} on average over {units.base}s; every attack the best possible with "
-        f"probability {_at_least(result.posterior.alike)}"
+        f"probability {_at_least(result.posterior.full_strength_probability)}"
     )
     if len(result.scores) == 1:
         found += f", which is the prior's word: {units.one_cannot_tell}"
@@ -279,7 +279,7 @@ def profile_text(result: ProfileResult) -> str:
         ("extrapolated", extrapolation_sentence(result)),
         (f"{units.whole_base}s", f"{len(result.scores):,}"),
         ("delta", f"{result.model.delta:g}"),
-        ("engine", posterior.engine_words),
+        ("engine", posterior.engine_description),
         ("time", f"{posterior.provenance.seconds:.2f} s"),
     ]
     for label, text in facts:
@@ -313,7 +313,7 @@ def _published_lines(result: ProfileResult) -> list[str]:
         f"The published model, beside it{at}: {low:.2f} to {high:.2f} (median "
         f"{theirs.median('epsilon'):.2f})."
     )
-    return wrapped(f"{said} {result.parting}" if result.parting else said)
+    return wrapped(f"{said} {result.disagreement}" if result.disagreement else said)
 
 
 # --- epsilon over delta -------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def profile_curve_text(curve: ProfileCurve, verdict: Verdict | None = None) -> s
     bases = units_of(curve.posterior.scores).bases(len(curve.posterior.scores))
     title = (
         f"epsilon over delta from {bases}; low and high hold {100 * curve.level:g} % at each delta, "
-        f"the joint band at all of them; {curve.posterior.engine_words}."
+        f"the joint band at all of them; {curve.posterior.engine_description}."
     )
     if verdict is not None:
         title = f"{verdict.label}: {verdict.meaning}. {title[0].upper()}{title[1:]}"

@@ -106,7 +106,7 @@ def summary_data(result: Result) -> dict[str, Any]:
 def result_data(result: Result) -> dict[str, Any]:
     """The summary with what is known of how the counts came about, and what else was asked for."""
     found = summary_data(result) | origin_data(result.origin)
-    if result.asked.other_models is OtherModels.FULL and result.models is not None:
+    if result.question.other_models is OtherModels.FULL and result.models is not None:
         found["model_comparison"] = comparison_data(result.models, level=result.level)
     if result.over_delta is not None:
         found["over_delta"] = curve_data(result.over_delta)
@@ -146,23 +146,23 @@ def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
     before = "" if epsilon.fixed_value is not None else "Before the data, "
     sentences = [
         f"Some epsilon holds for the algorithm at delta = {model.delta:g}; which one is estimated.",
-        f"{before}epsilon is {epsilon.words}.",
+        f"{before}epsilon is {epsilon.description}.",
     ]
     if strength.fixed_value is not None:
-        sentences.append(f"The attack strength is {strength.words}.")
+        sentences.append(f"The attack strength is {strength.description}.")
     elif strength == Beta():
         sentences.append("Before the data, every attack strength from 0 to 1 is equally likely.")
     else:
-        sentences.append(f"Before the data, the attack strength is {strength.words}.")
+        sentences.append(f"Before the data, the attack strength is {strength.description}.")
     grouped = model.scatters(counts)
     whose = "The average error rates of each group" if grouped else "Each attack's error rates"
     sentences += [
-        *([] if counts.measured is None else [counts.measured.words]),
-        *model.likelihood.words,
+        *([] if counts.measured is None else [counts.measured.description]),
+        *model.likelihood.description,
         f"{whose} lie anywhere in the region that epsilon and the strength leave them, equally "
         f"likely, independently of the other {'groups' if grouped else 'attacks'}.",
     ]
-    return sentences + (list(model.dependence.words) if counts.dependent else [])
+    return sentences + (list(model.dependence.description) if counts.dependent else [])
 
 
 def finding(result: Result) -> str:
@@ -195,7 +195,7 @@ def summary_text(result: Result) -> str:
         ("proven", proven_fact(result)),
         ("challenge bases", f"{len(result.counts):,}"),
         ("delta", f"{result.model.delta:g}"),
-        ("engine", posterior.engine_words),
+        ("engine", posterior.engine_description),
         ("time", f"{posterior.provenance.seconds:.2f} s"),
     ]
     for label, text in facts:
@@ -209,7 +209,7 @@ def summary_text(result: Result) -> str:
 def result_text(result: Result) -> str:
     """The summary with what else was asked for: other assumptions, the curve over delta."""
     text = summary_text(result)
-    if result.asked.other_models is OtherModels.FULL and result.models is not None:
+    if result.question.other_models is OtherModels.FULL and result.models is not None:
         text += "\n" + models_text(comparison_data(result.models, level=result.level))
     if result.over_delta is not None:
         text += "\n" + curve_text(result.over_delta)

@@ -18,7 +18,7 @@ NOT_TRIED = (
 def verdict_data(result: JudgedResult) -> dict[str, Any]:
     """What is proven, what contradicts the answer, and what is said of the claim, if there is one."""
     proof, verdict = result.proof, result.verdict
-    asked = result.asked
+    asked = result.question
     found: dict[str, Any] = {
         "asked": {
             "error": asked.error,

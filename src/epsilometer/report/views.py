@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Result
-from epsilometer.report import evidence, page, profile_page, profile_summary, summary
+from epsilometer.report import profile_summary, summary
 from epsilometer.report.figures import chains
 from epsilometer.report.figures import profile as profile_figures
+from epsilometer.report.figures import published as published_figures
+from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
+from epsilometer.report.page import published, whole_curve
 
 AnyResult = Result | ProfileResult
 
@@ -29,7 +32,8 @@ class Views(NamedTuple):
 
 
 def _posterior_charts(result: Result) -> list[Chart]:
-    made = evidence.posterior_charts(result.posterior, level=result.level)
+    made = [answer_chart(result)] if "epsilon" in result.posterior.parameters else []
+    made += published_figures.posterior_charts(result.posterior, level=result.level)
     return made + chains.chain_charts(result.posterior)
 
 
@@ -37,16 +41,16 @@ VIEWS: dict[type, Views] = {
     Result: Views(
         summary.result_text,
         summary.result_data,
-        evidence.charts,
+        published_figures.charts,
         _posterior_charts,
-        page.render,
+        published.render,
     ),
     ProfileResult: Views(
         profile_summary.profile_text,
         profile_summary.profile_data,
         profile_figures.profile_charts,
         profile_figures.folder_charts,
-        profile_page.render_profile,
+        whole_curve.render_profile,
     ),
 }
 

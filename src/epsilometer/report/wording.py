@@ -170,7 +170,7 @@ def settled_claims(result: JudgedResult) -> str:
     if proof is not None and proof.at_least > 0:
         found.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
     if result.contradiction is None:
-        found.append(_by_the_posterior(result.posterior, result.asked.thresholds))
+        found.append(_by_the_posterior(result.posterior, result.question.thresholds))
     return " ".join(found)
 
 
@@ -258,7 +258,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
 def engine_facts(posterior: Posterior | ProfilePosterior) -> list[tuple[str, str]]:
     """How it was computed."""
     provenance = posterior.provenance
-    found = [("engine", f"{posterior.engine_words}; {provenance.seconds:.2f} s")]
+    found = [("engine", f"{posterior.engine_description}; {provenance.seconds:.2f} s")]
     if provenance.seed is not None:
         found.append(("seed of the engine", str(provenance.seed)))
     found.append(("settings", _settings(dict(provenance.settings))))

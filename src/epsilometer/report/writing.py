@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilometer import _files
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.inference.claimed_curve import Claim, JudgedCurve
 from epsilometer.inference.delta_curve import DeltaCurve
 from epsilometer.inference.posterior import Posterior
@@ -19,10 +20,10 @@ from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Origin, Question, Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures.chart import FORMATS, Chart, save_figure
-from epsilometer.report.page_frame import check_extras
 from epsilometer.report.views import AnyResult, views_of
 
 
+@renamed_parameters(report="on_message")
 def write_report(
     posterior: Posterior | ProfilePosterior,
     path: str | PathLike[str],
@@ -33,7 +34,7 @@ def write_report(
     origin: Origin | None = None,
     curve: DeltaCurve | ProfileCurve | None = None,
     claimed_curve: Claim | None = None,
-    report: Callable[[str], None] | None = None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Verdict | None:
     """Write a report on a posterior as one HTML file, and return its verdict.
 
@@ -55,17 +56,15 @@ def write_report(
     claimed_curve
         What is claimed at each delta of the curve, as in :func:`epsilometer.judge_curve`; the claim
         at every delta unless given.
-    report
+    on_message
         Called with a line of text now and then, for a progress display.
-
-    Raises
-    ------
-    InputError
-        If Jinja2 or Plotly are not installed; they are the extra ``report``.
     """
-    check_extras()
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
-    context: dict[str, Any] = {"asked": asked, "origin": origin or Origin(), "report": report}
+    context: dict[str, Any] = {
+        "question": asked,
+        "origin": origin or Origin(),
+        "report": on_message,
+    }
     over = claim if claimed_curve is None else claimed_curve
     result: AnyResult
     own: Any = posterior

@@ -1,1 +1,1 @@
-"""The training algorithms that ship, and wrappers around any.  Deep learning is imported here only."""
+"""Training algorithms that ship, and wrappers for your own.  Deep learning is imported only here."""

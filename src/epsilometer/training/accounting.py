@@ -1,4 +1,4 @@
-"""What Opacus's accountants promise for steps of DP-SGD, and the model that canaries of it want."""
+"""Privacy accounting of DP-SGD steps with Opacus, and the model for scores of gradient canaries."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from epsilometer.model.strengths import FixedStrength
 from epsilometer.training import torch_modules
 
 EPSILON_ERROR = 0.01
-"""What the accountant adds to its estimate of epsilon, so that it is a bound."""
+"""Error bound that the accountant adds to its estimate of epsilon to make it an upper bound."""
 
 LARGEST_EPSILON = 100.0
-"""Beyond this the coarser accountant is fine enough."""
+"""Above this the coarser accountant is accurate enough."""
 
 Steps = tuple[float, float, int]
-"""Noise multiplier, sampling rate and number of steps that had these."""
+"""Noise multiplier, sampling rate, and number of steps with these."""
 
 
 def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
-    """Epsilon at a delta by Opacus's PRV accountant, for one record more or less.
+    """Epsilon at a delta by Opacus's PRV accountant, when one record is added or removed.
 
     The accountant composes privacy losses numerically (Gopi et al. 2021): an upper bound, about
-    `EPSILON_ERROR` above the truth.  Opacus's other accountant, by Rényi divergences, is a fifth
-    above it for one step of noise 1 at delta = 0.01, and the higher a claim, the harder it is to
-    expose.  Only where that one says more than `LARGEST_EPSILON` is its answer taken: no audit comes
-    near, and the finer one would need gigabytes.
+    `EPSILON_ERROR` above the truth.  Opacus's Rényi accountant is a fifth higher for one step of noise 1
+    at delta = 0.01, and the higher a claim, the harder it is to refute.  Only if that one exceeds
+    `LARGEST_EPSILON` is its result used: no audit reaches such values, and the PRV accountant would need
+    gigabytes.
 
     Infinite without noise and at delta = 0; 0 without steps.
     """
@@ -49,15 +49,17 @@ def accounted_epsilon(done: Sequence[Steps], delta: float) -> float:
     by_divergences, by_losses = accountants.RDPAccountant(), accountants.PRVAccountant()
     by_divergences.history, by_losses.history = list(done), list(done)
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        # It takes logarithms of 0 and then leaves them out, and says that its orders could be finer.
+        # It takes logarithms of 0, discards them, and warns that its orders could be finer.
         warnings.filterwarnings("ignore", "Optimal order is the", UserWarning)
         found = by_divergences.get_epsilon(delta)
         if found <= LARGEST_EPSILON:
             try:
                 found = by_losses.get_epsilon(delta, eps_error=EPSILON_ERROR)
             except (RuntimeError, ValueError) as error:
-                raise InputError(f"no epsilon is known at delta={delta}: {error}") from None
-    return max(0.0, float(found))  # below 0 where delta alone is promise enough
+                raise InputError(
+                    f"the accountant gives no epsilon at delta={delta}: {error}"
+                ) from None
+    return max(0.0, float(found))  # negative if delta alone covers the mechanism
 
 
 FEW = 6.0
@@ -65,21 +67,21 @@ FEW = 6.0
 
 
 LOW = 0.95
-"""Of the exact epsilon: below this share a Gaussian curve is said to read low."""
+"""Share of the exact epsilon below which a Gaussian curve is reported as too low."""
 
 BULK = (0.1, 0.03, 0.01)
-"""Deltas at which thousands of canaries show the curve; the first that has an epsilon is used."""
+"""Deltas at which thousands of canaries determine the curve; the first with an epsilon is used."""
 
 LEAST = 5 * EPSILON_ERROR
-"""Epsilon below which the accountant's own error would decide."""
+"""Below this epsilon the accountant's own error would dominate."""
 
 
 @cache
 def reads_low(done: tuple[Steps, ...], delta: float) -> bool:
-    """Whether a Gaussian curve that fits where canaries show it falls short at a small delta.
+    """Whether a Gaussian curve fitted where canaries determine it is too low at a small delta.
 
-    The curve with the exact epsilon at a delta of `BULK` is followed to ``delta`` and compared with the
-    exact epsilon there.
+    The Gaussian curve with the exact epsilon at a delta of `BULK` is extrapolated to ``delta`` and
+    compared with the exact epsilon there.
     """
     exact = accounted_epsilon(done, delta) - EPSILON_ERROR
     if not math.isfinite(exact):
@@ -100,13 +102,13 @@ def _gaussian_through(epsilon: float, place: float, delta: float) -> float:
 
 
 def canary_model(done: Sequence[Steps], delta: float) -> ProfileModel:
-    """What to assume of scores of gradient canaries: Gaussian curves, and the best possible attack.
+    """The model for scores of gradient canaries: Gaussian curves, and the best possible attack.
 
-    Many small losses compose to a Gaussian curve.  Where a canary is expected in `FEW` steps or fewer,
-    the curve is a mixture with the canaries that took part in none, at the rate 1 - (1 - q)^T.  Both
-    read below the exact composition, by the more the lower the noise and the fewer the steps (where it
-    is more than a twentieth, the model says that it reads low, and nothing passes); the mixture reads
-    higher than the curve alone, and from `FEW` on the two agree to one in a hundred.
+    Many small losses compose to a Gaussian curve.  If a canary is expected in at most `FEW` steps, the
+    curve is a mixture with the canaries that took part in none, at the rate 1 - (1 - q)^T.  Both are
+    below the exact composition, the more so the lower the noise and the fewer the steps; if the
+    shortfall exceeds a twentieth, the model is marked ``reads_low`` and nothing passes.  The mixture is
+    higher than the curve alone, and from `FEW` on the two agree to one percent.
     """
     expected = sum(rate * steps for _, rate, steps in done)
     always = any(rate == 1 for _, rate, _ in done)

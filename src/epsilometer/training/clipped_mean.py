@@ -18,9 +18,9 @@ from epsilometer.model.gaussian_mechanism import gaussian_epsilon
 class ClippedMean:
     """Release the mean of records, each clipped to a ball, plus normal noise.
 
-    The divisor is public, ``records``, so that data sets of neighbouring sizes differ by one record's
-    share only.  The loss of a point is its negative alignment with the release: normal under both
-    hypotheses with one variance, so the likelihood-ratio attack on it is the best there is.
+    The divisor is public, ``records``, so that neighbouring datasets differ only in one record's share.
+    The loss of a point is its negative alignment with the release: normal with equal variances under
+    both hypotheses, so the likelihood-ratio attack on it is optimal.
 
     Parameters
     ----------
@@ -87,5 +87,5 @@ class ClippedMean:
         return gaussian_epsilon(delta, sensitivity=sensitivity, noise=self.noise)
 
     def claimed_epsilon(self, delta: float) -> float:
-        """The true epsilon for one record more or less: what it promises is exactly what it keeps."""
+        """The true epsilon when one record is added or removed: the claim is tight."""
         return self.epsilon(delta)

@@ -1,4 +1,4 @@
-"""Gradient descent with differential privacy, by Opacus, with what its accountant promises."""
+"""Differentially private gradient descent (DP-SGD) with Opacus, and its accountant's claim."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from epsilometer.training.torch_modules import Module, ModuleParameters
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(ModuleParameters):
-    """DP-SGD (Abadi et al. 2016): noisy steps along sums of clipped gradients of single records.
+    """DP-SGD (Abadi et al. 2016): noisy steps along sums of per-record clipped gradients.
 
     In each step every record takes part with probability ``batch_size / records``.  The gradients of
-    those that do are clipped to ``max_grad_norm`` one by one and summed, normal noise of standard
-    deviation ``noise_multiplier * max_grad_norm`` is added, and descent goes by the sum over
-    ``batch_size``.  A step in which no record takes part is noise alone.
+    those records are clipped to ``max_grad_norm`` one by one and summed, normal noise of standard
+    deviation ``noise_multiplier * max_grad_norm`` is added, and the step follows the sum divided by
+    ``batch_size``.  A step in which no record takes part is pure noise.
 
-    Rate and divisor use ``records``, a public number, and never the number of records that are there:
-    that number differs between neighbours, and with it would every step.
+    Rate and divisor use ``records``, a public number, never the actual number of records: that number
+    differs between neighbours, and every step would differ with it.
 
-    Gradients and noise are Opacus's, in single precision without its secure mode, so attacks on the
-    rounding of noise are not ruled out.  The loss is cross-entropy.  Only one model is trained at a time
-    in a process; ``processes`` trains side by side.
+    Gradients and noise come from Opacus, in single precision without its secure mode, so attacks on the
+    rounding of noise are not ruled out.  The loss is cross-entropy.  A process trains one model at a
+    time; use ``processes`` to train in parallel.
 
     Parameters
     ----------
     module
-        A class or function without arguments that makes a ``torch.nn.Module`` which answers a score for
-        each class.  Layers that mix records, such as batch normalisation, are refused.
+        A class or function without arguments that returns a ``torch.nn.Module`` with one output score
+        per class.  Layers that mix records, such as batch normalisation, are refused.
     noise_multiplier
-        Noise over clipping norm; >= 0.
+        Noise standard deviation divided by the clipping norm; >= 0.
     max_grad_norm
         Length to which a record's gradient is clipped; > 0.
     batch_size
-        Records that are expected to take part in a step; a whole number in [1, records].
+        Expected number of records per step; a whole number in [1, records].
     steps
-        Whole number >= 1; records / batch_size steps are what others call an epoch.
+        Whole number >= 1; records / batch_size steps correspond to an epoch.
     learning_rate
         > 0.
     momentum
         In [0, 1).
     records
-        The public size of the data set.  Of two neighbours take either.
+        The public size of the dataset.  Use that of either neighbour.
     gradient_canaries
-        Canaries of :meth:`gradient_scores`, at most the number of trained parameters; models that are
-        trained by ``train`` have none, and do not depend on it.
+        Number of canaries of :meth:`gradient_scores`, at most the number of trained parameters;
+        ``train`` uses none and does not depend on it.
     known_records
-        Whether their scores may know the records; see :meth:`GradientCanaries.attach`.
+        Whether canary scores may use the records; see :meth:`GradientCanaries.attach`.
 
     Examples
     --------
@@ -100,26 +100,26 @@ class DpSgd(ModuleParameters):
         self._check_module()
 
     def _check_module(self) -> None:
-        """Make one module and throw it away: what cannot be trained is refused before any training."""
+        """Create a module and discard it, to refuse unsupported ones before any training."""
         opacus = torch_modules.loaded("opacus")
         with torch_modules.seeded(np.random.default_rng(0)):
-            module = torch_modules.made(self.module)
-        trained = torch_modules.trained_parts(module)
+            module = torch_modules.new_module(self.module)
+        trained = torch_modules.trainable_parameters(module)
         size = sum(part.numel() for part in trained)
         _validate.whole_number("gradient_canaries", self.gradient_canaries, least=0, most=size)
         if opacus.GradSampleModule.validate(module, strict=False):
             raise InputError(
-                "DP-SGD cannot train a module with layers that keep records' averages, such as batch "
+                "DP-SGD cannot train a module with layers that mix records, such as batch "
                 f"normalisation, got {type(module).__name__}."
             )
 
     @property
     def sampling_rate(self) -> float:
-        """Probability with which a record takes part in a step."""
+        """Probability that a record takes part in a step."""
         return self.batch_size / self.records
 
     def participants(self, count: int, rng: np.random.Generator) -> BoolArray:
-        """Who of so many takes part in a step; for records and for canaries."""
+        """Which of ``count`` records or canaries take part in a step."""
         return rng.random(count) < self.sampling_rate
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
@@ -132,30 +132,30 @@ class DpSgd(ModuleParameters):
         cross_entropy = torch.nn.functional.cross_entropy
         whole = torch_modules.labels_of(dataset)
         with torch_modules.seeded(rng):
-            module = torch_modules.made(self.module).train()
-            untouched = copy.deepcopy(module)  # Opacus leaves marks on what it trains
+            module = torch_modules.new_module(self.module).train()
+            untouched = copy.deepcopy(module)  # Opacus leaves attributes on the modules it trains
             features = torch_modules.features_for(module, dataset.features)
             labels = torch.tensor(whole, device=features.device)
-            # Summed, so that a batch without records has a loss: 0.
+            # Summed, so that an empty batch has a loss of 0.
             watched = opacus.GradSampleModule(module, loss_reduction="sum")
-            trained = torch_modules.trained_parts(module)
+            trained = torch_modules.trainable_parameters(module)
             optimizer = self.optimizer(trained, int(rng.integers(2**63)))
             watch(optimizer)
             for _ in range(self.steps):
                 chosen = torch.tensor(self.participants(len(dataset), rng))
-                # Opacus reads gradients in hooks; PyTorch warns of hooks on inputs without gradients.
+                # Opacus reads gradients in hooks; PyTorch warns about hooks on inputs without gradients.
                 scores = watched(features[chosen].requires_grad_())
                 optimizer.zero_grad()
                 cross_entropy(scores, labels[chosen], reduction="sum").backward()
                 optimizer.step()
         untouched.load_state_dict(module.state_dict())
-        return torch_modules.finished(untouched)
+        return torch_modules.in_evaluation_mode(untouched)
 
     def optimizer(self, parameters: list[Any], seed: int) -> Any:
-        """What clips, adds noise and steps: a ``DPOptimizer`` whose noise comes from this seed.
+        """The ``DPOptimizer`` that clips, adds noise from this seed, and steps.
 
-        The place for variants of the algorithm: it is handed parameters that have in ``grad_sample``
-        the gradients of the records that take part in a step.
+        Override it for variants of the algorithm: the ``grad_sample`` of its parameters holds the
+        gradients of the records that take part in a step.
         """
         torch = torch_modules.loaded()
         optimizers = torch_modules.loaded("opacus.optimizers")
@@ -184,7 +184,7 @@ class DpSgd(ModuleParameters):
         return torch_modules.initial(self.module, rng)
 
     def claimed_epsilon(self, delta: float) -> float:
-        """Epsilon at a delta by Opacus's PRV accountant, for one record more or less.
+        """Epsilon at a delta by Opacus's PRV accountant, when one record is added or removed.
 
         Infinite without noise and at delta = 0; see `epsilometer.training.accounting`.
         """
@@ -199,25 +199,25 @@ class DpSgd(ModuleParameters):
     def gradient_scores(
         self, dataset: Dataset, included: BoolArray, rng: np.random.Generator
     ) -> FloatArray:
-        """Train with canaries that are gradients, and score each; see :class:`GradientCanaries`.
+        """Train with gradient canaries and return their scores; see :class:`GradientCanaries`.
 
-        Canaries are sampled by :meth:`participants` and clipped by :meth:`optimizer`, as records are.
+        Canaries are sampled by :meth:`participants` and clipped by :meth:`optimizer`, like records.
 
         Parameters
         ----------
         included
-            The coins: whether each of the ``gradient_canaries`` is in.
+            The coins: whether each of the ``gradient_canaries`` is included.
 
         Returns
         -------
         scores
-            For each canary; higher looks more like a member.
+            One per canary; higher scores suggest membership.
         """
         count = self.gradient_canaries
         coins = np.asarray(included)
         if count == 0 or coins.shape != (count,) or coins.dtype != np.bool_:
             raise InputError(
-                "expected a coin (true or false) for each of gradient_canaries, at least one, got "
+                "expected one coin (true or false) per gradient canary, and at least one canary, got "
                 f"{coins.dtype} of shape {coins.shape}, gradient_canaries={count}."
             )
         own = np.random.default_rng(int(rng.integers(2**63)))
@@ -242,18 +242,18 @@ class DpSgd(ModuleParameters):
         return attached[0].each_score()
 
     def audit_gradients(self, dataset: Dataset, rng: np.random.Generator) -> Scores:
-        """Flip the coins, train once with canaries, and return their scores as of one training run."""
+        """Flip the coins, train once with canaries, and return their scores as a one-run audit."""
         if not self.gradient_canaries:
-            raise InputError("expected canaries to audit with, got gradient_canaries=0.")
+            raise InputError("expected gradient_canaries > 0, got gradient_canaries=0.")
         included = flip(self.gradient_canaries, rng)
         found = self.gradient_scores(dataset, included, rng)
         return Scores.of_canaries(found[included], found[~included])
 
     @property
     def canary_settings(self) -> dict[str, object]:
-        """What decides scores of gradient canaries beside how models are trained."""
+        """Settings that affect canary scores but not how models are trained."""
         return {"known_records": self.known_records, "raw_norm": RAW_NORM}
 
     def canary_model(self, delta: float) -> ProfileModel:
-        """What to assume of the scores of gradient canaries; see `epsilometer.training.accounting`."""
+        """The model for scores of gradient canaries; see `epsilometer.training.accounting`."""
         return accounting.canary_model(self._claimed_steps, delta)

@@ -1,4 +1,4 @@
-"""Canaries that are gradients: an audit of DP-SGD from inside, in the training run itself."""
+"""Gradient canaries: a white-box audit of DP-SGD within the training run itself."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from epsilometer.training.accounting import Steps, accounted_epsilon, canary_mod
 from epsilometer.training.canary_scores import NoisyCoordinates
 
 RAW_NORM = 10.0
-"""Length of a canary's gradient before it is clipped, over the clipping norm, unless given."""
+"""Default length of a canary's gradient before clipping, divided by the clipping norm."""
 
 LARGEST_BATCH = 64 * 2**20
-"""Bytes of gradients that are put together for one call of the optimizer's clipping."""
+"""Largest size in bytes of the gradients that are passed to the optimizer's clipping at once."""
 
 TOO_FAR = 6.0
-"""Standard deviations between rates from which they are not one: a false alarm in 500 million."""
+"""Standard errors from which two rates are considered different: one false alarm in 500 million."""
 
 CERTAIN = -20.0
-"""Log probability of equal batches below which they are no chance."""
+"""Log probability of equal batches below which they are not considered random."""
 
 REFUSED = (
     "DPOptimizerFastGradientClipping",
@@ -37,35 +37,35 @@ REFUSED = (
     "DPPerLayerOptimizer",
     "AdaClipDPOptimizer",
 )
-"""Optimizers of Opacus that clip otherwise than record by record, or on several machines."""
+"""Opacus optimizers that do not clip record by record, or that run on several machines."""
 
 
 class GradientCanaries:
-    """Canaries in a training loop with Opacus: each a gradient along a coordinate of its own.
+    """Canaries in an Opacus training loop: each is a gradient along its own coordinate.
 
-    Half of them, by fair coins, are in.  In every step those that are in take part like records do, each
-    with the sampling probability, and their gradients go through the optimizer's own clipping and
-    noise.  They are longer than the clipping norm, so a correct optimizer makes them as long as that:
-    the worst records there can be.  Each is scored by its coordinate of the noisy sums, from which what
-    the records add there is taken off: an accountant's claim is about somebody who sees every noisy sum,
-    and it holds as well if he knows all other records and which of them took part.
+    Half of them, by fair coins, are included.  In every step the included canaries take part like
+    records, each with the sampling probability, and their gradients pass through the optimizer's own
+    clipping and noise.  They are longer than the clipping norm, so a correct optimizer clips them to
+    that length: the worst possible records.  Each canary is scored by its coordinate of the noisy sums,
+    after subtracting the contribution of the records: an accountant's claim covers an adversary who sees
+    every noisy sum, knows all other records, and knows which of them took part.
 
-    Training is not what it would be without them: a model trained with canaries is for the audit alone.
+    Canaries change the training: use a model trained with canaries for the audit only.
 
-    Memory: at most `LARGEST_BATCH` bytes of gradients at a time (one gradient, if that is larger), and
-    a few numbers for each canary.  If a step's records and canaries fit in there together they are one
-    batch for the optimizer, so that clipping of batches shows; else canaries follow in parts.
+    Memory: at most `LARGEST_BATCH` bytes of gradients at a time (one gradient, if that is larger), and a
+    few numbers per canary.  If a step's records and canaries fit together, they form one batch for the
+    optimizer, so that batch-wise clipping is detected; otherwise canaries follow in parts.
 
-    Use :meth:`attach`.
+    Create it with :meth:`attach`.
 
     Attributes
     ----------
     included
-        The coins: whether each canary is in.
+        The coins: whether each canary is included.
     sampling_rate
-        Probability with which one that is in takes part in a step, by the loader's own words.
+        Probability that an included canary takes part in a step, as stated by the loader.
     steps
-        Steps so far, of noise and descent; a large batch in several parts is one.
+        Number of noisy steps so far; a large batch in several parts counts once.
     """
 
     def __init__(
@@ -112,43 +112,43 @@ class GradientCanaries:
         known_records: bool = True,
         accountant: Any = None,
     ) -> GradientCanaries:
-        """Put canaries into a loop; what follows of it stays as it is.
+        """Insert canaries into a training loop; the rest of the loop needs no change.
 
         Parameters
         ----------
         optimizer, data_loader
-            As ``privacy_engine.make_private`` returned them.  Canaries are sampled by the code of the
-            loader's sampler, so that one which samples too often is exposed.
+            As returned by ``privacy_engine.make_private``.  Canaries are sampled by the code of the
+            loader's sampler, so a sampler that samples too often is detected.
         count
-            Canaries; at most the number of trained parameters.
+            Number of canaries; at most the number of trained parameters.
         rng
-            Coins, coordinates and who takes part come from it; nothing else does.
+            Used for coins, coordinates and participation; for nothing else.
         sampling_rate
-            For loaders with a Poisson sampler of their own: the probability with which a record takes
-            part in a step, in (0, 1].  Read from Opacus's sampler otherwise.
+            For loaders with a custom Poisson sampler: the probability that a record takes part in a
+            step, in (0, 1].  By default it is read from Opacus's sampler.
         raw_norm
-            Length of canaries before clipping, over the clipping norm; > 0, and above 1 forgotten
-            clipping shows.
+            Length of canaries before clipping, divided by the clipping norm; > 0.  Above 1, missing
+            clipping is detected.
         known_records
-            Whether what records add to the coordinates, clipped as it should be, is taken off before
-            canaries are scored.  Without it scores come from the noisy sums alone, and are the weaker
-            the more the gradients of records stand out of the noise.
+            Whether the correctly clipped contribution of the records to the coordinates is subtracted
+            before canaries are scored.  Without it scores use the noisy sums only, and become weaker the
+            more the records' gradients exceed the noise.
         accountant
-            ``privacy_engine.accountant``, whose epsilon :meth:`claimed_epsilon` then is.
+            ``privacy_engine.accountant``; :meth:`claimed_epsilon` is then its epsilon.
 
         Raises
         ------
         InputError
-            If the loader does not sample each record by a coin of its own in every step (Poisson), or
-            the optimizer clips layer by layer, adaptively, without gradients of single records
-            ("ghost") or on several machines.
+            If the loader does not sample each record independently in every step (Poisson), or the
+            optimizer clips per layer, adaptively, without per-record gradients ("ghost"), or on several
+            machines.
         """
         count = _validate.whole_number("count", count, least=2)
         _check_optimizer(optimizer)
         if getattr(accountant, "history", None):
             raise InputError(
-                "expected canaries to be attached before the first step, got an accountant that has "
-                "steps already: its claim is about these too."
+                "expected canaries to be attached before the first step, got an accountant that already "
+                "has steps, which its claim includes."
             )
         included = flip(count, rng)
         sampler = None
@@ -178,45 +178,45 @@ class GradientCanaries:
         )
 
     def detach(self) -> None:
-        """Take the canaries out: the optimizer is as it was, the scores stay."""
-        made = self._optimizer
-        made.clip_and_accumulate, made.add_noise = self._clip, self._add_noise
-        vars(made).pop("gradient_canaries", None)
+        """Remove the canaries: the optimizer is restored, the scores are kept."""
+        optimizer = self._optimizer
+        optimizer.clip_and_accumulate, optimizer.add_noise = self._clip, self._add_noise
+        vars(optimizer).pop("gradient_canaries", None)
 
-    # --- what came out ----------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
         return self._sums.steps
 
     def each_score(self) -> FloatArray:
-        """A score of each canary, higher looks more like a member; see `canary_scores.py`."""
+        """A score per canary, higher suggests membership; see `canary_scores.py`."""
         if not self.steps:
-            raise InputError("expected steps of training after attach, got none.")
+            raise InputError("expected training steps after attach, got none.")
         return self._sums.scores(self.sampling_rate)
 
     def scores(self) -> Scores:
-        """Scores of canaries that are in and of those that are not, as of one training run.
+        """Scores of included and excluded canaries, as a one-run audit.
 
         Raises
         ------
         InputError
-            If records took part in steps at another rate than canaries, so that these say nothing of
-            them.
+            If records took part in steps at another rate than canaries, so that the canaries are not
+            representative.
         """
         found = self.each_score()
         self._check_rates()
         return Scores.of_canaries(found[self.included], found[~self.included])
 
     def model(self, delta: float) -> ProfileModel:
-        """What to assume of the scores; see :meth:`epsilometer.DpSgd.canary_model`."""
+        """The model for the scores; see :meth:`epsilometer.DpSgd.canary_model`."""
         return canary_model(self._done, delta)
 
     def claimed_epsilon(self, delta: float) -> float:
-        """The promised epsilon at a delta: the accountant's, if there is one, else that of the steps.
+        """The claimed epsilon at a delta: the accountant's if given, otherwise that of the steps taken.
 
-        Without ``accountant`` it is what Opacus promises for the optimizer's noise multiplier and the
-        loader's rate: then somebody who tells the accountant something else is not found out.
+        Without ``accountant`` it is Opacus's epsilon for the optimizer's noise multiplier and the
+        loader's rate, so a loop that reports something else to its accountant is not detected.
         """
         if any(noise == 0 for noise, _, _ in self._done):
             return math.inf
@@ -225,7 +225,7 @@ class GradientCanaries:
         return accounted_epsilon(self._done, delta)
 
     def _check_rates(self) -> None:
-        """Compare how often records took part with how often canaries did."""
+        """Compare how often records and canaries took part."""
         if self._records is None:
             return
         sizes = np.array(self._sizes, dtype=float)
@@ -238,33 +238,34 @@ class GradientCanaries:
         error = math.sqrt(both * (1 - both) * sum(1 / whole for whole in chances))
         if abs(rates[0] - rates[1]) > TOO_FAR * error:
             raise InputError(
-                f"expected records to take part at the rate of canaries, got {rates[0]:.4g} of records "
-                f"and {rates[1]:.4g} of canaries in a step; give attach the loop's own sampling_rate."
+                f"expected records and canaries to take part at the same rate, got {rates[0]:.4g} of "
+                f"records and {rates[1]:.4g} of canaries per step; pass the loop's sampling_rate to "
+                "attach."
             )
         variance = self._records * both * (1 - both)
-        # No size is likelier than the middle one.
+        # No batch size is more likely than the mean.
         alike = (len(sizes) - 1) * math.log(
             min(1.0, 1 / math.sqrt(2 * math.pi * max(variance, 0.2)))
         )
         if len(set(sizes.tolist())) == 1 and alike < CERTAIN:
             raise InputError(
-                "expected every record to be sampled by a coin of its own in every step (Poisson), got "
+                "expected every record to be sampled independently in every step (Poisson), got "
                 f"{len(sizes)} batches of {sizes[0]:g} records each; use make_private with "
-                "poisson_sampling=True, and set no seed in the loop."
+                "poisson_sampling=True, and do not set a seed inside the loop."
             )
         # Standard deviation of the variance of binomial counts.
         spread = math.sqrt((2 + 1 / max(variance, 1e-9)) / self.steps)
         if variance > 0 and 1 - float(sizes.var()) / variance > TOO_FAR * spread:
             raise InputError(
-                "expected every record to be sampled by a coin of its own in every step (Poisson), got "
+                "expected every record to be sampled independently in every step (Poisson), got "
                 f"batches of {sizes.min():g} to {sizes.max():g} records; use make_private with "
-                "poisson_sampling=True, and set no seed in the loop."
+                "poisson_sampling=True, and do not set a seed inside the loop."
             )
 
     # --- in the loop ------------------------------------------------------------------------------
 
     def _place(self, coordinates: IndexArray) -> None:
-        """Find the parameter of each coordinate, and the place in it."""
+        """Find the parameter that holds each coordinate, and the offset in it."""
         torch = torch_modules.loaded()
         sizes = [part.numel() for part in self._parts]
         ends = np.cumsum(sizes)
@@ -277,7 +278,7 @@ class GradientCanaries:
         self._row_bytes = sum(part.numel() * part.element_size() for part in self._parts)
 
     def _clipped(self) -> None:
-        """In place of the optimizer's clipping: the same, and once in every step the canaries too."""
+        """Replaces the optimizer's clipping: calls it, and once per step adds the canaries."""
         gradients = self._gradients()
         self._size += len(gradients[0])
         if self._known_records:
@@ -298,7 +299,7 @@ class GradientCanaries:
             self._clip_alone(chosen[first : first + most])
 
     def _add_records(self, gradients: list[Any]) -> None:
-        """What records of a batch add to the coordinates if each is clipped, by Opacus's formula."""
+        """Add the records' contribution to the coordinates, clipped by Opacus's formula."""
         torch = torch_modules.loaded()
         rows = [
             _as_rows(gradient, part) for gradient, part in zip(gradients, self._parts, strict=True)
@@ -311,19 +312,19 @@ class GradientCanaries:
             self._of_records[own] += added.detach().double().cpu().numpy()
 
     def _clip_together(self, chosen: IndexArray) -> None:
-        """Records and canaries as one batch."""
+        """Clip records and canaries as one batch."""
         own = self._gradients()
         held = [part.grad_sample for part in self._parts]
         self._call_with(self._rows(chosen, own))
         for part, before in zip(self._parts, held, strict=True):
             used, part.grad_sample = part.grad_sample, before
-            # Opacus marks gradients that were used, to see whether somebody forgets zero_grad.
+            # Opacus marks gradients as used, to detect a missing zero_grad.
             if hasattr(used, "_processed"):
                 for each in before if isinstance(before, list) else [before]:
                     each._processed = True
 
     def _clip_alone(self, chosen: IndexArray) -> None:
-        """Canaries as a batch of their own, added to the sum, also if the optimizer would replace it."""
+        """Clip canaries as a separate batch and add it to the sum, even if the optimizer replaces it."""
         held = [(part.grad_sample, part.summed_grad) for part in self._parts]
         for part in self._parts:
             part.summed_grad = None
@@ -339,16 +340,16 @@ class GradientCanaries:
         self._clip()
 
     def _gradients(self) -> list[Any]:
-        """Gradients of this batch's records for each parameter; those of one backward pass."""
+        """Per-record gradients of this batch for each parameter, from a single backward pass."""
         found = []
         for part in self._parts:
             gradient = part.grad_sample
             if isinstance(gradient, list):
                 if len(gradient) != 1:
                     raise InputError(
-                        f"expected one backward pass for each step, got {len(gradient)}; call "
-                        "optimizer.step() and zero_grad() after each, large batches by "
-                        "BatchMemoryManager."
+                        f"expected one backward pass per step, got {len(gradient)}; call "
+                        "optimizer.step() and zero_grad() after each, and use BatchMemoryManager for "
+                        "large batches."
                     )
                 gradient = gradient[0]
             if gradient is None:
@@ -357,7 +358,7 @@ class GradientCanaries:
         return found
 
     def _rows(self, chosen: IndexArray, before: list[Any]) -> list[Any]:
-        """Gradients of single records, and after them those of canaries; zero but for one coordinate."""
+        """Per-record gradients followed by those of canaries, which have one non-zero coordinate."""
         torch = torch_modules.loaded()
         length = self._raw_norm * float(self._optimizer.max_grad_norm)
         found = []
@@ -372,10 +373,10 @@ class GradientCanaries:
         return found
 
     def _noisy(self) -> None:
-        """In place of the optimizer's noise: the same, and then the coordinates are read."""
+        """Replaces the optimizer's noise: calls it, then reads the coordinates."""
         if self._waiting:
             raise InputError(
-                "expected the optimizer to clip before it adds noise, got noise alone."
+                "expected the optimizer to clip before it adds noise, got noise without clipping."
             )
         self._add_noise()
         noise, norm = float(self._optimizer.noise_multiplier), float(self._optimizer.max_grad_norm)
@@ -390,7 +391,7 @@ class GradientCanaries:
         self._of_records[:] = 0.0
 
     def _count(self, noise: float) -> None:
-        """One step more with this noise, as accountants keep it."""
+        """Record one more step with this noise, in the format of accountants."""
         if self._done and self._done[-1][:2] == (noise, self.sampling_rate):
             noise, rate, before = self._done.pop()
             self._done.append((noise, rate, before + 1))
@@ -399,7 +400,7 @@ class GradientCanaries:
 
 
 def _as_rows(gradient: Any, part: Any) -> Any:
-    """Gradients of a parameter, a row for each record; also if there are none."""
+    """Gradients of a parameter, one row per record; works for empty batches."""
     return gradient.reshape(len(gradient), part.numel())
 
 
@@ -407,7 +408,7 @@ def _check_optimizer(optimizer: Any) -> None:
     optimizers = torch_modules.loaded("opacus.optimizers")
     name = type(optimizer).__name__
     if not isinstance(optimizer, optimizers.DPOptimizer):
-        raise InputError(f"expected the optimizer that make_private returned, got {name}.")
+        raise InputError(f"expected the optimizer returned by make_private, got {name}.")
     if any(kind.__name__ in REFUSED for kind in type(optimizer).__mro__):
         raise InputError(
             "expected an optimizer that clips each record's whole gradient on one machine, got "
@@ -415,16 +416,16 @@ def _check_optimizer(optimizer: Any) -> None:
         )
     if hasattr(optimizer, "gradient_canaries"):
         raise InputError(
-            "expected an optimizer without canaries, got one that has some; detach them."
+            "expected an optimizer without canaries, got one that already has some; detach them."
         )
 
 
 def _coordinates(parts: list[Any], count: int, rng: np.random.Generator) -> IndexArray:
-    """A coordinate for each canary, no two alike."""
+    """A distinct coordinate per canary."""
     size = sum(part.numel() for part in parts)
     if count > size:
         raise InputError(
-            f"expected at most as many canaries as trained parameters, {size}, got {count}."
+            f"expected at most {size} canaries, the number of trained parameters, got {count}."
         )
     return rng.choice(size, count, replace=False)
 
@@ -444,15 +445,15 @@ def _poisson_sampler(data_loader: Any) -> Any:
         sampler = sampler.sampler
     if not isinstance(sampler, samplers.UniformWithReplacementSampler):
         raise InputError(
-            "expected a loader that samples by Poisson, as make_private with poisson_sampling=True "
-            f"returns it, got {type(sampler).__name__}; for a Poisson sampler of your own give "
+            "expected a loader with Poisson sampling, as returned by make_private with "
+            f"poisson_sampling=True, got {type(sampler).__name__}; for a custom Poisson sampler pass "
             "sampling_rate."
         )
     return sampler
 
 
 def _records_of(data_loader: Any, sampler: Any) -> int | None:
-    """How many records are sampled from; None if nobody knows, or empty batches are filled up."""
+    """Number of records sampled from; None if unknown, or if empty batches are filled."""
     if getattr(getattr(data_loader, "collate_fn", None), "rand_on_empty", False):
         return None
     if sampler is not None:
@@ -467,7 +468,7 @@ def _draws_at(rate: float, count: int, rng: np.random.Generator) -> Iterator[Boo
 
 
 def _draws_of(sampler: Any, count: int, rng: np.random.Generator) -> Iterator[BoolArray]:
-    """Who takes part in each step, by a copy of the sampler with random numbers of its own."""
+    """Which canaries take part in each step, by a copy of the sampler with its own generator."""
     torch = torch_modules.loaded()
     twin = copy.copy(sampler)
     twin.num_samples = count

@@ -1,8 +1,8 @@
-"""A network with one hidden layer, trained by gradient descent with momentum: the paper's algorithms.
+"""A network with one hidden layer, trained by gradient descent with momentum: the paper's algorithm.
 
-The hidden layer has rectified linear units, the output a softmax with cross-entropy.  Two ways to train
-that differ in rounding only: a compiled one over non-zero features (`network_kernels`), and plain matrix
-products for data without zeros.
+The hidden layer has rectified linear units, the output a softmax with cross-entropy.  Two
+implementations differ only in rounding: a compiled one over non-zero features (`network_kernels`), and
+plain matrix products for data without zeros.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FixedInitialisation:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomInitialisation:
-    """Every model starts from weights of its own."""
+    """Every model starts from its own random weights."""
 
     def stream(self, rng: np.random.Generator) -> np.random.Generator:
         return rng
@@ -59,16 +59,16 @@ Initialisation = FixedInitialisation | RandomInitialisation
 class Network:
     """One hidden layer of rectified linear units, softmax, cross-entropy, descent with momentum.
 
-    Records are shuffled anew for each epoch; the last batch of an epoch is smaller where they do not
-    divide.  Weights start uniform as Glorot and Bengio (2010) have it, biases at 0.  The defaults are
-    the setting of section 4.2 of the paper, with random initialisation.
+    Records are reshuffled for each epoch; the last batch of an epoch may be smaller.  Weights are
+    initialised uniformly as in Glorot and Bengio (2010), biases at 0.  The defaults are the setting of
+    section 4.2 of the paper, with random initialisation.
 
     Parameters
     ----------
     hidden, epochs, batch_size
         Whole numbers >= 1.
     classes
-        Labels are whole numbers from 0 up to this, not included.
+        Number of labels, which are whole numbers from 0 to classes - 1.
     learning_rate
         > 0; gradients are means over the batch.
     momentum
@@ -76,8 +76,8 @@ class Network:
     initialisation
         `RandomInitialisation()` or `FixedInitialisation(seed=...)`.
     sparse
-        Visit non-zero features only (compiled); otherwise matrix products, faster where less than about
-        half of the features are 0.  The two differ in rounding.
+        Process non-zero features only (compiled); otherwise use matrix products, which are faster if
+        less than about half of the features are 0.  The two differ in rounding.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class Network:
         rows = np.asarray(dataset.features, dtype=np.float32).reshape(len(dataset), -1)
         model = self.initial(rows.shape[1], self.initialisation.stream(rng))
         orders = np.stack([rng.permutation(len(rows)) for _ in range(self.epochs)])
-        # A training that diverges shows in its loss; nothing need be said on the way.
+        # Divergence shows in the loss; no warnings are needed during training.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.sparse:
                 self._train_sparse(model, rows, labels, orders)
@@ -139,7 +139,7 @@ class Network:
         )
 
     def loss(self, model: NetworkModel, point: Point) -> float:
-        """Cross-entropy in nats, in double precision: from 0 up, without a floor or a ceiling.
+        """Cross-entropy in nats, in double precision, without lower or upper clipping.
 
         NaN or infinite for a model that diverged.
         """
@@ -198,8 +198,8 @@ class Network:
             *inside,
             aligned_zeros(*model.hidden_weights.shape),
             aligned_zeros(*model.output_weights.shape),
-            aligned_zeros(size, self.hidden),  # activity of the hidden units
-            aligned_zeros(size, self.hidden),  # gradients there
+            aligned_zeros(size, self.hidden),  # activations of the hidden units
+            aligned_zeros(size, self.hidden),  # their gradients
         )
         for part, end in zip(model, inside, strict=True):
             part[...] = end
@@ -232,10 +232,10 @@ class Network:
     def _labels(self, dataset: Dataset) -> IntArray:
         labels = dataset.labels
         if labels is None or labels.dtype.kind not in "iu":
-            raise InputError("a network needs whole numbers as labels; this population has none.")
+            raise InputError("a network needs integer labels, but this population has none.")
         if len(dataset) == 0 or labels.shape != (len(dataset),):
             raise InputError(
-                f"expected at least one record and a label a record, got {len(dataset)} records "
+                f"expected at least one record and one label per record, got {len(dataset)} records "
                 f"and labels of shape {labels.shape}."
             )
         if labels.min() < 0 or labels.max() >= self.classes:
@@ -251,7 +251,7 @@ class Network:
 
 
 def network(*, initialisation: str = "random", **options: Any) -> Network:
-    """A `Network` from plain values, as a configuration has them.
+    """A `Network` from plain values, as in a configuration file.
 
     ``initialisation`` is ``random``, or ``fixed`` (seed 0); the rest are parameters of `Network`.
     """

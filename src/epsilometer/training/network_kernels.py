@@ -1,11 +1,10 @@
-"""Training of a network with one hidden layer, compiled: records as lists of their non-zero features.
+"""Compiled training of a network with one hidden layer, with records stored sparsely.
 
-Most pixels of a handwritten digit are 0, and what is multiplied by 0 need not be computed: forward and
-backward passes visit non-zero features only.  Nothing is approximated.  The kernel holds no lock, so
-models train side by side in threads.
+Most pixels of a handwritten digit are 0, so forward and backward passes visit non-zero features only.
+Nothing is approximated.  The kernel releases the GIL, so models can be trained in parallel threads.
 """
 
-# The loops stay whole so that they stay quick.
+# Splitting the loops would make them slower.
 # ruff: noqa: PLR0912, PLR0915
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from numpy.typing import NDArray
 from epsilometer._arrays import IntArray
 
 Floats = NDArray[np.float32]
-Places = NDArray[np.uint32]  # unsigned: an index below 0 need not be looked for
+Places = NDArray[np.uint32]  # unsigned: so that no check for negative indices is needed
 
 
 def sparse_records(rows: Floats) -> tuple[IntArray, Places, Floats]:
     """Starts, features and values of the non-zero entries of (records, features).
 
-    Records come one after the other: record i has the entries from ``starts[i]`` to ``starts[i + 1]``.
+    Records are stored one after the other: record i has the entries ``starts[i]`` to ``starts[i + 1]``.
     """
     where, features = np.nonzero(rows)
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
@@ -34,7 +33,7 @@ def sparse_records(rows: Floats) -> tuple[IntArray, Places, Floats]:
 
 
 def aligned_zeros(*shape: int) -> Floats:
-    """Zeros that begin at a cache line: vectors that straddle two lines cost up to half the speed."""
+    """Zeros aligned to a cache line: vectors that straddle two lines can halve the speed."""
     size = math.prod(shape)
     block = np.zeros(size + LINE, dtype=np.float32)
     first = (-block.ctypes.data % (4 * LINE)) // 4
@@ -42,11 +41,11 @@ def aligned_zeros(*shape: int) -> Floats:
 
 
 LINE = 16
-"""Numbers of single precision in a cache line."""
+"""Number of single-precision numbers per cache line."""
 
 
-# Reordering of sums lets scores be added up in vectors.  Infinities and NaN keep their meaning, so that
-# a training that diverges is seen to.
+# Reordering of sums allows vectorisation.  Infinities and NaN are preserved, so that divergence is
+# visible.
 _compiled = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 
 
@@ -56,7 +55,7 @@ def _add_rows(
 ) -> None:
     """Add factor times matrix row to the target, for each entry from first up to last.
 
-    Eight rows at once: the target is then read and written an eighth as often.
+    Eight rows at a time, so that the target is read and written an eighth as often.
     """
     width = target.shape[0]
     t = first
@@ -88,7 +87,7 @@ def _add_rows(
 def _descend(
     weights: Floats, velocity: Floats, gradient: Floats, rate: np.float32, momentum: np.float32
 ) -> None:
-    """One step of momentum for a row of weights."""
+    """One momentum step for a row of weights."""
     for j in range(weights.shape[0]):
         change = momentum * velocity[j] - rate * gradient[j]
         velocity[j] = change
@@ -97,7 +96,7 @@ def _descend(
 
 @_compiled
 def _softmax_minus_label(scores: Floats, label: int, scale: np.float32) -> None:
-    """Turn scores into the gradient of the record's loss with respect to them, times scale."""
+    """Turn scores in place into the gradient of the record's loss, multiplied by ``scale``."""
     top = scores[0]
     for c in range(1, scores.shape[0]):
         top = max(top, scores[c])
@@ -129,11 +128,11 @@ def train_sparse(
     activity: Floats,
     errors: Floats,
 ) -> None:
-    """Train in place: an epoch a row of ``orders``, each a permutation of the records.
+    """Train in place; each row of ``orders`` is an epoch, a permutation of the records.
 
     ``hidden_weights`` is (features, hidden) and ``output_weights`` (classes, hidden), so that every
-    inner loop runs along the hidden units, which lie side by side in memory.  The last four are space to
-    work in, 0 at the start: velocities as their weights, the others (batch_size, hidden).
+    inner loop runs along the hidden units, which are contiguous in memory.  The last four arguments are
+    workspace, 0 at the start: velocities shaped like their weights, the others (batch_size, hidden).
     """
     records = labels.shape[0]
     inputs, hidden = hidden_weights.shape
@@ -147,11 +146,11 @@ def train_sparse(
     output_bias_gradient = np.empty(classes, np.float32)
     hidden_bias_velocity = np.zeros_like(hidden_biases)
     output_bias_velocity = np.zeros_like(output_biases)
-    # The batch's entries once more, feature by feature: ends[i] is where those of feature i end.
+    # The batch's entries sorted by feature: ends[i] is where those of feature i end.
     ends = np.empty(inputs + 1, np.int32)
     slots = np.empty(features.shape[0], np.uint32)
     slot_values = np.empty(features.shape[0], np.float32)
-    # A feature that is 0 in all records has no gradient, ever.
+    # A feature that is 0 in all records never has a gradient.
     used = np.zeros(inputs, np.bool_)
     for t in range(features.shape[0]):
         used[features[t]] = True

@@ -1,4 +1,4 @@
-"""Training loops with Opacus's PrivacyEngine, as they are written: its accountant makes the claim."""
+"""Unmodified training loops with Opacus's PrivacyEngine; its accountant provides the claim."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from epsilometer.training.pytorch import PyTorch
 from epsilometer.training.torch_modules import Module
 
 ALIKE = math.log(1e-6)
-"""Batches that Poisson sampling would make with less than this log probability are said to be fixed."""
+"""Batches with a lower log probability under Poisson sampling are reported as fixed."""
 
 FAR = 5.0
-"""Standard errors by which batches must not miss the expected size, to be taken for whole ones."""
+"""Largest deviation of the mean batch size, in standard errors, for batches to count as complete."""
 
 EXPECTED_WARNINGS = (
     "Secure RNG turned off",
@@ -33,37 +33,37 @@ EXPECTED_WARNINGS = (
     "GDP accounting is experimental",
     "Optimal order is the",
 )
-"""What Opacus and PyTorch say in every correct loop; a promise has its own words for what matters."""
+"""Warnings that Opacus and PyTorch issue in every correct loop; caveats cover what matters."""
 
 MARKS = ("grad_sample", "summed_grad", "_forward_counter", "_current_grad_sample", "_norm_sample")
-"""What Opacus leaves on parameters."""
+"""Attributes that Opacus leaves on parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accounted:
-    """What an accountant of Opacus was told in a training, and the epsilon that it makes of it.
+    """What an Opacus accountant recorded during training, and the resulting epsilon.
 
     Attributes
     ----------
     accountant
-        The class: Opacus's by Rényi divergences, privacy losses or Gaussian DP, or one's own.
+        Its class: Opacus's Rényi, PRV or Gaussian-DP accountant, or a custom one.
     steps
-        Noise multiplier, sampling rate and number of steps that had these.
-    doubts
-        What speaks against the promise, a sentence each.
+        Noise multiplier, sampling rate and number of steps with these.
+    caveats
+        Reasons to distrust the epsilon, one sentence each.
     """
 
     accountant: type
     steps: tuple[Steps, ...]
-    doubts: tuple[str, ...] = field(default=(), compare=False)
+    caveats: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def mechanism(self) -> str:
-        """Opacus's name of the accountant, such as prv."""
+        """Opacus's name for the accountant, such as prv."""
         return str(self.accountant.mechanism())  # type: ignore[attr-defined]
 
     def claimed_epsilon(self, delta: float) -> float:
-        """Epsilon at a delta, for one record more or less; infinite without noise and at delta = 0."""
+        """Epsilon when one record is added or removed; infinite without noise and at delta = 0."""
         delta = _validate.delta(delta)
         if delta == 0 or any(noise == 0 for noise, _, _ in self.steps):
             return math.inf
@@ -75,41 +75,43 @@ class Accounted:
             try:
                 found = float(accountant.get_epsilon(delta))
             except (ArithmeticError, RuntimeError, ValueError) as error:
-                raise InputError(f"no epsilon is known at delta={delta}: {error}") from None
+                raise InputError(
+                    f"the accountant gives no epsilon at delta={delta}: {error}"
+                ) from None
         return max(0.0, found)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opacus(PyTorch):
-    """Train with a loop of one's own that uses Opacus's ``PrivacyEngine``.
+    """Train with your own loop that uses Opacus's ``PrivacyEngine``.
 
-    The loop stays as it is: ``make_private`` or ``make_private_with_epsilon``, any accountant, any
-    optimizer.  In the end it returns the engine.  Global generators are seeded as by :class:`PyTorch`.
-    The model that is kept is the plain module, without Opacus's wrapper and hooks.
+    The loop needs no changes except that it returns the engine: ``make_private`` or
+    ``make_private_with_epsilon``, any accountant, any optimizer.  Global generators are seeded as in
+    :class:`PyTorch`.  The resulting model is the plain module, without Opacus's wrapper and hooks.
 
-    An audit without a stated claim is held against the epsilon of the engine's accountant, which
-    ``claim_by_training`` reads off a model that it trains.  It is a promise for one record more or less.
+    An audit without a stated claim tests the epsilon of the engine's accountant, which
+    ``claim_by_training`` obtains by training a model.  It holds for adding or removing one record.
 
     Parameters
     ----------
     module
-        A class or function without arguments that makes a ``torch.nn.Module``.
+        A class or function without arguments that returns a ``torch.nn.Module``.
     fit
         ``fit(module, dataset)`` trains the module and returns the ``PrivacyEngine``, or a tuple with it.
-        If the module that is trained is not the one given (``ModuleValidator.fix`` makes another), the
-        tuple has it too: ``(module, engine)``, wrapped or not.
+        If another module than the given one is trained (``ModuleValidator.fix`` creates one), the tuple
+        must contain it too: ``(module, engine)``, wrapped or not.
     loss
-        ``loss(module, point)``, a finite number for one record.  Cross-entropy unless given, as of
+        ``loss(module, point)``, a finite number for one record.  Default: cross-entropy, as in
         :class:`PyTorch`.
     engine
-        Where the engine is, if ``fit`` returns an object of its own: the name of its attribute, such
-        as ``"privacy_engine"`` or ``"trainer.privacy_engine"``.
+        If ``fit`` returns your own object: the name of the attribute that holds the engine, such as
+        ``"privacy_engine"`` or ``"trainer.privacy_engine"``.
 
     Raises
     ------
     InputError
-        While training: if no engine comes back, its accountant has no steps, the module given was not
-        trained and no other came back, or Opacus cannot train the module (batch normalisation).
+        During training: if no engine is returned, its accountant has no steps, the given module was not
+        trained and no other was returned, or Opacus cannot train the module (batch normalisation).
 
     Examples
     --------
@@ -133,10 +135,10 @@ class Opacus(PyTorch):
     ...     return engine
     >>> algorithm = Opacus(module=partial(torch.nn.Linear, 2, 2), fit=fit)
     >>> data = Dataset(features=np.eye(2)[[0, 1] * 10], labels=np.array([0, 1] * 10))
-    >>> promise = algorithm.claim_by_training(data, np.random.default_rng(1))
-    >>> promise.steps
+    >>> claim = algorithm.claim_by_training(data, np.random.default_rng(1))
+    >>> claim.steps
     ((2.0, 0.25, 4),)
-    >>> round(promise.claimed_epsilon(1e-2), 2)
+    >>> round(claim.claimed_epsilon(1e-2), 2)
     0.46
     """
 
@@ -155,7 +157,7 @@ class Opacus(PyTorch):
         named = isinstance(engine, str) and all(map(str.isidentifier, engine.split(".")))
         if engine is not None and not named:
             raise InputError(
-                f"expected engine to be the name of an attribute of what fit returns, got {engine!r}."
+                f"expected engine to be the name of an attribute of fit's return value, got {engine!r}."
             )
         object.__setattr__(self, "engine", engine)
 
@@ -163,44 +165,44 @@ class Opacus(PyTorch):
         return self._trained(dataset, rng)[0]
 
     def claim_by_training(self, dataset: Dataset, rng: np.random.Generator) -> Accounted:
-        """Train a model, and tell what the engine's accountant promises of it."""
+        """Train a model and return the claim of the engine's accountant."""
         return self._trained(dataset, rng)[1]
 
     def _trained(self, dataset: Dataset, rng: np.random.Generator) -> tuple[Module, Accounted]:
         validators = torch_modules.loaded("opacus.validators.errors")
         with torch_modules.seeded(rng), _quiet(), _watched_steps() as taken:
-            module = torch_modules.made(self.module).train()
-            untouched = copy.deepcopy(module)  # Opacus leaves hooks on what it trains
+            module = torch_modules.new_module(self.module).train()
+            untouched = copy.deepcopy(module)  # Opacus leaves hooks on the modules it trains
             try:
-                answer = self.fit(module, dataset)
+                result = self.fit(module, dataset)
             except validators.UnsupportedModuleError as error:
                 raise InputError(_unsupported(module, error)) from None
-        returned, engine = self._found(answer)
+        returned, engine = self._parse_result(result)
         own = _steps_on(module if returned is None else returned, taken)
         if not own:
             raise InputError(
-                "expected fit to train the module that it is given, or to return (module, engine) "
-                f"with the one that it trained, got {len(taken)} steps and none of them on it."
+                "expected fit to train the given module, or to return (module, engine) with the module "
+                f"that it trained, got {len(taken)} optimizer steps, none of them on it."
             )
         if returned is None:
-            _hand_over_state(module, untouched)
+            _copy_state(module, untouched)
             returned = untouched
-        return torch_modules.finished(returned), _accounted(engine, own)
+        return torch_modules.in_evaluation_mode(returned), _accounted(engine, own)
 
-    def _found(self, answer: Any) -> tuple[Module | None, Any]:
-        """The module, if another than the given one may be meant, and the engine."""
+    def _parse_result(self, result: Any) -> tuple[Module | None, Any]:
+        """The returned module (None if the given one was trained) and the engine."""
         if self.engine is not None:
             try:
-                answer = operator.attrgetter(self.engine)(answer)
+                result = operator.attrgetter(self.engine)(result)
             except AttributeError:
                 raise InputError(
                     f"expected fit to return an object with {self.engine}, "
-                    f"got {type(answer).__name__}."
+                    f"got {type(result).__name__}."
                 ) from None
-        parts = answer if isinstance(answer, tuple | list) else (answer,)
+        parts = result if isinstance(result, tuple | list) else (result,)
         engines = [part for part in parts if hasattr(getattr(part, "accountant", None), "history")]
         if len(engines) != 1:
-            got = f"{len(engines)} engines" if engines else f"{type(answer).__name__} without one"
+            got = f"{len(engines)} engines" if engines else f"{type(result).__name__} without one"
             raise InputError(
                 "expected fit to return the PrivacyEngine that it trained with, or "
                 f"(module, engine), got {got}."
@@ -211,14 +213,14 @@ class Opacus(PyTorch):
                 "accountant has no steps."
             )
         modules = [part for part in parts if isinstance(part, torch_modules.loaded().nn.Module)]
-        return (_plain(modules[0]) if modules else None), engines[0]
+        return (_unwrapped(modules[0]) if modules else None), engines[0]
 
 
-# --- what was trained -----------------------------------------------------------------------------
+# --- training -------------------------------------------------------------------------------------
 
 
 class _Step(NamedTuple):
-    """A step of an optimizer: the parameters that it has, and how many records were in its batch."""
+    """A step of an optimizer: ids of its parameters, and the number of records in its batch."""
 
     parameters: frozenset[int]
     size: int | None
@@ -226,7 +228,7 @@ class _Step(NamedTuple):
 
 @contextmanager
 def _watched_steps() -> Iterator[list[_Step]]:
-    """Every step that a PyTorch optimizer takes meanwhile; Opacus's own ones end in one of these."""
+    """Record every step of a PyTorch optimizer; Opacus's optimizers call one of these."""
     optimizers = torch_modules.loaded("torch.optim.optimizer")
     taken: list[_Step] = []
 
@@ -243,7 +245,7 @@ def _watched_steps() -> Iterator[list[_Step]]:
 
 
 def _batch_size(parts: Sequence[Any]) -> int | None:
-    """Records whose gradients a step has; None where Opacus keeps no gradients of single records."""
+    """Number of records in a step; None if Opacus stores no per-record gradients."""
     for part in parts:
         gradients = getattr(part, "grad_sample", None)
         if isinstance(gradients, list):
@@ -258,7 +260,7 @@ def _steps_on(module: Module, taken: Sequence[_Step]) -> list[_Step]:
     return [step for step in taken if own & step.parameters]
 
 
-def _plain(module: Module) -> Module:
+def _unwrapped(module: Module) -> Module:
     """A module without Opacus's wrapper, hooks and marks."""
     if hasattr(module, "to_standard_module"):
         module = module.to_standard_module()
@@ -270,13 +272,13 @@ def _plain(module: Module) -> Module:
     return module
 
 
-def _hand_over_state(trained: Module, untouched: Module) -> None:
+def _copy_state(trained: Module, untouched: Module) -> None:
     try:
         untouched.load_state_dict(trained.state_dict())
     except RuntimeError:
         raise InputError(
-            "expected fit to leave the parts of the module as they are, or to return "
-            f"(module, engine), got a {type(trained).__name__} with others."
+            "expected fit to keep the structure of the module, or to return (module, engine), got "
+            f"a {type(trained).__name__} with other parts."
         ) from None
 
 
@@ -285,63 +287,63 @@ def _unsupported(module: Module, error: Exception) -> str:
     text = " ".join(str(reasons[0]).split())
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return (
-        f"Opacus cannot train {type(module).__name__}: {text}{more} Make it from "
-        "ModuleValidator.fix(...) in module."
+        f"Opacus cannot train {type(module).__name__}: {text}{more} Apply ModuleValidator.fix(...) in "
+        "module."
     )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
-        for begins in EXPECTED_WARNINGS:
-            warnings.filterwarnings("ignore", begins, UserWarning)
+        for start in EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", start, UserWarning)
         yield
 
 
-# --- what is promised -----------------------------------------------------------------------------
+# --- the claim ------------------------------------------------------------------------------------
 
 
 def _accounted(engine: Any, taken: Sequence[_Step]) -> Accounted:
     accountant = engine.accountant
     steps = tuple((float(noise), float(rate), int(n)) for noise, rate, n in accountant.history)
     return Accounted(
-        accountant=type(accountant), steps=steps, doubts=tuple(_doubts(engine, steps, taken))
+        accountant=type(accountant), steps=steps, caveats=tuple(_caveats(engine, steps, taken))
     )
 
 
-def _doubts(engine: Any, steps: Sequence[Steps], taken: Sequence[_Step]) -> Iterator[str]:
-    """What speaks against the promise."""
+def _caveats(engine: Any, steps: Sequence[Steps], taken: Sequence[_Step]) -> Iterator[str]:
+    """Reasons to distrust the accountant's epsilon."""
     counted = sum(number for _, _, number in steps)
     if counted != len(taken):
         yield (
             f"the accountant counted {counted} steps, but fit took {len(taken)} on the module: the "
-            "promise is about the steps that were counted."
+            "claim covers only the steps that were counted."
         )
     sizes = [step.size for step in taken if step.size is not None]
     if len({rate for _, rate, _ in steps}) == 1 and getattr(engine, "dataset", None) is not None:
         if fixed_batches(sizes, len(engine.dataset), steps[0][1]):
             yield (
-                "the accountant's epsilon presumes Poisson sampling, but batches have fixed sizes: "
-                "train on the loader that make_private returns, with poisson_sampling=True."
+                "the accountant's epsilon assumes Poisson sampling, but batches have fixed sizes: "
+                "train on the loader returned by make_private, with poisson_sampling=True."
             )
     if getattr(engine, "secure_mode", False):
-        yield "secure_mode takes noise from the system: models differ when they are trained again."
+        yield "secure_mode uses the system's random numbers: retrained models will differ."
     if engine.accountant.mechanism() == "gdp":
-        yield "the accountant gdp approximates, and may promise an epsilon below the true one."
+        yield "the accountant gdp is approximate and may report an epsilon below the true one."
 
 
 def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
-    """Whether batches are too regular for Poisson sampling: all alike, or alike in sum in each epoch.
+    """Whether batches are too regular for Poisson sampling: equal sizes, or equal sums per epoch.
 
     Parameters
     ----------
     sizes
-        Records in the batch of each step.  Sizes far from the expected one are parts of batches, of
-        which nothing is said.
+        Number of records in the batch of each step.  Sizes far from the expected one are parts of
+        batches, which are not tested.
     records
-        In the data set.
+        Number of records in the dataset.
     rate
-        With which a record takes part in a step; in (0, 1].
+        Probability that a record takes part in a step; in (0, 1].
     """
     variance, steps = records * rate * (1 - rate), len(sizes)
     if steps < 2 or variance <= 0:
@@ -352,7 +354,7 @@ def fixed_batches(sizes: Sequence[int], records: int, rate: float) -> bool:
     for together in {1, length}:
         sums = [sum(sizes[at : at + together]) for at in range(0, steps, together)]
         sums = sums[: steps // together]
-        # No number is likelier than the middle one.
+        # No sum is more likely than the mean.
         likeliest = min(1.0, 1 / math.sqrt(2 * math.pi * variance * together))
         if len(set(sums)) == 1 and (len(sums) - 1) * math.log(likeliest) < ALIKE:
             return True

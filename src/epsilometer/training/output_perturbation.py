@@ -1,4 +1,4 @@
-"""Normal noise on the parameters of what any algorithm trained, at one level or at several."""
+"""Output perturbation: normal noise on the parameters of trained models, at one or several scales."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from epsilometer.measurement.population import Array, Dataset, Point
 
 @dataclass(frozen=True, kw_only=True)
 class _Wrapper:
-    """What both wrappers hand on to the algorithm inside.
+    """What both wrappers delegate to the wrapped algorithm.
 
-    Also its claim: noise on what has been released is post-processing, which keeps any promise.  That
-    the noise may allow a better one is not counted.
+    This includes its claim: noise on a released model is post-processing, which preserves any guarantee.
+    That the noise may improve the guarantee is not taken into account.
     """
 
     algorithm: algorithms.Algorithm
@@ -31,7 +31,7 @@ class _Wrapper:
     def train_many(
         self, datasets: Sequence[Dataset], rngs: Sequence[np.random.Generator]
     ) -> Sequence[Any]:
-        """The models before any noise."""
+        """The models before adding noise."""
         if isinstance(self.algorithm, algorithms.TrainsMany) and len(datasets) > 1:
             return self.algorithm.train_many(datasets, rngs)
         return [
@@ -48,20 +48,20 @@ class _Wrapper:
         return self.algorithm.with_parameters(model, parameters)  # type: ignore[attr-defined]
 
     def claimed_epsilon(self, delta: float) -> float:
-        """What the algorithm inside promises; infinite, which is nothing, if it does not."""
+        """The claim of the wrapped algorithm; infinite if it makes none."""
         inside = self.algorithm
         return inside.claimed_epsilon(delta) if isinstance(inside, algorithms.Claims) else math.inf
 
     @property
     def accounts(self) -> bool:
-        """Whether the algorithm inside accounts for its training."""
+        """Whether the wrapped algorithm accounts for its training."""
         inside = self.algorithm
         return isinstance(inside, algorithms.ClaimsByTraining) and inside.accounts
 
     def claim_by_training(
         self, dataset: Dataset, rng: np.random.Generator
     ) -> algorithms.TrainingClaim:
-        """What a model of the algorithm inside promises."""
+        """The claim of a model of the wrapped algorithm."""
         return self.algorithm.claim_by_training(dataset, rng)  # type: ignore[attr-defined, no-any-return]
 
     def _perturbed(self, model: Any, scale: float, rng: np.random.Generator) -> Any:
@@ -71,21 +71,21 @@ class _Wrapper:
 
     @property
     def batch_size(self) -> int:
-        """As many models at once as the algorithm inside wants."""
+        """The batch size of the wrapped algorithm."""
         return algorithms.batch_size_of(self.algorithm)
 
     def __post_init__(self) -> None:
         algorithms.check(self.algorithm, name="the algorithm to perturb")
         if not isinstance(self.algorithm, algorithms.HasParameters):
             raise InputError(
-                "expected an algorithm that exposes its parameters (parameters and "
+                "expected an algorithm that exposes its parameters (methods parameters and "
                 f"with_parameters), got {type(self.algorithm).__name__}."
             )
         reason = getattr(self.algorithm, "no_parameters", "")
         if reason:
             raise InputError(str(reason))
         if isinstance(self.algorithm, algorithms.Releases):
-            raise InputError("expected an algorithm with one release, got one with several.")
+            raise InputError("expected an algorithm with a single variant, got one with several.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class OutputPerturbation(_Wrapper):
     Parameters
     ----------
     algorithm
-        Any that exposes its parameters.
+        Any algorithm that exposes its parameters.
     scale
         Standard deviation of the noise; >= 0.
     """
@@ -117,18 +117,17 @@ class OutputPerturbation(_Wrapper):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseLevels(_Wrapper):
-    """Several levels of output perturbation that share the trained models.
+    """Several scales of output perturbation that share the trained models.
 
-    Each model is trained once and released once for each level, with noise of its own.  The losses of
-    different levels come from the same models, so estimates from them are not independent; results
-    say so.
+    Each model is trained once and released once per scale, with separate noise.  The losses at different
+    scales come from the same models, so estimates from them are not independent; results state this.
 
     Parameters
     ----------
     algorithm
-        Any that exposes its parameters.
+        Any algorithm that exposes its parameters.
     scales
-        Standard deviations, different, >= 0.
+        Distinct standard deviations, >= 0.
 
     Examples
     --------
@@ -145,7 +144,7 @@ class NoiseLevels(_Wrapper):
         super().__post_init__()
         scales = tuple(_validate.non_negative("scale", scale) for scale in self.scales)
         if not scales or len(set(scales)) != len(scales):
-            raise InputError(f"expected different noise scales, got scales={self.scales!r}.")
+            raise InputError(f"expected distinct noise scales, got scales={self.scales!r}.")
         object.__setattr__(self, "scales", scales)
 
     @property

@@ -1,4 +1,4 @@
-"""Any PyTorch module with any training loop, as an algorithm that can be audited."""
+"""Any PyTorch module with any training loop, as an algorithm to audit."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from epsilometer.training.torch_modules import Module, ModuleParameters
 
 @dataclass(frozen=True, kw_only=True)
 class PyTorch(ModuleParameters):
-    """Train a module of one's own with a loop of one's own.
+    """Train your own module with your own training loop.
 
-    ``fit`` may draw from PyTorch's, NumPy's and `random`'s global generators as training code usually
-    does: they are seeded from the model's stream before the module is made, and put back afterwards.
-    Only generators that the code seeds by itself escape this.  The price is that the executor
-    ``threads`` trains one model at a time; ``processes`` trains side by side.
+    ``fit`` may use the global generators of PyTorch, NumPy and `random` as training code usually does:
+    they are seeded from the model's stream before the module is created, and restored afterwards.  Do
+    not seed them in your code.  Because of this, the executor ``threads`` trains one model at a time;
+    use ``processes`` to train in parallel.
 
-    For ``processes``, functions must be defined at the top of a module that can be imported.
+    For ``processes``, define functions at the top level of an importable module.
 
     Parameters
     ----------
     module
-        A class or function without arguments that makes a ``torch.nn.Module``.
+        A class or function without arguments that returns a ``torch.nn.Module``.
     fit
-        ``fit(module, dataset)`` trains the module in place.  The data set holds NumPy arrays,
+        ``fit(module, dataset)`` trains the module in place.  The dataset holds NumPy arrays,
         ``dataset.features`` and ``dataset.labels``.
     loss
-        ``loss(module, point)``, a finite number for one record.  Cross-entropy unless given: the module
-        then takes features of its parameters' type, a record a row, and answers a score for each class.
+        ``loss(module, point)``, a finite number for one record.  Default: cross-entropy, for which the
+        module takes features with its parameters' dtype, one row per record, and returns one score per
+        class.
 
     Examples
     --------
@@ -76,26 +77,26 @@ class PyTorch(ModuleParameters):
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Module:
         with torch_modules.seeded(rng):
-            module = torch_modules.made(self.module)
-            answer = self.fit(module.train(), dataset)
-        if answer is not None and answer is not module:
+            module = torch_modules.new_module(self.module)
+            returned = self.fit(module.train(), dataset)
+        if returned is not None and returned is not module:
             raise InputError(
-                "expected fit to train the module that it is given and to return nothing, "
-                f"got a {type(answer).__name__} back."
+                "expected fit to train the given module in place and to return nothing, "
+                f"got a {type(returned).__name__} back."
             )
-        return torch_modules.finished(module)
+        return torch_modules.in_evaluation_mode(module)
 
     def loss(self, model: Module, point: Point) -> float:
-        """The loss of one record, with dropout and the like switched off."""
-        # A module may draw even then.  It must not draw from what another thread trains with, and a loss
-        # must repeat: so the same seed for every loss.
+        """The loss of one record, in evaluation mode."""
+        # A module may still draw random numbers.  They must not come from the generators of another
+        # thread's training, and losses must be reproducible, so every loss uses the same seed.
         with torch_modules.seeded(np.random.default_rng(0)):
             if self.loss_function is not None:
                 return float(self.loss_function(model.eval(), point))
             return torch_modules.cross_entropy(model.eval(), point)
 
     def losses(self, model: Module, points: Dataset) -> Array:
-        """Losses of many records; at once if the loss is cross-entropy."""
+        """Losses of many records; computed together if the loss is cross-entropy."""
         if self.loss_function is not None:
             return np.array([self.loss(model, point) for point in points_of(points)])
         with torch_modules.seeded(np.random.default_rng(0)):

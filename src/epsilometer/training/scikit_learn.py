@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier or regressor, also a pipeline, as an algorithm that can be audited."""
+"""Any scikit-learn classifier, regressor or pipeline, as an algorithm to audit."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
 SMALLEST_PROBABILITY = 2.0**-52
-"""What a probability of 0 counts as, as in scikit-learn's log_loss: a loss of 36.04, not infinity."""
+"""Lower limit of a probability, as in scikit-learn's log_loss: a loss of 36.04, not infinity."""
 
 _SEEDS = 2**31
-"""Seeds below this are taken by every estimator, also by those that keep them in 32 bits with a sign."""
+"""Seeds below this work for every estimator, including those that use signed 32-bit numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScikitLearn:
     """Fit a copy of a scikit-learn estimator for every model.
 
-    All parameters called ``random_state``, also those of estimators and splitters inside, are set from
-    the model's stream; what they were before does not matter.  Code of one's own inside an estimator
-    must draw from nowhere else.
+    All parameters named ``random_state``, including those of nested estimators and splitters, are set
+    from the model's stream and override your values.  Custom code inside an estimator must use no other
+    source of randomness.
 
-    The loss of a classifier is the cross-entropy of the label, -log of its probability by
-    ``predict_proba``.  A probability below `SMALLEST_PROBABILITY` counts as that, and so does a label
-    that was not in the training data.  The loss of a regressor is the squared error.
+    The loss of a classifier is the cross-entropy of the label, the negative log of its
+    ``predict_proba``. Probabilities are at least `SMALLEST_PROBABILITY`, also for a label that was not
+    in the training data. The loss of a regressor is the squared error.
 
-    The parameters that wrappers perturb are ``coef_`` and ``intercept_`` of a linear model.  A pipeline
-    has none: its other steps learn from the data as well, and would be released without noise.
+    The parameters that wrappers perturb are ``coef_`` and ``intercept_`` of a linear model.  Pipelines
+    are not supported there: their other steps also learn from the data and would be released without
+    noise.
 
     Parameters
     ----------
     estimator
-        A classifier with ``predict_proba``, or a regressor.  It is copied, not fitted.
+        A classifier with ``predict_proba``, or a regressor.  It is cloned, not fitted.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class ScikitLearn:
         base = _loaded()
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "get_params"):
             raise InputError(f"expected a scikit-learn estimator, got {self.estimator!r}.")
-        # A copy of our own: neither what others do to theirs nor what it was fitted to matters.
+        # A clone, so that fitting or changing the original has no effect.
         estimator = base.clone(self.estimator)
         _set_streams(estimator, None)
         name = type(estimator).__name__
@@ -64,14 +65,14 @@ class ScikitLearn:
             raise InputError(f"expected a classifier or a regressor, got a {name}.")
         if base.is_classifier(estimator) and not hasattr(estimator, "predict_proba"):
             raise InputError(
-                f"expected a classifier with predict_proba, which the loss is made of, got a {name} "
-                "with these settings; CalibratedClassifierCV gives it one."
+                f"expected a classifier with predict_proba, which the loss needs, got a {name} "
+                "with these settings; wrap it in CalibratedClassifierCV."
             )
         object.__setattr__(self, "estimator", estimator)
 
     def train(self, dataset: Dataset, rng: np.random.Generator) -> Any:
         if dataset.labels is None:
-            raise InputError("scikit-learn needs labels; this population has none.")
+            raise InputError("scikit-learn needs labels, but this population has none.")
         model = _loaded().clone(self.estimator)
         _set_streams(model, rng)
         return model.fit(_rows(dataset.features), dataset.labels)
@@ -85,19 +86,19 @@ class ScikitLearn:
         probability = float(probabilities[label].sum())
         if probability <= 0.5:
             return -math.log(max(probability, SMALLEST_PROBABILITY))
-        # The others' probabilities are exact where 1 minus their sum is rounded.
+        # Summing the other probabilities is more accurate than 1 minus this one.
         return -math.log1p(-float(probabilities[~label].sum()))
 
     @property
     def no_parameters(self) -> str:
-        """Why the models have no parameters to perturb; empty if they may have."""
+        """Why the models have no parameters to perturb; empty if they do."""
         kind = type(self.estimator)
         theirs = kind.__module__.startswith("sklearn.")
         linear = any(parent.__module__.startswith(_LINEAR) for parent in kind.__mro__)
         return _no_coefficients(kind) if theirs and not linear else ""
 
     def parameters(self, model: Any) -> Array:
-        """Coefficients and then, if they were fitted, intercepts."""
+        """Coefficients, followed by intercepts if they were fitted."""
         return np.concatenate([part.ravel() for part in _parts(model).values()])
 
     def with_parameters(self, model: Any, parameters: Array) -> Any:
@@ -106,13 +107,13 @@ class ScikitLearn:
         ends = np.cumsum([part.size for part in parts.values()])
         pieces = np.split(np.array(parameters), ends[:-1])
         for (name, part), piece in zip(parts.items(), pieces, strict=True):
-            # An intercept may be a number rather than an array of one.
+            # An intercept may be a scalar.
             setattr(changed, name, piece.astype(part.dtype).reshape(part.shape)[()])
         return changed
 
 
 _LINEAR = "sklearn.linear_model"
-"""Where the parents of scikit-learn's linear models live, also of those in other places."""
+"""Module prefix of the base classes of scikit-learn's linear models."""
 
 
 def _parts(model: Any) -> dict[str, Array]:
@@ -130,7 +131,7 @@ def _no_coefficients(kind: type) -> str:
 
 
 def _set_streams(estimator: Any, rng: np.random.Generator | None) -> None:
-    """Set every ``random_state``, in the order of names: a seed each, or None without a stream."""
+    """Set every ``random_state``, in the order of names: to a seed, or to None without a stream."""
 
     def seed() -> int | None:
         return None if rng is None else int(rng.integers(_SEEDS))

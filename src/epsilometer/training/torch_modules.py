@@ -1,4 +1,4 @@
-"""What the algorithms on PyTorch share: randomness from one stream, losses, parameters as a vector."""
+"""Shared by the PyTorch algorithms: seeding, losses, and parameters as a vector."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from epsilometer.errors import InputError
 from epsilometer.measurement.population import Array, Dataset, Point
 
 Module = Any
-"""A ``torch.nn.Module``.  Not named as such: PyTorch is loaded when something is trained."""
+"""A ``torch.nn.Module``; typed as Any because PyTorch is imported only when something is trained."""
 
 BATCH = 1024
 """Records whose losses are computed at once."""
 
-_in_turn = threading.RLock()
+_lock = threading.RLock()
 
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Seed every global generator from a stream, and use one torch thread; restore all of it at the end.
+    """Seed every global generator from a stream and use one torch thread; restore both afterwards.
 
-    PyTorch, NumPy and `random` each have one generator for the whole process, and some of what is drawn
-    (dropout, initial weights, shuffling) cannot be drawn from another.  So threads come in here one
-    after the other.  One torch thread, because sums split among threads differ in rounding, and models
-    must not depend on the number of processors; small modules are trained faster as well.
+    PyTorch, NumPy and `random` each have one generator for the whole process, and some random numbers
+    (dropout, initial weights, shuffling) cannot come from elsewhere, so threads take turns here.  A
+    single torch thread is used because sums that are split among threads differ in rounding, and models
+    must not depend on the number of processors; small modules also train faster.
     """
     torch = loaded()
-    with _in_turn:
+    with _lock:
         threads, plain = torch.get_num_threads(), random.getstate()
         legacy = np.random.get_state()  # noqa: NPY002 - code that is trained may use it
         devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
@@ -52,43 +52,43 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
 
 
 def loaded(module: str = "torch") -> Any:
-    """A library of the extra ``torch``, or what to install."""
+    """Import a library of the extra ``torch``, or explain what to install."""
     library = module.partition(".")[0]
     return _extras.load(module, f"training with PyTorch needs {library}", "torch")
 
 
 def check_factory(factory: Any) -> None:
-    """Raise :class:`InputError` unless it can be called for a new module; does not call it."""
+    """Raise :class:`InputError` unless ``factory`` is callable and not itself a module."""
     already_one = hasattr(factory, "state_dict") and not isinstance(factory, type)
     if already_one or not callable(factory):
         raise InputError(
-            "expected module to be a class or function that makes one, so that every model starts "
-            f"afresh, got {type(factory).__name__}."
+            "expected module to be a class or function that returns a new torch.nn.Module, so that "
+            f"every model starts from scratch, got {type(factory).__name__}."
         )
 
 
-def made(factory: Callable[[], Any]) -> Module:
+def new_module(factory: Callable[[], Any]) -> Module:
     """A new module."""
     module = factory()
     if not isinstance(module, loaded().nn.Module):
-        raise InputError(f"expected module() to make a torch.nn.Module, got {module!r}.")
+        raise InputError(f"expected module() to return a torch.nn.Module, got {module!r}.")
     return module
 
 
 def initial(factory: Callable[[], Any], rng: np.random.Generator) -> Module:
-    """The module that training from this stream starts with."""
+    """The module from which training with this stream starts."""
     with seeded(rng):
-        return finished(made(factory))
+        return in_evaluation_mode(new_module(factory))
 
 
-def finished(module: Module) -> Module:
-    """A trained module as it is kept: ready to predict, without gradients."""
+def in_evaluation_mode(module: Module) -> Module:
+    """A trained module in evaluation mode, without gradients."""
     module.zero_grad(set_to_none=True)
     return module.eval()
 
 
 def features_for(module: Module, features: Array) -> Any:
-    """Features as a tensor of their own, of the type of the module's parameters."""
+    """A copy of the features as a tensor with the dtype and device of the module's parameters."""
     torch = loaded()
     first = next(module.parameters(), None)
     if first is None:
@@ -97,29 +97,29 @@ def features_for(module: Module, features: Array) -> Any:
 
 
 def labels_of(dataset: Dataset) -> Array:
-    """Labels of a data set, which must be whole numbers from 0."""
+    """Labels of a dataset, which must be whole numbers from 0."""
     labels = dataset.labels
     if labels is None or labels.dtype.kind not in "iu":
-        raise InputError("cross-entropy needs whole numbers as labels; this population has none.")
+        raise InputError("cross-entropy needs integer labels, but this population has none.")
     if len(labels) and labels.min() < 0:
         raise InputError(f"expected labels from 0, got {labels.min()}.")
     return labels.astype(np.int64)
 
 
 def cross_entropy(module: Module, point: Point) -> float:
-    """Cross-entropy of one record in nats: from 0 up, without a floor or a ceiling.
+    """Cross-entropy of one record in nats, without lower or upper clipping.
 
-    The module answers in its own precision; what follows is double, and exact near 0.
+    The module computes scores in its own precision; the rest is in double precision and accurate near 0.
     """
     torch = loaded()
     with torch.no_grad():
-        answer = module(features_for(module, point.features)[None])
-    if answer.ndim != 2 or len(answer) != 1:
+        output = module(features_for(module, point.features)[None])
+    if output.ndim != 2 or len(output) != 1:
         raise InputError(
-            "expected the module to answer scores (records, classes), got shape "
-            f"{tuple(answer.shape)} for one record; give a loss of your own."
+            "expected the module to return scores of shape (records, classes), got shape "
+            f"{tuple(output.shape)} for one record; pass your own loss."
         )
-    scores = answer[0].double().cpu().numpy()
+    scores = output[0].double().cpu().numpy()
     label = point.label
     if not isinstance(label, int | np.integer) or not 0 <= label < len(scores):
         raise InputError(f"expected labels from 0 to {len(scores) - 1}, got {label}.")
@@ -127,20 +127,20 @@ def cross_entropy(module: Module, point: Point) -> float:
 
 
 def cross_entropies(module: Module, points: Dataset) -> Array:
-    """The same of many records, in their order."""
+    """The same for many records, in order."""
     torch = loaded()
     labels, found = labels_of(points), []
     for start in range(0, len(points), BATCH):
         part = slice(start, start + BATCH)
         with torch.no_grad():
-            answer = module(features_for(module, points.features[part]))
+            output = module(features_for(module, points.features[part]))
         size = len(labels[part])
-        if answer.ndim != 2 or len(answer) != size:
+        if output.ndim != 2 or len(output) != size:
             raise InputError(
-                "expected the module to answer scores (records, classes), got shape "
-                f"{tuple(answer.shape)} for {size} records; give a loss of your own."
+                "expected the module to return scores of shape (records, classes), got shape "
+                f"{tuple(output.shape)} for {size} records; pass your own loss."
             )
-        scores = answer.double().cpu().numpy()
+        scores = output.double().cpu().numpy()
         if labels[part].max() >= scores.shape[1]:
             raise InputError(
                 f"expected labels from 0 to {scores.shape[1] - 1}, got {labels[part].max()}."
@@ -150,27 +150,27 @@ def cross_entropies(module: Module, points: Dataset) -> Array:
     return np.concatenate(found)
 
 
-def trained_parts(module: Module) -> list[Any]:
-    """The parameters that are trained; not buffers, such as running means."""
+def trainable_parameters(module: Module) -> list[Any]:
+    """The trainable parameters; excludes buffers, such as running means."""
     parts = [part for part in module.parameters() if part.requires_grad]
     if not parts:
-        raise InputError(f"{type(module).__name__} has no parameters that are trained.")
+        raise InputError(f"{type(module).__name__} has no trainable parameters.")
     return parts
 
 
 class ModuleParameters:
-    """The parameters of modules, for algorithms whose models are modules."""
+    """Parameter access for algorithms whose models are modules."""
 
     def parameters(self, model: Module) -> Array:
-        """All parameters that are trained, as one vector."""
-        parts = [part.detach().cpu().numpy().ravel() for part in trained_parts(model)]
+        """All trainable parameters as one vector."""
+        parts = [part.detach().cpu().numpy().ravel() for part in trainable_parameters(model)]
         return np.concatenate(parts)
 
     def with_parameters(self, model: Module, parameters: Array) -> Module:
         """A copy with other parameters."""
         torch = loaded()
         changed = copy.deepcopy(model)
-        parts = trained_parts(changed)
+        parts = trainable_parameters(changed)
         ends = np.cumsum([part.numel() for part in parts])
         with torch.no_grad():
             for part, piece in zip(parts, np.split(np.asarray(parameters), ends[:-1]), strict=True):

@@ -58,7 +58,7 @@ def laplace(leak: float) -> Pair:
 
 
 def mixed(pair: Pair, rate: float) -> Pair:
-    """The point matters with probability ``rate`` only."""
+    """The point matters only with probability ``rate``."""
     return pair._replace(
         p1=lambda x: (1 - rate) * pair.p0(x) + rate * pair.p1(x),
         s1=lambda x: (1 - rate) * pair.s0(x) + rate * pair.s1(x),
@@ -82,7 +82,7 @@ def log_lambda(labels: Sequence[int] | IntArray, pair: Pair, *, finer: float = 1
     width = edges[:-1] - edges[1:]
     x = edges[:-1, None] - width[:, None] * nodes
     density = pair.p0(x) * width[:, None], pair.p1(x) * width[:, None]
-    # Running integrals go like t^m, and those of a thousand ranks leave the range of doubles.
+    # Running integrals behave like t^m, and those of a thousand ranks exceed the range of doubles.
     running, logs = np.ones(x.shape, dtype=np.longdouble if size > 800 else np.float64), 0.0
     for label in order.tolist():
         part = density[label] * running
@@ -92,7 +92,7 @@ def log_lambda(labels: Sequence[int] | IntArray, pair: Pair, *, finer: float = 1
         top = float(before[-1] + cells[-1])
         running /= top
         logs += math.log(top)
-    # All of both distributions beyond the ends was left out; it is less than 1e-17.
+    # Everything beyond the ends was left out; it is less than 1e-17.
     return logs + float(gammaln(size + 1))
 
 
@@ -102,14 +102,14 @@ def _even_edges(pair: Pair, members: float, cells: int) -> FloatArray:
     share = (1 - members) * pair.s0(x) + members * pair.s1(x)
     angle = 2 * np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0)))
     inner = np.interp(np.linspace(0.0, np.pi, cells + 1)[1:-1], angle[::-1], x[::-1])
-    # And a few over the tails, where the angle says nothing.
+    # And a few over the tails, where the angle gives no information.
     return np.append(inner, np.linspace(*pair.ends, 60))
 
 
 def _cumulative_rule(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Gauss points on [0, 1], integrals from 0 to each of them, and over all."""
     x, w = np.polynomial.legendre.leggauss(count)
-    # Lagrange's polynomials by their coefficients in Legendre's.
+    # Lagrange polynomials in Legendre coefficients.
     basis = np.linalg.inv(np.polynomial.legendre.legvander(x, count - 1))
     matrix = np.empty((count, count))
     for own in range(count):
@@ -121,7 +121,7 @@ def _cumulative_rule(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def log_lambda_of_pieces(
     labels: Sequence[int], without: FloatArray, with_point: FloatArray
 ) -> float:
-    """The same for scores of finitely many values: all ways to cut the ranks into pieces, one by one."""
+    """The same for scores with finitely many values: all ways to cut the ranks into pieces."""
     order = np.asarray(labels)
     size = len(order)
     above = np.append(0, np.cumsum(order))
@@ -143,7 +143,7 @@ def _increasing(most: int, count: int) -> Iterator[tuple[int, ...]]:
 
 
 def orders_of(zeros: int, ones: int) -> list[list[int]]:
-    """Every order of so many labels."""
+    """Every order of that many labels."""
     size = zeros + ones
     return [[int(i in chosen) for i in range(size)] for chosen in combinations(range(size), ones)]
 
@@ -171,7 +171,7 @@ def hockey_sticks(pair: Pair, epsilon: float, points: int = 400_001) -> tuple[fl
     return float(forward), float(np.trapezoid(np.maximum(p0 - grow * p1, 0.0), x))
 
 
-# --- scores to work on --------------------------------------------------------------------------
+# --- example scores -----------------------------------------------------------------------------
 
 
 def reference_scores(zeros: int, ones: int, shift: float) -> em.Scores:

@@ -1,4 +1,4 @@
-"""Audits drawn from the whole-curve model itself, step by step as it is written down."""
+"""Audits drawn from the whole-curve model itself, following its definition step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epsilometer.model.mixtures import Curves
 
 
 class Truth(NamedTuple):
-    """What an audit was drawn from: no curves where nothing leaks."""
+    """The truth behind a simulated audit: no curves if nothing leaks."""
 
     curves: Curves | None
     epsilon: float
@@ -23,7 +23,7 @@ class Truth(NamedTuple):
 
 
 def leak_of(curves: Curves, epsilon: float, delta: float) -> float:
-    """The leak whose epsilon is the one given, by bisection of epsilon alone."""
+    """The leak with the given epsilon, by bisection of epsilon alone."""
     high = 1.0
     while float(curves.epsilon(np.array(high), delta)) < epsilon:
         high *= 2
@@ -48,7 +48,7 @@ def draw_truth(model: em.ProfileModel, bases: int, rng: np.random.Generator) -> 
 def draw_scores(
     truth: Truth, zeros: int, ones: int, rng: np.random.Generator, *, slip: float = 1.0
 ) -> em.Scores:
-    """Scores of every base; ``slip`` is a factor that the model knows nothing of."""
+    """Scores of every base; ``slip`` is a factor unknown to the model."""
     member = np.arange(zeros + ones) >= zeros
     without, with_point = [], []
     for strength in truth.strengths.tolist():

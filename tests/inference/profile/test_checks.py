@@ -1,4 +1,4 @@
-"""Checks of the whole-curve model: fair to data that it made, hard on data that it could not make."""
+"""Checks of the whole-curve model: they accept data from the model and reject data that is not."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def test_statistics_are_those_of_the_roc_curve() -> None:
 
 
 def test_p_values_are_fair_on_audits_that_the_model_made() -> None:
-    """Predictive p-values are no smaller than uniform ones: data are used twice, which only helps."""
+    """Predictive p-values are no smaller than uniform ones: using the data twice only raises them."""
     model = em.ProfileModel(delta=1e-3, families=(em.GaussianCurves(),), mixing=em.NoMixing())
     rng, values, surprises = np.random.default_rng(32), [], 0
     for _ in range(25):
         scores = draw_scores(draw_truth(model, 3, rng), 40, 40, rng)
-        posterior = em.ProfileSettings().first_look(scores, model)
+        posterior = em.ProfileSettings().estimate_quickly(scores, model)
         found = check_rocs(posterior, rng=rng, replications=200)
         values += found.p_value[:, 0].tolist()
         surprises += not found.fits
     # Smaller than uniform with a false alarm of 1e-4 at most: one-sided.
     assert kstest(values, "uniform", alternative="greater").pvalue > 1e-4
-    # And not all at 1, which would find nothing ever.
+    # And not all at 1, which would never detect anything.
     assert np.min(values) < 0.6
     # Fifteen statistics at .01 in all for an audit: 25 audits have 4 surprises with probability 1e-4.
     assert surprises <= 4
 
 
 def heavy(seed: int, bases: int = 4) -> em.Scores:
-    """One member in five gives itself away completely, the others not at all."""
+    """One member in five is revealed completely, the others not at all."""
     rng = np.random.default_rng(seed)
     without = rng.standard_normal((bases, 300))
     with_point = rng.standard_normal((bases, 300)) + 9 * (rng.random((bases, 300)) < 0.2)

@@ -1,4 +1,4 @@
-"""The engine of the whole curve: reference posteriors, an independent sampler, its stated error."""
+"""The whole-curve engine: reference posteriors, an independent sampler, its stated error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import epsilometer as em
 from epsilometer.inference.profile.posterior import ProfilePosterior
 from epsilometer.inference.profile.tables import Accuracy, evaluate
 from epsilometer.model.mixtures import Curves
-from epsilometer.model.strengths import MOST_ALIKE
+from epsilometer.model.strengths import LARGEST_CONCENTRATION
 from tests.inference.profile.oracles import reference_scores, scores_in_order
 
 FloatArray = NDArray[np.float64]
@@ -21,7 +21,7 @@ TAILS = [0.05, 0.5, 0.95]
 
 
 def pinned(delta: float, strength: float = 1.0) -> em.ProfileModel:
-    """One family, no mixing, strength told: what the peers assume."""
+    """One family, no mixing, known strength, as other tools assume."""
     return em.ProfileModel(
         delta=delta,
         families=(em.GaussianCurves(),),
@@ -61,7 +61,7 @@ def test_reference_posteriors(name: str) -> None:
 
 
 def test_a_pinned_posterior_is_likelihood_times_prior() -> None:
-    """By plain sums over a grid of epsilon, likelihoods worked out at each point."""
+    """By plain sums over a grid of epsilon, with likelihoods computed at each point."""
     scores, delta = gaussian_bases([0.8, 1.2], 30, 25, seed=1), 1e-4
     prior = em.HalfNormal(scale=3.0)
     strength = 0.7
@@ -98,7 +98,7 @@ def test_a_pinned_posterior_is_likelihood_times_prior() -> None:
 
 
 class Weighted:
-    """Draws from the prior, weighted by their likelihood: importance sampling, nothing else."""
+    """Draws from the prior, weighted by their likelihood: plain importance sampling."""
 
     def __init__(self, scores: em.Scores, model: em.ProfileModel, size: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -111,7 +111,7 @@ class Weighted:
         if model.strength.fixed_value is None:
             self.alike = rng.random(size) < model.strength.alike
         self.mean = np.where(self.alike, 1.0, rng.beta(1.0, 2.0, size))
-        size_of = MOST_ALIKE ** rng.random(size)
+        size_of = LARGEST_CONCENTRATION ** rng.random(size)
         a, b = self.mean * size_of, (1 - self.mean) * size_of
         strength = rng.beta(
             np.maximum(a, 1e-9)[:, None], np.maximum(b, 1e-9)[:, None], (size, bases)
@@ -145,11 +145,11 @@ class Weighted:
 
 
 SMALL = gaussian_bases([0.4, 1.6, 2.2], 15, 12, seed=3)
-"""Three bases that differ, of which one says little."""
+"""Three different bases, one of which is uninformative."""
 
 ALLOWED = 0.006
-"""Of probabilities, beside Monte Carlo errors: the engine's tolerance of .01 in quantiles, straight
-lines in the sampler's own tables, and what the coarser sums for single bases leave."""
+"""For probabilities, in addition to Monte Carlo errors: the engine's tolerance of .01 in quantiles,
+linear interpolation in the sampler's tables, and the error of the coarser sums for single bases."""
 
 Z = 4.5
 """Standard errors; about 60 comparisons, a false alarm of 7e-6 each."""
@@ -195,10 +195,10 @@ def test_shown_and_single_bases_agree_with_the_sampler(
 
 
 def test_strengths_agree_with_the_sampler(engine: ProfilePosterior, sampled: Weighted) -> None:
-    # Where nothing leaks the strengths are as before, in the engine as in the sampler.
-    agrees(engine.alike, sampled.alike, sampled)
+    # Without a leak the strengths have their prior, in the engine as in the sampler.
+    agrees(engine.full_strength_probability, sampled.alike, sampled)
     for value in (0.2, 0.4, 0.6, 0.8):
-        # Means are on nodes, so a little is lost to the cell that the value falls into.
+        # Means are on nodes, so a little is lost to the cell that contains the value.
         expected, error = sampled.share(sampled.mean > value)
         found = engine.probability_above("strength", value)
         assert abs(found - expected) < Z * error + 0.02
@@ -270,12 +270,12 @@ def check_stated_error(name: str) -> None:
     posterior = em.estimate(scores, model)
     assert posterior.trustworthy
     finest = em.ProfileSettings(tolerance=1e-9, most_levels=5).estimate(scores, model)
-    assert not finest.trustworthy  # nobody meets 1e-9, and it says so
+    assert not finest.trustworthy  # 1e-9 cannot be met, and the posterior reports it
     probed = [0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975]
     after = finest.quantile("epsilon", probed)
     gap = np.max(np.abs(posterior.quantile("epsilon", probed) - after) / np.maximum(1.0, after))
-    # The difference of two levels, each half as coarse again: what is left is no more than three of it.
-    # Below two thousandths nobody would notice.
+    # The difference between refinement steps: the remaining error is at most three times as large.
+    # Below two thousandths it does not matter.
     assert gap <= max(3 * posterior.accuracy.error, 2e-3)
     assert gap <= posterior.accuracy.tolerance
 
@@ -290,12 +290,12 @@ def test_nothing_leaks() -> None:
     assert posterior.trustworthy
     assert posterior.family_probability("no leak") > (posterior.model.no_leak or 0)
     assert posterior.credible_interval("epsilon")[0] < 0.1
-    # Far below what the prior has at that place, 6.2.
+    # Far below the corresponding prior quantile, 6.2.
     assert posterior.credible_interval("shown")[1] < 3.5
 
 
 def plain_sums(scores: em.Scores, model: em.ProfileModel, leaks: FloatArray) -> FloatArray:
-    """Quantiles of epsilon of a pinned model, by sums over leaks whose likelihood is worked out."""
+    """Quantiles of epsilon of a fixed model, by sums over leaks with computed likelihoods."""
     epsilon = em.GaussianCurves().epsilon(leaks, model.delta)
     logs = evaluate(scores, Curves(family=em.GaussianCurves()), leaks, Accuracy(0.4)).sum(axis=0)
     logs = logs + model.epsilon.log_density(epsilon) + np.log(np.gradient(epsilon))
@@ -304,9 +304,9 @@ def plain_sums(scores: em.Scores, model: em.ProfileModel, leaks: FloatArray) -> 
 
 
 def test_epsilon_far_beyond_the_prior_makes_the_axis_longer() -> None:
-    """Not one error in 2,000 models, and a prior that has 20 standard deviations to go.
+    """Not one error in 2,000 models, and a prior that puts the likely epsilons 20 deviations out.
 
-    The prior costs hundreds of nats where the scores are likely: likelihoods must be known as far down.
+    The prior costs hundreds of nats where the scores are likely: likelihoods must be accurate that deep.
     """
     scores = gaussian_bases([8.0] * 3, 1000, 1000, seed=12)
     model = replace(pinned(1e-5), epsilon=em.HalfNormal(scale=1.0))
@@ -320,7 +320,7 @@ def test_epsilon_far_beyond_the_prior_makes_the_axis_longer() -> None:
 
 
 def test_bases_that_contradict_each_other_at_one_strength() -> None:
-    """Where both are best together each is far below its own best, by hundreds of nats."""
+    """Where both fit best together each is far below its own best, by hundreds of nats."""
     scores, model = gaussian_bases([0.5, 2.0], 800, 800, seed=17), pinned(1e-5)
     curves = Curves(family=em.GaussianCurves())
     own, together = evaluate(scores, curves, np.linspace(0.3, 2.2, 40), Accuracy(1.0)), 1.1
@@ -335,9 +335,9 @@ def test_bases_that_differ_refute_equal_strengths() -> None:
     apart = em.estimate(
         gaussian_bases([0.1, 2.2, 0.2, 2.0], 60, 60, 13), em.ProfileModel(delta=1e-5)
     )
-    assert apart.alike < 0.05
+    assert apart.full_strength_probability < 0.05
     same = em.estimate(gaussian_bases([1.2] * 4, 60, 60, 14), em.ProfileModel(delta=1e-5))
-    assert same.alike > apart.alike
+    assert same.full_strength_probability > apart.full_strength_probability
     weak, strong = (float(apart.leaks[base].quantile(0.5)) for base in (0, 1))
     assert weak < strong < apart.median("epsilon") * 1.05
     assert apart.median("shown") <= apart.median("epsilon")

@@ -1,4 +1,4 @@
-"""Scores that fit badly, are told apart completely, or come with counts: where sums may go wrong."""
+"""Scores that fit badly, are perfectly separated, or come with counts: where sums may go wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.inference.profile.oracles import scores_in_order
 
 TAILS = [0.05, 0.5, 0.95]
 TOLERANCE = 0.01
-"""Of quantiles, relative: the engine's own."""
+"""Relative tolerance of quantiles: the engine's own."""
 
 
 def told(family: Family, **more: object) -> em.ProfileModel:
@@ -30,12 +30,12 @@ def told(family: Family, **more: object) -> em.ProfileModel:
 
 
 def mirrored(labels: list[int]) -> list[int]:
-    """From the other end, with hypotheses exchanged: as likely under symmetric pairs."""
+    """Reversed, with hypotheses exchanged: equally likely under symmetric pairs."""
     return [1 - each for each in reversed(labels)]
 
 
 def log_ratio_of_all_first(size: int, leaks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log Lambda of so many members above as many others, by one integral over the highest other."""
+    """Log Lambda if all members are above all others, by one integral over the highest other."""
     x = np.linspace(-10.0, 10.0, 40_001)
     log_density = -x * x / 2 - np.log(2 * np.pi) / 2
     top = np.log(size) + log_density + (size - 1) * log_ndtr(x) + np.log(x[1] - x[0])
@@ -45,7 +45,7 @@ def log_ratio_of_all_first(size: int, leaks: NDArray[np.float64]) -> NDArray[np.
 
 @pytest.mark.parametrize("prior", [em.HalfNormal(), em.HalfNormal(scale=1.0)])
 def test_all_members_first(prior: em.HalfNormal) -> None:
-    """The axis must go on to where the posterior is, beyond leaks that are refuted by hundreds."""
+    """The axis must extend to the posterior, beyond leaks that are ruled out by hundreds of nats."""
     size, model = 2400, told(em.GaussianCurves(), epsilon=prior)
     found = em.estimate(scores_in_order([1] * size + [0] * size), model)
     leaks = np.linspace(0.5, 9.0, 1201)
@@ -58,20 +58,20 @@ def test_all_members_first(prior: em.HalfNormal) -> None:
 
 
 def test_a_member_at_the_very_bottom() -> None:
-    """Its density is smaller than what 1 minus another can hold."""
+    """Its density is smaller than the rounding error of a complement."""
     labels, curves = [1] * 1000 + [0] * 1000 + [1], Curves(family=em.GaussianCurves())
     leaks = np.array([6.0, 7.0, 8.0])
     one, other = (
         evaluate(scores_in_order(each), curves, leaks, Accuracy())[0]
         for each in (labels, mirrored(labels))
     )
-    # Mirror images meet other points of the grid; the first level is 0.012 from a finer one.
+    # Mirror images use other points of the grid; the first step differs by 0.012 from a finer one.
     np.testing.assert_allclose(one, other, atol=0.012)
 
 
 @pytest.mark.parametrize("family", [em.LaplaceCurves(), em.GaussianCurves()])
 def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
-    """Half of the members stand far out: the nearest curve is found, from either end alike."""
+    """Half of the members are far out: the nearest curve is found, from either end."""
     rng, size = np.random.default_rng(4), 2400
     values = rng.standard_normal(2 * size)
     values[size:] += 2.5 * (rng.random(size) < 0.5)
@@ -87,7 +87,7 @@ def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
 
 
 def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many scores are looked at by a sample first; counts have no sample, and weigh what they are."""
+    """Many scores are first scanned with a sample; counts are not thinned, and keep their weight."""
     rng, size = np.random.default_rng(6), 2600
     many = em.Scores(
         without=[rng.standard_normal(size)], with_point=[rng.standard_normal(size) + 0.8]
@@ -100,7 +100,7 @@ def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(tables, "THINNED_FROM", 10**9)
         whole = em.estimate(both, model)
-    # Two splines of 0.01 nats each; before, counts were weighed by the thinning, hundreds of nats.
+    # Two splines of 0.01 nats each; thinning the counts would cost hundreds of nats.
     assert found.log_evidence == pytest.approx(whole.log_evidence, abs=0.02)
     np.testing.assert_allclose(
         found.quantile("epsilon", TAILS), whole.quantile("epsilon", TAILS), rtol=TOLERANCE
@@ -108,7 +108,7 @@ def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_pieces_are_extrapolated_where_no_score_is() -> None:
-    """The corner of randomised response at a rate below 1 / N was not seen; at one above, it was."""
+    """The corner of randomised response at a rate below 1 / N cannot be seen; at one above, it can."""
     apart = em.estimate(scores_in_order([1] * 20 + [0] * 20), told(em.ResponseCurves()))
     assert apart.extrapolated_below_delta > 0.5
     blurred = [1] * 73 + [0] * 27 + [1] * 27 + [0] * 73

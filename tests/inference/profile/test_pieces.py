@@ -87,7 +87,7 @@ def test_ties_are_averaged_over(zeros: list[int], ones: list[int], case: Case) -
 
 
 def test_several_bases_at_once_are_as_alone() -> None:
-    """Sizes that are equal and not, with ties and without."""
+    """Equal and unequal sizes, with ties and without."""
     bases = [
         blocks_of([1, 0, 0, 1], [0, 1, 1, 0]),
         blocks_of([0, 1, 1, 0], [1, 0, 0, 1]),
@@ -115,7 +115,7 @@ def test_grouped_bases_come_the_same_way() -> None:
 def test_one_against_one_is_twice_the_area() -> None:
     for leak in (0.2, 1.0, 4.0):
         truth = 1 / (1 + math.exp(-leak))
-        # Both tell the truth, or both lie and ties are halved: P = truth^2 + truth (1 - truth).
+        # Both tell the truth, or both lie and ties count half: P = truth^2 + truth (1 - truth).
         assert math.exp(of_labels([1, 0], (PLAIN, leak, 1.0))) == pytest.approx(
             2 * truth, rel=1e-12
         )
@@ -157,7 +157,7 @@ def test_exchanging_the_hypotheses_and_turning_the_order(case: Case, labels: lis
 
 
 def one_threshold(zeros: int, n0: int, ones: int, n1: int, leak: float) -> float:
-    """Sum over how many are in the upper piece; the threshold's rank falls into one of the two."""
+    """Sum over the number in the upper piece; the threshold's rank falls into one of the two."""
     without, with_point = PLAIN.masses(leak)
     rank = zeros + ones
     i, j = (
@@ -183,17 +183,17 @@ def test_counts_of_one_threshold(zeros: int, n0: int, ones: int, n1: int) -> Non
 
 @pytest.mark.parametrize(("zeros", "n0", "ones", "n1"), [(60, 400, 210, 400), (300, 1500, 70, 200)])
 def test_large_blocks_are_sampled_closely_enough(zeros: int, n0: int, ones: int, n1: int) -> None:
-    """Beyond 40,000 splits every so manyth stands for its neighbours: a sum over a smooth bell."""
+    """Beyond 40,000 splits a regular subset is used: a sum over a smooth bell curve."""
     assert (n0 - zeros + 1) * (n1 - ones + 1) > MOST_CUTS
     for leak in (1.0, 1.7, 2.5):
         found = found_for([zeros, n0 - zeros], [ones, n1 - ones], (PLAIN, leak, 1.0))
         expected = one_threshold(zeros, n0, ones, n1, leak)
-        # A hundredth of a nat: what the engine asks of splines.
+        # A hundredth of a nat: the engine's tolerance for splines.
         assert found == pytest.approx(expected, abs=0.01)
 
 
 def test_many_scores_without_ties() -> None:
-    """A hundred thousand places for a cut: against the same sum, written out."""
+    """A hundred thousand positions of a cut, compared with the same sum written out."""
     rng = np.random.default_rng(4)
     labels = (rng.random(20_000) < np.where(np.arange(20_000) < 10_000, 0.6, 0.4)).astype(int)
     scores = scores_in_order(labels)
@@ -217,7 +217,7 @@ def test_an_atom_with_too_many_places_is_refused_in_one_line() -> None:
 
 
 def test_an_atom_seen_is_possible_and_its_opposite_is_not() -> None:
-    """With everything in the atom but a thousandth, members come first or it is a miracle."""
+    """With nearly everything in the atom, any order other than members first is nearly impossible."""
     nearly = ResponseCurves(atom=0.999)
     first = of_labels([1, 1, 0, 0], (nearly, 0.0, 1.0))
     assert first == pytest.approx(math.log(6.0), abs=0.02)  # the one order out of six

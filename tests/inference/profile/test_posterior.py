@@ -1,4 +1,4 @@
-"""What the posterior of the whole curve answers: consistent with itself, and the same after a file."""
+"""Queries of the whole-curve posterior: consistent with each other, and unchanged after a file."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_answers_about_a_parameter_agree(posterior: ProfilePosterior, name: str)
     for chance in (0.2, 0.5, 0.9):
         value = float(posterior.quantile(name, chance))
         above = posterior.probability_above(name, value)
-        # Equal, unless so much lies in one place that the quantile stays there.
+        # Equal, unless so much probability is at one point that the quantile stays there.
         assert above <= 1 - chance + 1e-9
         assert posterior.probability_above(name, value - 1e-6) >= 1 - chance - 1e-4
     low, high = posterior.credible_interval(name, 0.8)
-    # 0.5 - 0.8 / 2 is 0.1 but for a rounding.
+    # 0.5 - 0.8 / 2 is 0.1 up to rounding.
     assert (low, high) == pytest.approx(posterior.quantile(name, [0.1, 0.9]).tolist(), rel=1e-12)
     assert low <= posterior.median(name) <= high
     # Mean and standard deviation by the quantile function, at 2,001 chances.
@@ -80,7 +80,7 @@ def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
     told = em.estimate(SCORES, pinned(1e-3, strength=0.5))
     assert told.parameters == ("epsilon", "shown")
     assert told.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
-    assert told.alike == 0.0
+    assert told.full_strength_probability == 0.0
     assert posterior.parameters == ("epsilon", "shown", "strength")
     with pytest.raises(
         em.InputError, match="expected one of the parameters epsilon, shown, strength"
@@ -127,7 +127,7 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
 ) -> None:
     curve = ProfileCurve(posterior=posterior, deltas=DELTAS, level=0.8)
     low, high = curve.joint_band
-    # At every delta alone the band is at least as wide as the interval, but for one cell's width.
+    # At each delta the band is at least as wide as the interval, up to one cell's width.
     assert np.all(low <= curve.quantiles[0] * 1.05 + 0.02)
     assert np.all(high >= curve.quantiles[2] * 0.95 - 0.02)
     size = 4000
@@ -141,7 +141,7 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
             leaks = np.linspace(0.0, curves.largest_leak(float(epsilon.max()) + 0.1, 1e-3), 4001)
             leak = np.interp(epsilon, curves.epsilon(leaks, 1e-3), leaks)
             values = np.stack([curves.epsilon(leak, delta) for delta in DELTAS.tolist()], axis=1)
-        # Up to half a cell of the axis, by which draws are moved.
+        # Up to half a cell of the axis, by which draws are shifted.
         inside = (values >= low * 0.97 - 1e-3) & (values <= high * 1.03 + 1e-3)
         held += int(inside.all(axis=1).sum())
     # At least the level, less 4.5 standard errors.
@@ -150,9 +150,9 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
 
 
 def verdict_on(curve: ProfileCurve, asked: Question | None = None) -> Verdict | None:
-    """What a result says of a claimed curve."""
+    """The verdict of a result on a claimed curve."""
     asked = asked or Question()
-    return ProfileResult(posterior=curve.posterior, asked=asked, over_delta=curve).curve_verdict
+    return ProfileResult(posterior=curve.posterior, question=asked, over_delta=curve).curve_verdict
 
 
 def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:
@@ -190,7 +190,7 @@ def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:
 
 
 def test_extrapolation_is_marked(posterior: ProfilePosterior) -> None:
-    """With 40 models rates below 1 / 40 are not seen; more models push the mark down."""
+    """With 40 models rates below 1 / 40 cannot be seen; more models move the limit down."""
     below = posterior.extrapolated_below_delta
     assert posterior.finest_rate == 1 / 40
     assert 0 < below < 1
@@ -200,7 +200,7 @@ def test_extrapolation_is_marked(posterior: ProfilePosterior) -> None:
     curve = ProfileCurve(posterior=few, deltas=[1e-9, 0.3])
     assert curve.extrapolated.tolist() == [True, False]
     assert any("no score is there" in note for note in curve.notes)
-    # Of a Gaussian with separation mu: where its curve has slope e^epsilon at 1 / 50.
+    # For a Gaussian with separation mu: where its curve has slope e^epsilon at 1 / 50.
     mu = float(np.interp(few.median("epsilon"), em.GaussianCurves().epsilon(
         np.linspace(0, 4, 4001), 1e-3), np.linspace(0, 4, 4001)))  # fmt: skip
     score = 2.0537489106318225  # the 98 % quantile of the normal distribution
@@ -246,7 +246,7 @@ def test_trade_off_of_randomised_response_is_straight_between_corners() -> None:
     only = em.estimate(scores, model)
     found = only.trade_off(np.linspace(0.0, 0.1, 11), [0.5])[0]
     np.testing.assert_allclose(np.diff(found, n=2), 0.0, atol=1e-9)
-    # Slope -e^epsilon at 0, epsilon the median, which is the truth but for sampling error.
+    # Slope -e^epsilon at 0, epsilon the median, which is the truth up to sampling error.
     slope = (found[0] - found[1]) / 0.01
     assert np.log(slope) == pytest.approx(only.median("epsilon"), abs=0.02)
 
@@ -290,7 +290,7 @@ def test_restored_posterior_answers_identically(name: str, tmp_path: Path) -> No
         np.testing.assert_array_equal(values, two[key])
     restored.save(tmp_path / "again.nc")
     assert em.load(tmp_path / "again.nc").mean("epsilon") == posterior.mean("epsilon")
-    # Numbers and text only: nothing in the file could be run.
+    # Numbers and text only: nothing in the file could be executed.
     assert b"pickle" not in path.read_bytes()
     with h5py.File(path) as file:
         kinds: set[str] = set()
@@ -326,7 +326,7 @@ def test_arviz_reads_the_tree(posterior: ProfilePosterior, tmp_path: Path) -> No
         assert json.loads(tree.attrs["model"])["mixing"]["name"] == "FreeMixing"
         stored = np.asarray(draws["epsilon"].values)
     array_stats: Any = arviz_base.array_stats  # type: ignore[attr-defined]
-    # Independent stored, as their effective number says.
+    # Stored draws are independent, as their effective number shows.
     assert array_stats.ess(stored, chain_axis=0, draw_axis=1) > 0.8 * stored.size
     low, high = array_stats.eti(stored.ravel(), prob=0.9, axis=-1)
     expected = posterior.credible_interval("epsilon", 0.9)
@@ -388,7 +388,7 @@ def test_updating_is_estimating_from_all(posterior: ProfilePosterior) -> None:
     assert second.shift == pytest.approx(after.median("epsilon") - posterior.median("epsilon"))
     assert second.log_predictive == pytest.approx(after.log_evidence - posterior.log_evidence)
     assert second.information >= 0
-    # More models of a base that is there already.
+    # More models of an existing base.
     more = em.Scores(without=[[0.1, 0.3]], with_point=[[1.1]], names=["0"])
     joined = posterior.update(more).scores
     assert joined.names == SCORES.names
@@ -403,7 +403,7 @@ def test_another_prior_is_estimating_with_it(posterior: ProfilePosterior) -> Non
     prior = em.HalfNormal(scale=2.0)
     found = posterior.with_prior(prior)
     expected = em.estimate(SCORES, replace(posterior.model, epsilon=prior))
-    # Tables of another length: two tolerances of the engine.
+    # Tables of another length: twice the engine's tolerance.
     np.testing.assert_allclose(
         found.quantile("epsilon", [0.05, 0.5, 0.95]),
         expected.quantile("epsilon", [0.05, 0.5, 0.95]),

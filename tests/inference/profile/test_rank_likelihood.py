@@ -66,7 +66,7 @@ def drawn(case: Case, zeros: int, ones: int, seed: int) -> em.Scores:
 
 
 def close(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
-    """Within the tolerance; below -5, where a curve is refuted, 2 % are good enough."""
+    """Within the tolerance; below -5, where a curve is ruled out, 2 % is sufficient."""
     return abs(found - expected) <= (tolerance if expected > -5 else 0.02 * abs(expected))
 
 
@@ -105,7 +105,7 @@ def test_reference_numbers(name: str) -> None:
 
 
 def test_the_first_level_is_within_its_promise() -> None:
-    """At the engine's coarsest step: its own error of .02, and that of the source."""
+    """At the engine's coarsest step: its own error of .02 plus that of the source."""
     for scores, expected in GOLDEN.values():
         found = [chain(scores, *curve, step=1.0) for curve in CURVES]
         assert all(close(*pair, 0.03) for pair in zip(found, expected, strict=True))
@@ -138,14 +138,14 @@ def test_probabilities_of_all_orders_sum_to_one(case: Case, zeros: int, ones: in
     family, leak, rate, _ = case
     orders = orders_of(zeros, ones)
     logs = [chain(scores_in_order(labels), family, leak, rate) for labels in orders]
-    assert np.mean(np.exp(logs)) == pytest.approx(1.0, abs=1e-3)  # a nat's error at most is its own
+    assert np.mean(np.exp(logs)) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_no_leak_says_nothing() -> None:
     for scores, _ in GOLDEN.values():
         for family, _, rate in CURVES:
             assert chain(scores, family, 0.0, rate) == 0.0
-            # And hardly more at the smallest leaks: log Lambda goes to 0 as they do.
+            # Hardly more at the smallest leaks: log Lambda goes to 0 with the leak.
             assert abs(chain(scores, family, 1e-6, rate)) < 2e-3
 
 
@@ -170,7 +170,7 @@ def test_chain_is_its_slow_twin(case: Case, zeros: int, ones: int) -> None:
 
 @pytest.mark.parametrize(("zeros", "ones"), [(980, 20), (20, 980), (500, 500)])
 def test_larger_bases_of_unequal_sizes(zeros: int, ones: int) -> None:
-    """Shares of ranks must be pooled as the scores are: an even pool is off by hundreds of nats here."""
+    """Shares of ranks must be pooled like the scores: an even pool is off by hundreds of nats here."""
     for name in ("gaussian", "laplace", "gaussian, mixed"):
         family, leak, rate, pair = CASES[name]
         scores = drawn(CASES[name], zeros, ones, seed=4)
@@ -220,7 +220,7 @@ def test_order_statistics_by_monte_carlo() -> None:
     scores = drawn(CASES["gaussian"], 12, 12, seed=9)
     labels, leak = np.array(labels_of(scores)), 0.6
     rng = np.random.default_rng(10)
-    # Uniform shares of the pool are scores from it: a member or not, evenly.
+    # Uniform shares of the pool are scores from it, members or not with equal probability.
     member = rng.random((200_000, 24)) < 0.5
     x = -np.sort(-(rng.standard_normal(member.shape) + leak * member), axis=1)
     ratio = np.exp(leak * (x - leak / 2))
@@ -234,7 +234,7 @@ def test_order_statistics_by_monte_carlo() -> None:
 
 @every_case
 def test_frequencies_of_all_orders_in_simulated_audits(case: Case) -> None:
-    """Three and three: 20 orders, as often as their probabilities say, by chi-square."""
+    """Three and three: 20 orders, with frequencies that match their probabilities, by chi-square."""
     family, leak, rate, _ = case
     runs, rng = 40_000, np.random.default_rng(30)
     member = np.tile(np.arange(6) >= 3, (runs, 1))
@@ -250,7 +250,7 @@ def test_frequencies_of_all_orders_in_simulated_audits(case: Case) -> None:
 
     if leak < 4:  # where every order is expected a few times
         assert surprise(leak) < CHI_SQUARE_19
-    assert surprise(0.5 * leak) > CHI_SQUARE_19  # another leak must be refuted
+    assert surprise(0.5 * leak) > CHI_SQUARE_19  # another leak must be ruled out
 
 
 # --- ties and thresholds --------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def grouped(zeros: Sequence[int], ones: Sequence[int]) -> em.Scores:
 @every_case
 def test_blocks_are_averages_over_all_orders(case: Case, zeros: list[int], ones: list[int]) -> None:
     family, leak, rate, pair = case
-    # Ten Gauss points for a block: no more than this for curves that are nearly a step, as at leak 5.
+    # Ten Gauss points for a block: the error for curves that are nearly a step, as at leak 5.
     tolerance = 0.1 if leak > 4 else 2 * TOLERANCE
     expected = averaged_over_ties(zeros, ones, lambda labels: log_lambda(labels, pair))
     found = chain(grouped(zeros, ones), family, leak, rate)
@@ -344,7 +344,7 @@ def test_a_threshold_above_or_below_everything_says_nothing() -> None:
 
 
 def test_ties_are_the_mean_over_random_orders() -> None:
-    """Equal scores: the mean log likelihood of the orders that the base itself tells."""
+    """Equal scores: the mean log likelihood of the orders returned by the base itself."""
     rng = np.random.default_rng(2)
     scores = em.Scores(without=[rng.integers(0, 4, 9)], with_point=[rng.integers(1, 5, 7)])
     orders = scores.bases[0].orders(8)
@@ -364,7 +364,7 @@ def test_steps_agree_on_five_thousand_scores() -> None:
             evaluate(scores, Curves(family=em.GaussianCurves()), leaks, Accuracy(step))
             for step in (1.0, 0.5)
         )
-        # What the engine's first level promises, times two.
+        # Twice the tolerance of the engine's first step.
         np.testing.assert_allclose(coarse, fine, atol=0.02)
 
 
@@ -388,7 +388,7 @@ def test_steps_agree_on_a_hundred_thousand_scores(zeros: int, ones: int) -> None
         for step in (1.0, 0.6)
     )
     np.testing.assert_allclose(coarse, fine, atol=0.02)
-    # About how far the best leak is ahead, by the law of large numbers: the pair's own divergence.
+    # About how much better the best leak is, by the law of large numbers: the pair's own divergence.
     assert np.all(fine > 0.01 * (zeros + ones) * min(zeros, ones) / max(zeros, ones))
 
 
@@ -408,7 +408,7 @@ def test_exchanging_the_hypotheses_and_turning_the_order(
     turned = [1 - label for label in reversed(labels)]
     one = chain(scores_in_order(labels), family, leak, 1.0)
     two = chain(scores_in_order(turned), family, leak, 1.0)
-    # A grid that is even and the same from both ends, but cubics of which some are one-sided.
+    # The grid is even and symmetric, but some of the cubics are one-sided.
     assert close(one, two, 2 * TOLERANCE)
 
 

@@ -27,7 +27,7 @@ ONE = em.ProfileModel(
 
 
 def rank_of(marginal: Marginal, value: float, rng: np.random.Generator) -> float:
-    """Where a value lies in its distribution; evenly within what lies at the value itself."""
+    """The rank of a value in its distribution; uniform within an atom at the value itself."""
     high = 1 - marginal.probability_above(value)
     low = 0.0 if value <= 0 else high
     return low + (high - low) * float(rng.random())
@@ -44,7 +44,7 @@ def ranks(
     sizes: tuple[int, int, int] = (3, 30, 30),
     shown: bool = True,
 ) -> dict[str, NDArray[np.float64]]:
-    """Ranks of the truths of some audits, perhaps with something wrong."""
+    """Ranks of the truths of some audits, perhaps with a deliberate fault."""
     rng, settings = np.random.default_rng(seed), em.ProfileSettings()
     found: dict[str, list[float]] = {"epsilon": [], "shown": []}
     for _ in range(replicates):
@@ -53,7 +53,7 @@ def ranks(
         if exchanged:
             pairs = [base.by_hypothesis for base in scores.bases]
             scores = em.Scores(without=[b for _, b in pairs], with_point=[a for a, _ in pairs])
-        posterior = settings.first_look(scores, analysed or model)
+        posterior = settings.estimate_quickly(scores, analysed or model)
         found["epsilon"].append(rank_of(posterior.marginal("epsilon"), truth.epsilon, rng))
         if shown:
             found["shown"].append(rank_of(posterior.shown, truth.shown, rng))
@@ -99,5 +99,5 @@ def test_sabotaged_twins_do_not(wrong: str) -> None:
 
 @pytest.mark.slow
 def test_a_smaller_slip_is_found_by_the_long_run() -> None:
-    """Leaks off by 1.3: too little for 40 audits, enough for 400."""
+    """Leaks off by a factor of 1.3: too small for 40 audits to detect, but not for 400."""
     assert not uniform(ranks(ONE, 400, seed=7, slip=1.3, shown=False)["epsilon"])

@@ -1,4 +1,4 @@
-"""Tables of likelihoods: what lies between the leaks that were worked out, also for many scores."""
+"""Tables of likelihoods: accuracy between the computed leaks, also for many scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODEL = em.ProfileModel(delta=1e-5, mixing=em.KnownMixing(rate=0.4))
 
 
 def bases(*sizes: int, shift: float = 0.8) -> em.Scores:
-    """Gaussian scores, so many a side in each base."""
+    """Gaussian scores; ``sizes`` are the numbers of models per side of each base."""
     rng = np.random.default_rng(sum(sizes))
     return em.Scores(
         without=[rng.standard_normal(size) for size in sizes],
@@ -24,7 +24,7 @@ def bases(*sizes: int, shift: float = 0.8) -> em.Scores:
 
 
 def worst_between(scores: em.Scores, table: Table) -> float:
-    """Largest error of the table, in nats, in the middle between its leaks, where any base says much."""
+    """Largest error of the table, in nats, midway between its leaks, where any base is informative."""
     middle = (table.leaks[1:] + table.leaks[:-1]) / 2
     near = (table.logs > table.logs.max(axis=1, keepdims=True) - 20).any(axis=0)
     asked = middle[near[1:] & near[:-1]]
@@ -36,7 +36,7 @@ def worst_between(scores: em.Scores, table: Table) -> float:
 
 @pytest.mark.parametrize("sizes", [(40,), (100, 30, 400), (3_000,), (3_500, 20)])
 def test_tables_are_right_between_their_leaks(sizes: tuple[int, ...]) -> None:
-    """From 5,000 scores of a base on, a sample of them says first where to look."""
+    """A base with 5,000 scores or more is first scanned with a sample of them."""
     scores = bases(*sizes)
     assert (2 * max(sizes) > tables.THINNED_FROM) == (max(sizes) >= 3_000)
     found = make_tables(scores, MODEL, 30.0, ACCURACY)

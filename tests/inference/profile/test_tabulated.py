@@ -1,4 +1,4 @@
-"""Distribution functions on points: places with probability, at 0 and at infinity, and finer cells."""
+"""Tabulated distribution functions: atoms at 0 and at infinity, and finer cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_cells_without_width_are_jumps() -> None:
 
 
 def test_what_was_left_out_is_not_at_infinity() -> None:
-    """Cells that hardly mattered are dropped before: the rest is the whole distribution."""
+    """Negligible cells are dropped first: the rest is the whole distribution."""
     found = mixed([(np.array([0.0, 1.0]), np.array([0.999]))], at_zero=0.0)
     assert found.infinite == 0.0
     assert found.mean() == pytest.approx(0.5)
@@ -57,7 +57,7 @@ def test_a_density_is_the_slope_without_what_lies_at_zero() -> None:
     shape = lognorm(0.5, scale=2.0)
     found = Tabulated(points=points, cumulative=0.2 + 0.8 * shape.cdf(points))
     at = np.array([0.5, 1.0, 2.0, 4.0])
-    # A difference quotient over a hundredth of the middle half.
+    # A difference quotient over a hundredth of the interquartile range.
     np.testing.assert_allclose(found.density(at), 0.8 * shape.pdf(at), rtol=5e-3)
     assert found.density(-1.0) == 0.0
 
@@ -67,16 +67,16 @@ def test_finer_cells_follow_a_smooth_density() -> None:
     shape, step = lognorm(0.25, scale=2.0), 0.1
     leaks = 10.0 * np.exp(-step * np.arange(60))
     half = np.exp(step / 2)
-    # As in the engine: the density in the middle of a cell stands for it.
+    # As in the engine: the density in the middle of a cell represents it.
     mass = shape.pdf(leaks) * leaks * step
     edges, fine = refined(leaks, mass, step)
     assert np.all(np.diff(edges) < 0)
     assert fine.sum() == pytest.approx(mass.sum(), rel=1e-9)
     found = mixed([(edges[::-1], fine[::-1])], at_zero=0.0)
     chances = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
-    # Densities of midpoints stand for cells: a part in a thousand of the standard deviation.
+    # Midpoint densities represent cells: a thousandth of the standard deviation.
     np.testing.assert_allclose(found.quantile(chances), shape.ppf(chances), rtol=2e-3)
-    # Straight lines across whole cells would be ten times worse.
+    # Linear interpolation across whole cells would be ten times worse.
     coarse = mixed([(np.append(leaks * half, leaks[-1] / half)[::-1], mass[::-1])], at_zero=0.0)
     error = np.abs(coarse.quantile(chances) - shape.ppf(chances)).max()
     assert error > np.abs(found.quantile(chances) - shape.ppf(chances)).max()

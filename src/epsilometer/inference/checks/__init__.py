@@ -1,1 +1,1 @@
-"""Questions about a posterior: what it rests on, and whether its model holds."""
+"""Checks of a posterior: what it depends on, and whether its model fits."""

@@ -1,8 +1,8 @@
-"""The same counts under other assumptions: which of them the counts speak for, and what epsilon becomes.
+"""Compare alternative models on the same counts: their evidence, and the epsilon each one gives.
 
-The evidence of a model is the probability that it gave the counts before they were seen, averaged over
-its priors.  The ratio of two evidences is a Bayes factor.  It compares assumptions with each other and
-says nothing of whether any of them is right: that is what the predictive check is for.
+The evidence of a model is the marginal likelihood: the probability of the counts before they were seen,
+averaged over the priors.  The ratio of two evidences is a Bayes factor.  It compares models with each
+other and does not show that any of them is right: that is what the predictive check is for.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from warnings import warn
 
 import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError, InputError
 from epsilometer.inference.checks.predictive import SURPRISING, check_predictions
-from epsilometer.inference.checks.warnings import bases_at_ends
+from epsilometer.inference.checks.warnings import bases_with_extreme_counts
 from epsilometer.inference.exact.engine import estimate_on, estimate_quickly, make_surface
 from epsilometer.inference.exact.surface import Surface
 from epsilometer.inference.grid_posterior import GridPosterior
@@ -37,21 +40,21 @@ from epsilometer.model.likelihoods import CorrelatedCells, IndependentBinomial, 
 from epsilometer.model.priors import Beta, Fixed
 
 STRENGTHS = (0.0, 0.5, 0.9, 1.0)
-"""Values at which the strength is held for comparison."""
+"""Fixed strengths to compare."""
 
 USUAL_LIKELIHOODS = (IndependentBinomial, CorrelatedCells)
-"""Compared unless told otherwise: probabilities both, of independent and of dependent decisions."""
+"""Compared by default; both are probabilities, of independent and of dependent decisions."""
 
 CHECK_SEED = 1
-"""The predictive check of one model on the same counts is always the same."""
+"""Makes the predictive check of a model on the same counts reproducible."""
 
 NARROWEST = 0.5
-"""Counts, from a normal of this standard deviation: its density at whole numbers adds up to 1 within
-1.5 %, and no longer below."""
+"""Standard deviation, in counts, down to which a normal density summed over whole numbers is 1 within
+1.5 %."""
 
 SCALE = ((1.0, "hardly any"), (3.0, "positive"), (5.0, "strong"), (math.inf, "very strong"))
-"""Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who count in 2 log B; below
-the first step they call evidence "not worth more than a bare mention"."""
+"""Kass and Raftery, Bayes factors, J. Am. Stat. Assoc. 90 (1995), p. 777, who use 2 log B; below the
+first step they call the evidence "not worth more than a bare mention"."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,17 +64,17 @@ class AlternativeModel:
     Attributes
     ----------
     label, own
-        What is assumed, in a few words; whether it is the model that the others are compared with.
+        A short description of the model; whether it is the reference that others are compared with.
     posterior
-        What the exact engine found; None if it is not available.
+        The posterior from the exact engine; None if not available.
     log_bayes_factor
-        How much its log evidence is above that of the own model; None if not available or comparable.
+        Log evidence minus that of the reference model; None if not available or not comparable.
     probability
-        Of the model, if the comparable ones were equally likely before.
+        Posterior probability of the model, if all comparable ones are equally likely a priori.
     smallest_p_value
-        The least of the predictive check's p-values.
+        The smallest p-value of the predictive check.
     reason
-        Why it is not available or not comparable, or what to mind; empty otherwise.
+        Why it is not available or not comparable, or a caveat; empty otherwise.
     """
 
     label: str
@@ -90,28 +93,35 @@ class AlternativeModel:
 
     @property
     def comparable(self) -> bool:
-        """Whether its evidence can be set beside that of the own model."""
+        """Whether its evidence can be compared with that of the reference model."""
         return self.log_bayes_factor is not None
 
     @property
-    def words(self) -> str:
-        """The Bayes factor in words: how strong the evidence is, and for which side."""
+    def interpretation(self) -> str:
+        """The Bayes factor as text: how strong it is, and whether for or against the model."""
         if self.own:
             return "the model used"
         if self.log_bayes_factor is None:
             return "not comparable" if self.posterior is not None else "not available"
-        return evidence_in_words(self.log_bayes_factor)
+        return interpret_bayes_factor(self.log_bayes_factor)
+
+    @property
+    def words(self) -> str:
+        """Deprecated: use :attr:`interpretation`."""
+        message = "AlternativeModel.words is deprecated, use AlternativeModel.interpretation."
+        warn(message, DeprecationWarning, stacklevel=2)
+        return self.interpretation
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelComparison:
-    """Assumptions beside each other; the own model comes first."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ModelComparison(Plotted, view="checks.MODELS"):
+    """Alternative models of the same counts; the reference model comes first."""
 
     assumptions: tuple[AlternativeModel, ...]
 
     @property
     def own(self) -> AlternativeModel:
-        """The model that the others are compared with."""
+        """The reference model."""
         return self.assumptions[0]
 
     @property
@@ -121,78 +131,79 @@ class ModelComparison:
         return max(known, key=lambda each: each.log_bayes_factor or 0.0)
 
     def sentences(self) -> list[str]:
-        """What to make of it, never more than it says."""
+        """Conclusions as sentences, without overstating them."""
         best = self.best
-        found = ["None of the other assumptions has notably more evidence than the one used."]
+        found = ["No alternative model has notably larger evidence than the model used."]
         if (best.log_bayes_factor or 0.0) > SCALE[0][0]:
             found = [
-                f"The counts speak most for: {best.label} (log Bayes factor "
-                f"{best.log_bayes_factor:.1f} against the model used; {best.words})."
+                f"The counts support this model most: {best.label} (log Bayes factor "
+                f"{best.log_bayes_factor:.1f} against the model used; {best.interpretation})."
             ]
         medians = [each.posterior.median("epsilon") for each in self.assumptions if each.posterior]
         if len(medians) > 1:
             found.append(
-                f"Under these assumptions the median of epsilon goes from {min(medians):.2f} to "
+                f"Across these models the median of epsilon ranges from {min(medians):.2f} to "
                 f"{max(medians):.2f}."
             )
         if best.smallest_p_value is not None and best.smallest_p_value < SURPRISING:
             found.append(
-                f"The best of several need not be good: {best.label}, too, would hardly make counts "
-                f"like these (p-value {best.smallest_p_value:.3f} of the predictive check)."
+                f"The best model need not fit well: counts like these are also unlikely under "
+                f"{best.label} (p-value {best.smallest_p_value:.3f} of the predictive check)."
             )
         found.append(
-            "Evidences depend on the priors, and words for them are those of Kass and Raftery (1995). "
-            "A fixed strength that fits better is no licence to assume it."
+            "Evidence depends on the priors; it is described on the scale of Kass and Raftery (1995). "
+            "A fixed strength that fits better does not justify assuming it."
         )
         return found
 
 
-def evidence_in_words(log_bayes_factor: float) -> str:
-    """How strong a Bayes factor is, and for which side, on the scale of Kass and Raftery (1995).
+def interpret_bayes_factor(log_bayes_factor: float) -> str:
+    """Describe the strength and direction of a Bayes factor on the scale of Kass and Raftery (1995).
 
     Examples
     --------
-    >>> evidence_in_words(3.5), evidence_in_words(-0.2)
+    >>> interpret_bayes_factor(3.5), interpret_bayes_factor(-0.2)
     ('strong, for it', 'hardly any, against it')
     """
     size = next(word for limit, word in SCALE if abs(log_bayes_factor) <= limit)
     return f"{size}, {'for' if log_bayes_factor > 0 else 'against'} it"
 
 
+@renamed_parameters(report="on_message")
 def compare_models(
     subject: Posterior | AttackCounts,
     models: Mapping[str, AuditModel] | None = None,
     *,
     quick: bool = False,
-    report: Say | None = None,
+    on_message: Say | None = None,
 ) -> ModelComparison:
-    """Estimate from the same counts under several models and compare their evidences.
+    """Estimate from the same counts under several models and compare their evidence.
 
     Parameters
     ----------
     subject
-        A posterior, whose model is the one that others are compared with; or counts, with models.
+        A posterior, whose model is the reference; or counts, together with ``models``.
     models
-        What to compare, by label; for counts the first is the one that others are compared with.
-        Unless given: counts that are binomial or correlated, the strength free or held at 0, 0.5,
-        0.9 and 1; for groups, other ways of depending too.
+        The models to compare, by label; for counts the first is the reference.  Default: binomial or
+        correlated counts, with the strength free or fixed at 0, 0.5, 0.9 and 1; for groups, also
+        other kinds of dependence.
     quick
-        Solve correlated models at one level of resolution only, which leaves their log evidences wrong
-        by a few tenths and says nothing of their accuracy.
-    report
-        Called with a line of text now and then, for a progress display.
+        Solve correlated models without refinement, which leaves errors of a few tenths in their log
+        evidence and no error estimate.
+    on_message
+        Called with a line of text from time to time, for a progress display.
 
     Returns
     -------
     ModelComparison
-        Evidences come from the exact engine, whichever made the posterior.
+        The evidence always comes from the exact engine, whichever engine made the posterior.
 
     Notes
     -----
-    Evidence is a probability of whole counts, but for correlated counts as published, a density at
-    whole counts.  At unit spacing the two compare, unless most bases have counts of 0 or N, where that
-    density has no bound, or counts that spread less than half a count.  Pooled groups have an
-    evidence of sums, which compares with nothing else.
+    Evidence is a probability of integer counts, except for correlated counts as published, where it is
+    a density at integers.  At unit spacing the two are comparable, unless most bases have counts of 0
+    or N, where that density is unbounded, or counts that vary by less than half a count.  For pooled
+    groups it is the evidence of sums, which is not comparable with any other.
 
     Examples
     --------
@@ -201,22 +212,22 @@ def compare_models(
     ... )
     >>> models = {"free": AuditModel(delta=0.01)}
     >>> models["held"] = AuditModel(delta=0.01, strength=Fixed(value=0.9))
-    >>> [each.words for each in compare_models(counts, models).assumptions]
+    >>> [each.interpretation for each in compare_models(counts, models).assumptions]
     ['the model used', 'very strong, against it']
     """
-    say = report or (lambda _: None)
+    say = on_message or (lambda _: None)
     if isinstance(subject, Posterior):
         counts, own = subject.counts, subject.model
         named = {label_of(own, counts): own}
         named |= dict(models) if models is not None else alternatives(own, counts)
-        # Chains have no evidence; the exact engine runs for their model as for the others.
+        # Chains have no evidence: run the exact engine for their model as for the others.
         known = {label_of(own, counts): subject} if subject.log_evidence is not None else {}
     else:
         counts, known = subject, {}
         named = dict(models or {})
         if not isinstance(subject, AttackCounts) or not named:
             raise InputError("expected a posterior, or counts and the models to compare.")
-    engine = _Engine(counts=counts, quick=quick, report=report)
+    engine = _Engine(counts=counts, quick=quick, report=on_message)
     found: list[AlternativeModel] = []
     for label, model in named.items():
         say(label)
@@ -235,7 +246,7 @@ def compare_models(
 
 
 class _Engine:
-    """The exact engine for many models of the same counts: those of one likelihood share a surface."""
+    """The exact engine for many models of the same counts; models share a surface per likelihood."""
 
     def __init__(self, *, counts: AttackCounts, quick: bool, report: Say | None) -> None:
         self._counts, self._quick, self._report = counts, quick, report
@@ -258,7 +269,7 @@ class _Engine:
 
 
 def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]:
-    """What a model is compared with unless told otherwise, by label."""
+    """The models to compare with by default, by label."""
     found = []
     for kind in USUAL_LIKELIHOODS:
         with suppress(InputError):
@@ -282,7 +293,7 @@ def alternatives(own: AuditModel, counts: AttackCounts) -> dict[str, AuditModel]
 
 
 def label_of(model: AuditModel, counts: AttackCounts) -> str:
-    """A model in a few words: likelihood, strength and, for groups, how they depend."""
+    """A short label: likelihood, strength and, for groups, their dependence."""
     held = model.strength.fixed_value
     parts = [model.likelihood.name]
     parts.append("strength free" if held is None else f"strength {held:g}")
@@ -315,7 +326,7 @@ def _assumption(
 
 
 def _not_comparable(own: AlternativeModel, posterior: Posterior) -> str:
-    """Why the evidence of a model is about something else than that of the own one; or nothing."""
+    """Why the evidence of a model is not comparable with the reference; empty if it is."""
     counts, models = posterior.counts, (own.model, posterior.model)
     pooled = [counts.dependent and each.dependence.sums_only for each in models]
     if pooled[0] != pooled[1]:
@@ -325,18 +336,18 @@ def _not_comparable(own: AlternativeModel, posterior: Posterior) -> str:
         return ""
     normal = own.posterior if bounded[1] else posterior
     assert normal is not None
-    if 2 * bases_at_ends(counts) > len(counts):
+    if 2 * bases_with_extreme_counts(counts) > len(counts):
         return (
             "most bases have a count of 0 or of all trials, where the published density of "
-            "correlated counts has no bound"
+            "correlated counts is unbounded"
         )
     if 2 * _narrow_bases(normal) > len(counts):
-        return "most bases have counts that spread less than half a count"
+        return "most bases have counts that vary by less than half a count"
     return ""
 
 
 def _narrow_bases(posterior: Posterior) -> int:
-    """Bases of which a count is expected to spread by less than half a count."""
+    """Number of bases with a count whose standard deviation is below half a count."""
     counts, tau = posterior.counts, posterior.mean("within_correlation")
     narrow = np.zeros(len(counts), dtype=bool)
     for errors, trials in counts.by_hypothesis:
@@ -347,7 +358,7 @@ def _narrow_bases(posterior: Posterior) -> int:
 
 
 def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[AlternativeModel, ...]:
-    """The probabilities of the comparable models, equally likely before."""
+    """Add the probabilities of the comparable models, equally likely a priori."""
     factors = [each.log_bayes_factor for each in assumptions if each.log_bayes_factor is not None]
     total = float(np.logaddexp.reduce(factors))
     return tuple(
@@ -359,7 +370,7 @@ def _with_probabilities(assumptions: list[AlternativeModel]) -> tuple[Alternativ
 
 
 def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, object]]:
-    """Plain values for JSON, one object an assumption."""
+    """Plain values for JSON, one object per model."""
     level = _validate.level(level)
     rows: list[dict[str, object]] = []
     for each in comparison.assumptions:
@@ -376,7 +387,7 @@ def to_rows(comparison: ModelComparison, *, level: float) -> list[dict[str, obje
             "log_evidence": each.log_evidence,
             "log_bayes_factor": each.log_bayes_factor,
             "probability": each.probability,
-            "in_words": each.words,
+            "in_words": each.interpretation,
             "smallest_p_value": each.smallest_p_value,
             "comparable": each.comparable,
             "reason": each.reason,

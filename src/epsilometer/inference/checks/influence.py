@@ -1,8 +1,8 @@
 """How much each challenge base matters: epsilon's posterior when one of them is left out.
 
-The posterior is divided by that base's likelihood at the nodes of its own grid.  Nothing is estimated
-anew unless that grid does not serve, as when the base alone held epsilon where it is.  Whether a base
-*should* be left out is no question for this module.
+The posterior is divided by that base's likelihood at the nodes of its own grid.  The engine runs again
+only if that grid is inadequate, for example if that base alone determined epsilon.  Whether a base
+*should* be left out is outside the scope of this module.
 """
 
 from __future__ import annotations
@@ -14,55 +14,62 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, IndexArray, Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.exact import panels
-from epsilometer.inference.exact.engine import estimate_on, exact_form, make_surface, surface_of
+from epsilometer.inference.exact.engine import (
+    as_grid_posterior,
+    estimate_on,
+    make_surface,
+    surface_of,
+)
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.grid_posterior import GridPosterior
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 
 MOST_AGAIN = 25
-"""Times the exact engine may run anew for bases whose answer is in doubt."""
+"""How often the exact engine may run again for bases with unreliable results."""
 
 MOST_BASES_AGAIN = 500
-"""And how many distinct counts those runs may go through in all, but for the first run."""
+"""Total number of distinct counts in those runs, not counting the first run."""
 
 FAINT = 1e-9
-"""Cells of less mass are near the cutoff of the grid, 1e-12: others like them were dropped."""
+"""Cells of smaller mass are near the cutoff of the grid, 1e-12: others like them were dropped."""
 
 LARGEST_SHARE = 1e-3
-"""Of the new posterior, on faint cells or where the likelihood is too small to be known."""
+"""Largest share of the new posterior on faint cells or where the likelihood is too small to be known."""
 
 LARGEST_END = 1e-4
-"""Of the new posterior, on a panel where the grid of epsilon was cut off."""
+"""Largest share of the new posterior on a panel where the grid of epsilon was cut off."""
 
 LARGEST_REMAINDER = 5.0
-"""What the panels may leave unresolved, in units of the posterior's tolerance.  It bounds the error
-of the density everywhere; quantiles are a hundred times better."""
+"""Largest unresolved part of the panels, in units of the posterior's tolerance.  It bounds the error of
+the density everywhere; quantiles are a hundred times more accurate."""
 
 PLANAR_DEPTH = 30.0
-"""Masses by plane quadrature are known down to about e^-30 of the whole: differences of sums that are
+"""Masses by plane quadrature are accurate down to about e^-30 of the total: differences of sums that are
 rounded at e^-37."""
 
 LARGEST_AT_CUT = 0.05
-"""Of the new posterior, at nodes of the spread beside which others were given up."""
+"""Largest share of the new posterior at nodes of the spread next to ones that were dropped."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Influence:
-    """What becomes of epsilon's posterior when one challenge base is left out.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Influence(Plotted, view="checks.INFLUENCE"):
+    """The posterior of epsilon without each challenge base in turn.
 
     Parameters
     ----------
     names
-        The names of the bases, in the order of the counts, as all that follows.
+        The names of the bases, in the order of the counts; all arrays have this order.
     level, median, low, high
-        Median and ends of the central credible interval of that probability without each base.
+        Level of the central credible interval; median and ends of the interval without each base.
     reliable
-        Whether that answer can be trusted: as accurate as the exact engine was asked to be.
+        Whether that result meets the accuracy requested from the exact engine.
     with_all
-        Low end, median and high end with all bases, by the same engine: what to compare with.
+        Low end, median and high end with all bases, from the same engine, for comparison.
     """
 
     names: tuple[str, ...]
@@ -74,10 +81,11 @@ class Influence:
     reliable: BoolArray
 
 
+@renamed_parameters(report="on_message")
 def leave_one_out(
-    posterior: Posterior, *, level: float = 0.9, report: Say | None = None
+    posterior: Posterior, *, level: float = 0.9, on_message: Say | None = None
 ) -> Influence:
-    """Return the posterior of epsilon without each challenge base in turn; a group goes as a whole.
+    """Return the posterior of epsilon without each challenge base in turn; groups are left out whole.
 
     Given theta = (epsilon, s[, tau, rho]) the bases are independent, so p(theta | counts without base
     i) is proportional to p(theta | counts) / L_i(theta), where L_i is the mass of the ring
@@ -86,19 +94,19 @@ def leave_one_out(
     Parameters
     ----------
     posterior
-        From the exact engine, also one restored from a file.  For one from MCMC the exact engine
-        runs on the same counts and model first: influence is always the exact engine's.
+        From the exact engine, or one loaded from a file.  For a posterior from MCMC the exact engine
+        first runs on the same counts and model: influence always uses the exact engine.
     level
         Probability in the credible interval, in (0, 1).
-    report
-        Called with a line of text now and then, for a progress display.
+    on_message
+        Called with a line of text from time to time, for a progress display.
 
     Returns
     -------
     Influence
-        What :func:`~epsilometer.inference.exact.engine.estimate_exact` says of the other bases, wherever
-        ``reliable`` to within its own tolerance, or 1e-3 if that is smaller.  Without the only base
-        it is the prior.
+        The result of :func:`~epsilometer.inference.exact.engine.estimate_exact` on the other bases.
+        Where ``reliable``, accurate to its tolerance, or to 1e-3 if that is smaller.  Without the only
+        base it is the prior.
 
     Raises
     ------
@@ -107,12 +115,13 @@ def leave_one_out(
 
     Notes
     -----
-    Costs about as much as the last level of the exact engine.  Where the grid of the posterior does
-    not serve without a base, the exact engine runs on the other bases: at most 25 times, and less
-    often with more than 20 distinct counts.  What is left in doubt after that is not ``reliable``.
+    Costs about as much as the last refinement step of the exact engine.  Where the grid of the
+    posterior is inadequate without a base, the exact engine runs on the other bases: at most 25 times,
+    and less often with more than 20 distinct counts.  Results that remain doubtful are not
+    ``reliable``.
 
-    The correlated likelihood has a prior that depends on the numbers of trials.  A base whose
-    trials alone set its bounds is always left out by estimating anew.
+    The correlated likelihood has a prior that depends on the numbers of trials.  If one base alone sets
+    its bounds, leaving it out always requires a new estimate.
 
     Examples
     --------
@@ -134,16 +143,16 @@ def leave_one_out(
     if model.epsilon.fixed_value is not None:
         raise InputError(
             f"expected a model that estimates epsilon, got epsilon={model.epsilon!r}: "
-            "no base has any influence on a fixed value."
+            "no base influences a fixed value."
         )
     probabilities = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     if len(counts) == 1:
         with_all = posterior.quantile("epsilon", probabilities)
         quantiles, reliable = model.epsilon.quantile(probabilities)[None], np.ones(1, dtype=bool)
     else:
-        exact = exact_form(posterior, report=report)
+        exact = as_grid_posterior(posterior, report=on_message)
         with_all = exact.quantile("epsilon", probabilities)
-        quantiles, reliable = _without_each(exact, probabilities, report or (lambda _: None))
+        quantiles, reliable = _without_each(exact, probabilities, on_message or (lambda _: None))
     low, median, high = quantiles.T
     return Influence(
         names=counts.names,
@@ -176,7 +185,7 @@ def _without_each(
     again = _worst(doubtful, groups=model.scatters(counts))
     for number, rows in enumerate(again):
         name = counts.names[rows[0]]
-        report(f"without base {name!r}, estimated anew ({number + 1} of {len(again)})")
+        report(f"without base {name!r}, new estimate ({number + 1} of {len(again)})")
         counts_left = _without(counts, int(rows[0]))
         surface = left_out.surface.first().without(int(rows[0]))
         if _sets_prior(exact, rows):
@@ -191,7 +200,7 @@ def _without(counts: AttackCounts, base: int) -> AttackCounts:
 
 
 def _sets_prior(posterior: GridPosterior, rows: IndexArray) -> bool:
-    """Whether one base alone sets the prior of nuisance parameters, or where epsilon begins."""
+    """Whether one base alone sets the prior of nuisance parameters, or the smallest epsilon."""
     likelihood, counts = posterior.model.likelihood, posterior.counts
     if len(rows) > 1 or not likelihood.parameters or posterior.model.scatters(counts):
         return False
@@ -200,7 +209,7 @@ def _sets_prior(posterior: GridPosterior, rows: IndexArray) -> bool:
 
 
 def _worst(doubtful: list[tuple[float, IndexArray]], *, groups: bool) -> list[IndexArray]:
-    """Those in doubt, the worst first, as many as may be estimated anew; groups take too long."""
+    """The most doubtful results first, as many as may be estimated again; groups take too long."""
     affordable = 0 if groups else min(MOST_AGAIN, max(1, MOST_BASES_AGAIN // len(doubtful)))
     ordered = sorted(doubtful, key=lambda pair: -pair[0])
     return [rows for doubt, rows in ordered[:affordable] if doubt >= 1]
@@ -209,8 +218,8 @@ def _worst(doubtful: list[tuple[float, IndexArray]], *, groups: bool) -> list[In
 class _Division:
     """A posterior from which likelihoods are divided out at the nodes of its own grid.
 
-    Densities are given at the nodes of the posterior's own marginal, so that its rules apply and
-    quantiles stay as accurate as they were.
+    Densities are given at the nodes of the posterior's own marginal, so its quadrature rules apply and
+    quantiles keep their accuracy.
     """
 
     def __init__(self, posterior: GridPosterior) -> None:
@@ -227,15 +236,15 @@ class _Division:
         self._at_cuts = grid.nodes_at_cuts(posterior.model)
 
     def each(self) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """What can be left out: its rows of the counts, and its log likelihood (cell, nuisance)."""
+        """Each part that can be left out: its rows, and its log likelihood (cell, nuisance)."""
         cells = self._posterior.cells
         strength, epsilon = cells.strength, cells.epsilon[cells.row]
         return self.surface.each(epsilon, strength, self._posterior.model.delta)
 
     def without(self, logs: FloatArray) -> tuple[PanelDensity, float]:
-        """The density of epsilon without that likelihood, and a doubt about it: below 1 it will do."""
+        """The density of epsilon without that likelihood, and its error score: below 1 is acceptable."""
         cells, marginal = self._posterior.cells, self._posterior.marginals["epsilon"]
-        # Below a depth lies only rounding, and a base must not gain from dividing by that.
+        # Below a certain depth there is only rounding error, which must not be divided by.
         deep = logs < logs.max() - self._depth
         logs = np.maximum(logs, logs.max() - self._depth)
         joint = self._log_share - logs
@@ -249,7 +258,7 @@ class _Division:
         faint = float(weight[cells.mass < FAINT].sum())
         by_row = np.bincount(cells.row, weight, minlength=self._rows)[self._known]
         change = np.log(np.maximum(by_row, 1e-300)) - np.log(self._row_mass[self._known])
-        # Rows of which no cell was kept follow their neighbours.
+        # Rows without any kept cell are interpolated from their neighbours.
         change = np.interp(np.arange(self._rows), self._known, change)
         change = change.reshape(marginal.values.shape)
         values = marginal.values * np.exp(change - change.max())
@@ -264,7 +273,7 @@ class _Division:
         return density, doubt
 
     def _share_at_ends(self, density: PanelDensity) -> float:
-        """The probability on the first and last panel, where the axis of epsilon goes on beyond."""
+        """The probability on the first and last panel, beyond which the axis of epsilon was cut."""
         ends = density.cdf([density.breaks[1], density.breaks[-2]])
         below = float(ends[0]) if density.breaks[0] > self.surface.smallest_epsilon else 0.0
         limit = self._posterior.model.epsilon.end * (1 - 1e-12)

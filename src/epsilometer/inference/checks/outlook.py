@@ -1,6 +1,6 @@
-"""What more data would settle an inconclusive verdict: the same rates, more often seen.
+"""How much more data would settle an inconclusive verdict, assuming the same error rates.
 
-A forecast, not a promise: it takes the error rates seen so far to be those that would be seen again.
+A forecast, not a guarantee: it assumes that new data have the error rates observed so far.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
 FACTORS = (2, 4, 10)
-"""How many times as much data is tried."""
+"""Multiples of the data to try."""
 
 MOST_DISTINCT = {True: 1000, False: 60}
-"""Distinct counts, of a bounded likelihood or not, up to which trying takes seconds and not minutes."""
+"""Most distinct counts for which trying takes seconds, by whether the likelihood is bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoreData:
-    """What one way of adding data would come to.
+    """The effect of one way of adding data.
 
     Attributes
     ----------
     factor, largest_factor
-        The smallest factor tried that would settle the question, None if none would; the largest tried.
+        The smallest factor tried that would settle the verdict, None if none would; the largest tried.
     outcome, probability_above
         The verdict at that factor, or at the largest one tried.
     """
@@ -47,21 +47,21 @@ class MoreData:
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """More challenges on each base, or more bases; None where it was not worked out."""
+    """More challenges per base, or more bases; None if not computed."""
 
     challenges: MoreData | None
     bases: MoreData | None
 
 
 def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = None) -> Outlook:
-    """Find out what more data would settle, by estimating from multiplied counts.
+    """Find how much more data would settle the verdict, by estimating from multiplied counts.
 
-    The exact engine is used, whichever made the posterior.  Nothing is worked out for more distinct
+    Uses the exact engine, whichever engine made the posterior.  Nothing is computed for more distinct
     counts than `MOST_DISTINCT`, where it would take minutes.
     """
     counts, model = posterior.counts, posterior.model
-    # Groups take the engine too long to try.
-    if model.scatters(counts) or not takes_seconds(counts, model):
+    # Groups are too slow for the exact engine to try.
+    if model.scatters(counts) or not is_quick(counts, model):
         return Outlook(challenges=None, bases=None)
     return Outlook(
         challenges=_more(posterior, verdict, with_more_challenges, report),
@@ -69,8 +69,8 @@ def look_ahead(posterior: Posterior, verdict: Verdict, *, report: Say | None = N
     )
 
 
-def takes_seconds(counts: AttackCounts, model: AuditModel) -> bool:
-    """Whether the exact engine is quick enough to be run on the side."""
+def is_quick(counts: AttackCounts, model: AuditModel) -> bool:
+    """Whether the exact engine takes seconds, so that it can run as a side computation."""
     return len(counts.distinct()[0]) <= MOST_DISTINCT[model.likelihood.bounded]
 
 
@@ -80,7 +80,7 @@ def with_more_challenges(counts: AttackCounts, factor: int) -> AttackCounts:
 
 
 def with_more_bases(counts: AttackCounts, factor: int) -> AttackCounts:
-    """Every base ``factor`` times."""
+    """Every base repeated ``factor`` times."""
     columns: dict[str, Any] = {c: np.tile(getattr(counts, c), factor) for c in COLUMNS}
     return AttackCounts(**columns)
 
@@ -95,7 +95,7 @@ def _more(
     found: MoreData | None = None
     for factor in reversed(FACTORS):
         if report:
-            report(f"what {factor} times as much data would settle")
+            report(f"outlook with {factor} times as much data")
         try:
             grown = grow(posterior.counts, factor)
         except InputError:

@@ -1,8 +1,8 @@
-"""Posterior predictive checks: whether the model, as fitted, makes counts like those observed.
+"""Posterior predictive checks: whether the fitted model generates counts like those observed.
 
-Where what was observed lies far outside of what new attacks show, the model does not describe these
-attacks, and its epsilon should not be quoted without saying so.  The check judges the model, not the
-engine.
+If the observed counts are far outside the range of replicated attacks, the model does not describe
+these attacks, and its epsilon should not be quoted without saying so.  The check tests the model, not
+the engine.
 """
 
 from __future__ import annotations
@@ -14,41 +14,42 @@ import numpy as np
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
+from epsilometer._display import Plotted
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import NormalScatter, sample_members
 from epsilometer.model.region import sample_rings
 
 SURPRISING = 0.01
-"""A p-value below this is worth a warning.  With seven statistics, uniform p-values would flag at
-most one sound set of counts in fourteen; these flag fewer, as the posterior has seen the counts."""
+"""A p-value below this triggers a warning.  With seven statistics, uniform p-values would flag at most
+one in fourteen datasets that fit; these flag fewer, because the posterior has seen the counts."""
 
 FEWEST_REPLICATES = 200
-"""The least p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising."""
+"""The smallest p-value is 2 / (replicates + 1): with fewer replicates nothing could be surprising."""
 
 CHUNK = 100_000
-"""Attacks drawn at the same time: a dozen arrays of this size stay below 20 MB."""
+"""Attacks drawn at the same time: a dozen arrays of this size use less than 20 MB."""
 
 KEPT = 4_000_000
 """Sorted values kept of each quantity, 32 MB: all of them for 2,000 replicates of 2,000 bases."""
 
 ROUNDING = 1e-12
-"""Values closer than this are ties: the same rates added up in another order differ by rounding."""
+"""Values closer than this are ties: the same rates summed in another order differ by rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedStatistic:
-    """One number that sums up all counts: as observed, and as new attacks would have it.
+    """A summary statistic of all counts: observed, and in replicated attacks.
 
     Parameters
     ----------
     name, observed
-        What it is, in words, and its value in the counts.
+        Its name for display, and its observed value.
     low, high
         The central interval of its values in the replicates.
     p_value
-        By :func:`two_sided_p_value`, from 2 / (replicates + 1) to 1.  Small means that the model
-        hardly makes such counts.
+        From :func:`two_sided_p_value`, between 2 / (replicates + 1) and 1.  Small means that such
+        counts are unlikely under the model.
     """
 
     name: str
@@ -65,17 +66,17 @@ class CheckedStatistic:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SortedQuantity:
-    """A rate of each base, from the smallest to the largest, beside those of new attacks.
+    """A rate of each base, sorted, with intervals from replicated attacks.
 
     Parameters
     ----------
     name
         "false-positive rate", "false-negative rate" or "advantage".
     order, observed
-        Which base each observed value belongs to, and the values in increasing order.
+        The base of each observed value, and the values in increasing order.
     low, middle, high
         For each rank, the interval and the median of the values of that rank in the replicates.
-        The intervals hold for one rank at a time, not for all of them together.
+        The intervals hold for one rank at a time, not jointly.
     """
 
     name: str
@@ -86,18 +87,18 @@ class SortedQuantity:
     high: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PredictiveCheck:
-    """What new attacks would show, beside what was observed.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PredictiveCheck(Plotted, view="checks.PREDICTIVE"):
+    """Replicated attacks compared with the observed counts.
 
     Parameters
     ----------
     level
         Probability of the intervals.
     replicates
-        How many sets of new attacks were drawn.
+        Number of replicated datasets.
     statistics, quantities
-        Numbers that sum up all counts, and the rates of the bases in order of size.
+        Summary statistics of all counts, and the rates of the bases, sorted.
     """
 
     level: float
@@ -109,35 +110,35 @@ class PredictiveCheck:
 def check_predictions(
     posterior: Posterior, *, rng: np.random.Generator, replicates: int = 2000, level: float = 0.9
 ) -> PredictiveCheck:
-    """Draw counts of new attacks from the posterior and set them beside the observed ones.
+    """Draw counts of replicated attacks from the posterior and compare them with the observed ones.
 
-    A replicate is a draw of (epsilon, strength[, tau, rho]) from the posterior, for each base error
-    rates uniform on the ring R_s(epsilon, delta), and counts in as many trials as the base had.
-    Members of a group scatter around rates that are drawn so.
+    A replicate is a draw of (epsilon, strength[, tau, rho]) from the posterior, error rates for each
+    base, uniform on the ring R_s(epsilon, delta), and counts in as many trials as the base had.
+    Members of a group scatter around average rates drawn this way.
     Binomial counts are drawn as such.  Correlated counts are drawn from the bivariate normal of the
-    paper's equation (8), rounded to whole numbers and cut to 0..N.  That is what
-    :class:`CorrelatedCells` says of them; the density of :class:`CorrelatedNormal` does neither, so
-    few trials, or rates near 0 or 1, make its predictions rough.
+    paper's equation (8), rounded to whole numbers and clipped to 0..N.  That matches
+    :class:`CorrelatedCells` exactly; the density of :class:`CorrelatedNormal` does neither, so its
+    predictions are rough for few trials or for rates near 0 or 1.
 
-    The model does not tell an attack from its mirror image, so every attack, observed or new, that
-    is worse than guessing (rates adding to more than 1) is reflected, (a, b) -> (1 - a, 1 - b).
+    The model does not distinguish an attack from its mirror image, so every attack, observed or new,
+    that is worse than guessing (rates summing to more than 1) is reflected, (a, b) -> (1 - a, 1 - b).
 
     Parameters
     ----------
     posterior
-        By any engine; whether it can be trusted is not checked here.
+        From any engine; whether it can be trusted is not checked here.
     rng
-        The only source of chance: equal generators, equal results.
+        The only source of randomness: equal generators give equal results.
     replicates
-        Sets of new attacks, at least 200.  With more than 2,000 bases the intervals of the sorted
-        values rest on the first ones only, on 4,000,000 attacks but at least 200 replicates.
+        Number of replicated datasets, at least 200.  With more than 2,000 bases the intervals of the
+        sorted values use only the first 4,000,000 attacks, but at least 200 replicates.
     level
         Probability of the intervals, in (0, 1).
 
     Notes
     -----
     The posterior was fitted to the same counts, so p-values are conservative: small ones are rarer
-    than they would be for attacks that were left out.  A check without surprise is no proof.
+    than for held-out attacks.  A check without surprises does not prove that the model is right.
 
     Examples
     --------
@@ -193,10 +194,10 @@ def check_predictions(
 
 
 def two_sided_p_value(observed: float, replicates: FloatArray) -> float:
-    """Twice the smaller tail of the replicates at the observed value, which counts as one of them.
+    """Twice the smaller tail probability of the observed value, which counts as one of the replicates.
 
-    With L replicates below, G above and E ties it is min(1, 2 (1 + min(L, G) + E / 2) / (R + 1)):
-    without ties exactly uniform on its values if the observed value is drawn like the R replicates.
+    With L replicates below, G above and E ties it is min(1, 2 (1 + min(L, G) + E / 2) / (R + 1)).
+    Without ties it is exactly uniform if the observed value is drawn like the R replicates.
 
     Examples
     --------
@@ -227,7 +228,7 @@ def fold(false_positive_rates: FloatArray, false_negative_rates: FloatArray) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Attacks:
-    """What is compared in order of size, (replicate, base), and the share of counts at an end."""
+    """Rates to compare in sorted order, (replicate, base), and the share of extreme counts."""
 
     quantities: dict[str, FloatArray]
     share_at_ends: FloatArray
@@ -249,7 +250,7 @@ class _Attacks:
         )
 
     def statistics(self) -> dict[str, FloatArray]:
-        """One value a replicate for each statistic; no standard deviations of a single base."""
+        """One value per replicate for each statistic; no standard deviations for a single base."""
         values = {}
         for name, rates in self.quantities.items():
             values[f"mean {name}"] = rates.mean(axis=1)
@@ -288,7 +289,7 @@ def _new_rates(
     if groups is None:
         return alpha, beta
     dependence = model.dependence
-    # Pooled groups know the moments of the scatter only; normal scatter has them.
+    # Pooled groups determine only the moments of the scatter; normal scatter has the same moments.
     scatter = dependence.scatter or NormalScatter()
     own = np.empty(len(counts), dtype=np.int64)
     alone = np.zeros(len(counts), dtype=bool)

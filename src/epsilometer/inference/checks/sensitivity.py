@@ -1,4 +1,4 @@
-"""How far the answer is the prior's: the posterior of epsilon under a narrower and a wider prior."""
+"""Prior sensitivity: the posterior of epsilon under a narrower and a wider prior."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from epsilometer import _validate
 from epsilometer._arrays import Say
+from epsilometer._deprecated import renamed_parameters
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
-from epsilometer.inference.exact.engine import estimate_on, exact_form, surface_of
+from epsilometer.inference.exact.engine import as_grid_posterior, estimate_on, surface_of
 from epsilometer.inference.exact.panels import PanelDensity
 from epsilometer.inference.posterior import Posterior
 from epsilometer.model.joint import AuditModel
@@ -16,9 +18,9 @@ from epsilometer.model.joint import AuditModel
 FACTORS = (0.5, 2.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AlternativePrior:
-    """The posterior of epsilon if the scale of its prior were ``factor`` times as large."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AlternativePrior(Plotted, view="posteriors.PRIOR"):
+    """The posterior of epsilon with the scale of its prior multiplied by ``factor``."""
 
     factor: float
     model: AuditModel
@@ -31,12 +33,13 @@ class AlternativePrior:
         return float(low), float(high)
 
 
+@renamed_parameters(report="on_message")
 def prior_sensitivity(
-    posterior: Posterior, *, factors: Sequence[float] = FACTORS, report: Say | None = None
+    posterior: Posterior, *, factors: Sequence[float] = FACTORS, on_message: Say | None = None
 ) -> tuple[AlternativePrior, ...]:
     """Return epsilon's posterior under priors whose scale is multiplied by each factor.
 
-    The exact engine integrates the same surface with the other prior, whichever made the posterior.
+    The exact engine integrates the same surface under the other prior, also for posteriors from MCMC.
 
     Raises
     ------
@@ -46,12 +49,12 @@ def prior_sensitivity(
     model, counts = posterior.model, posterior.counts
     if model.epsilon.fixed_value is not None:
         raise InputError("expected a prior of epsilon to rescale, got a fixed epsilon.")
-    exact = exact_form(posterior, report=report)
+    exact = as_grid_posterior(posterior, report=on_message)
     surface = surface_of(exact).first()
     found = []
     for factor in factors:
-        if report:
-            report(f"prior scale x {factor:g}")
+        if on_message:
+            on_message(f"prior scale x {factor:g}")
         other = replace(model, epsilon=model.epsilon.rescaled(_validate.positive("factor", factor)))
         density = estimate_on(surface, counts, other, exact.engine).marginals["epsilon"]
         found.append(AlternativePrior(factor=factor, model=other, epsilon=density))

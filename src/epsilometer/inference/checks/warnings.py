@@ -1,4 +1,4 @@
-"""Reasons to doubt a result that the engine itself cannot see."""
+"""Problems of a result that the engine itself cannot detect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.likelihoods import IndependentBinomial
 
 MOST_LISTED = 3
-"""Names or statistics that a sentence lists; tables have them all."""
+"""Most names or statistics to list in a sentence; tables list them all."""
 
 
 def repeated_bases(counts: AttackCounts) -> str | None:
-    """What to know of bases that occur in several rows outside of a common group; None without any."""
+    """A warning about bases that occur in several rows outside a common group; None without any."""
     names = counts.repeated_names
     if not names:
         return None
@@ -29,14 +29,14 @@ def repeated_bases(counts: AttackCounts) -> str | None:
     several = len(names) > 1
     return (
         f"The base{'s' if several else ''} {listed} occur{'' if several else 's'} in more than one "
-        "row: the same base entered twice counts as independent evidence, and makes the interval "
-        "too narrow, unless a `group` column says which rows belong together."
+        "row: a base entered twice is treated as independent data, which makes the interval too "
+        "narrow, unless a `group` column marks the rows that belong together."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountsAtTheirEnds:
-    """An answer by the published density that rests on counts of 0 or N; that for independent counts."""
+class ExtremeCounts:
+    """A result from the published density that depends on counts of 0 or N, and one without it."""
 
     bases: int
     of: int
@@ -45,42 +45,42 @@ class CountsAtTheirEnds:
 
     @property
     def sentence(self) -> str:
-        """What to know, in two sentences."""
+        """The warning, in two sentences."""
         low, high = self.binomial_interval
         return (
             f"{self.bases} of {self.of} bases have an error count of 0 or of all challenges, "
-            "where the published density of correlated counts has no bound and can put epsilon too "
-            "high; likelihood correlated has one. With independent counts (likelihood binomial) "
+            "where the published density of correlated counts is unbounded and can overestimate "
+            "epsilon; likelihood correlated is bounded. With independent counts (likelihood binomial) "
             f"epsilon is {low:.2f} to {high:.2f} with probability {self.level:g}."
         )
 
 
-def bases_at_ends(counts: AttackCounts) -> int:
+def bases_with_extreme_counts(counts: AttackCounts) -> int:
     """Bases with a count of 0 or of all challenges, under either hypothesis."""
-    # Under either hypothesis: exchanging them leaves the posterior as it is.
+    # Either hypothesis: exchanging them does not change the posterior.
     at_ends = [(errors == 0) | (errors == trials) for errors, trials in counts.by_hypothesis]
     return int(np.any(at_ends, axis=0).sum())
 
 
-def counts_at_their_ends(
+def check_extreme_counts(
     posterior: Posterior, *, level: float, report: Say | None = None
-) -> CountsAtTheirEnds | None:
-    """Estimate with independent counts where an unbounded likelihood rests on counts of 0 or N.
+) -> ExtremeCounts | None:
+    """Estimate with independent counts if an unbounded likelihood depends on counts of 0 or N.
 
-    The published density of correlated counts has no bound where a rate meets 0 or 1.  A few such counts
-    do no harm; where most bases have one, they can pull epsilon up without limit.  Otherwise nothing
-    is estimated and the answer is None.  ``report`` is told of the estimate.
+    The published density of correlated counts is unbounded as a rate approaches 0 or 1.  A few such
+    counts do no harm; if most bases have one, they can raise epsilon without limit.  Otherwise nothing
+    is estimated and the result is None.  ``report`` is called before the estimate.
     """
     counts, model = posterior.counts, posterior.model
     if model.likelihood.bounded or "epsilon" not in posterior.parameters:
         return None
-    at_ends = bases_at_ends(counts)
+    at_ends = bases_with_extreme_counts(counts)
     if 2 * at_ends <= len(counts):
         return None
     if report is not None:
-        report("independent counts, as most are at an end")
+        report("independent counts, because most are extreme")
     binomial = estimate_exact(counts, replace(model, likelihood=IndependentBinomial()))
-    return CountsAtTheirEnds(
+    return ExtremeCounts(
         bases=at_ends,
         of=len(counts),
         level=level,

@@ -1,7 +1,7 @@
 """Joint draws from a posterior by quadrature.
 
-The quadrature nodes carry the joint posterior; drawing them as they are would repeat the same few
-values, so every coordinate is inverted continuously between the nodes.
+The quadrature nodes represent the joint posterior; drawing the nodes themselves would repeat a few
+values, so every coordinate is inverted continuously between them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from epsilometer.inference.exact.panels import invert, table
 if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
 
-POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are added up
+POOLED_POINTS = 4000  # strengths at which the rows' distribution functions are summed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """Nodes of (epsilon, strength) that carry the posterior, for drawing and for reweighting.
+    """Nodes of (epsilon, strength) that represent the posterior, for drawing and for reweighting.
 
     ``row`` numbers the epsilons; within a row strengths increase.  ``log_nuisance`` is the log
     likelihood at the nuisance nodes, up to a constant per cell, empty without nuisance parameters.
@@ -41,9 +41,9 @@ class Cells:
 def draw(posterior: GridPosterior, size: int, *, rng: np.random.Generator) -> dict[str, FloatArray]:
     """Draw all estimated parameters jointly, ``size`` times, independently.
 
-    epsilon comes from its marginal; the strength from the conditional at one of the two
-    neighbouring rows of the grid, the nearer the likelier; (tau, r) from the likelihood in the cell
-    so found.  Fixed parameters are left out.
+    Epsilon is drawn from its marginal; the strength from the conditional at one of the two neighbouring
+    rows of the grid, the nearer with higher probability; (tau, r) from the likelihood in the resulting
+    cell.  Fixed parameters are left out.
     """
     size = _validate.whole_number("size", size, least=0)
     cells = posterior.cells
@@ -78,8 +78,8 @@ def _neighbour(nodes: FloatArray, value: FloatArray, uniform: FloatArray) -> Int
 class _Conditional:
     """The distribution of the strength in one row: its cumulative mass, linear between points.
 
-    The cumulative mass at a Gauss node is what lies before it and half its own, which is nearly so;
-    :func:`_corrected` makes up for it.
+    The cumulative mass at a Gauss node is approximated by the mass before it plus half its own;
+    :func:`_corrected` corrects the error.
     """
 
     points: FloatArray
@@ -104,7 +104,7 @@ class _Conditional:
 def _strength(
     rows: Sequence[_Conditional], first: IntArray, row: IntArray, uniform: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """For each row drawn, a strength from its conditional and the cell that it falls in."""
+    """For each row drawn, a strength from its conditional and the cell that contains it."""
     strength = np.empty(len(row))
     cell = np.empty(len(row), dtype=np.int64)
     order = np.argsort(row, kind="stable")
@@ -121,10 +121,10 @@ def _strength(
 def _corrected(
     posterior: GridPosterior, rows: Sequence[_Conditional], strength: FloatArray
 ) -> FloatArray:
-    """Move the strengths, in order, so that their marginal is the posterior's own.
+    """Shift the strengths, preserving their order, so that their marginal is the posterior's.
 
-    Linear interpolation distorts every row a little, and every row alike; the exact marginal is
-    known, so the common part of the distortion is undone.
+    Linear interpolation distorts every row slightly and in the same way; the exact marginal is known,
+    so the common part of the distortion can be removed.
     """
     if "epsilon" in posterior.parameters:
         epsilon = posterior.cells.epsilon[np.unique(posterior.cells.row)]

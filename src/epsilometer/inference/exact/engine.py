@@ -1,10 +1,9 @@
-"""The exact engine: the posterior by deterministic quadrature, with an error estimate that is checked.
+"""The exact engine: the posterior by deterministic quadrature, with a checked error estimate.
 
-The latent error rates are integrated out analytically but for one dimension, so the posterior of
+The latent error rates are integrated analytically in all but one dimension, so the posterior of
 (epsilon, strength) needs two-dimensional quadrature, and nuisance parameters add a small grid.  The
-same surface is integrated at rising levels of resolution; the difference between the last two is the
-error estimate, and levels rise until it meets what was asked.  Nothing is compiled but the cells of
-correlated counts.
+same surface is integrated in successive refinement steps until the difference between the last two, the
+error estimate, is within the tolerance.  Only the cells of correlated counts are compiled.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ from epsilometer.inference.provenance import Provenance
 from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
-# Quantiles that must agree between levels, as must the means.
+# Quantiles that must agree between refinement steps, as must the means.
 PROBED = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-EVIDENCE_SHARE = 0.2  # .005 of the log evidence is as good as .001 of a quantile
-# What a change of the strength's quantiles counts where masses are from fluxes. Panels are
-# refined for epsilon; at a given strength less is resolved, and of 70 nasty problems some had
-# three times the error in the strength that two levels differed by.
+EVIDENCE_SHARE = 0.2  # an error of .005 in the log evidence counts like .001 in a quantile
+# Weight of changes of the strength's quantiles if masses come from fluxes. Panels are refined
+# for epsilon and resolve less at a given strength: in some of 70 difficult problems the error
+# in the strength was three times the difference between two refinement steps.
 STRENGTH_FACTOR = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactSettings:
-    """How accurate the exact engine must be, and how hard it may try.
+    """Settings of the exact engine.
 
     Parameters
     ----------
     tolerance
-        Largest acceptable change, between two levels of resolution, of the 5 % to 95 % quantiles
-        and the mean of epsilon (relative where above 1) and of the strength; 1e-3 unless given,
-        1e-2 for the correlated likelihood and for groups of dependent attacks.  The log evidence may
-        change by five times as much.
+        Largest acceptable change, between two refinement steps, of the 5 % to 95 % quantiles and the
+        mean of epsilon (relative above 1) and of the strength.  Default: 1e-3, or 1e-2 for the
+        correlated likelihood and for groups of dependent attacks.  The log evidence may change by five
+        times as much.
     most_levels
-        Levels tried before giving up; the posterior then says that the tolerance was not met.
+        Largest number of refinement steps; if they do not suffice, the posterior is not trustworthy.
     """
 
     tolerance: float | None = None
@@ -64,10 +63,10 @@ class ExactSettings:
         _validate.whole_number("most_levels", self.most_levels, least=2, most=6)
 
     def supports(self, counts: AttackCounts, model: AuditModel) -> str | None:
-        """Why the engine cannot estimate this model from such counts; None if it can."""
+        """Why the engine cannot estimate this model from these counts; None if it can."""
         if model.scatters(counts) and model.likelihood.parameters:
             return (
-                "the exact engine takes correlated counts one by one, not in groups: use MCMC with "
+                "the exact engine does not support correlated counts in groups: use MCMC with "
                 "likelihood correlated (--engine mcmc), or the binomial likelihood if every challenge "
                 "had its own shadow models."
             )
@@ -81,14 +80,14 @@ class ExactSettings:
         report: Callable[[str], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> GridPosterior:
-        """What :func:`estimate_exact` returns with these settings; it has no iterations to count."""
+        """:func:`estimate_exact` with these settings; ``progress`` is not called."""
         return estimate_exact(counts, model, self, report=report)
 
     def for_surface(self, surface: Surface) -> ExactSettings:
-        """The same with the tolerance filled in."""
+        """The same settings with the default tolerance filled in."""
         if self.tolerance is not None:
             return self
-        # Plane quadrature, of correlated counts or of groups, is less accurate than fluxes.
+        # Plane quadrature, for correlated counts or groups, is less accurate than fluxes.
         return replace(self, tolerance=1e-2 if surface.planar else 1e-3)
 
 
@@ -101,7 +100,7 @@ def estimate_exact(
 ) -> GridPosterior:
     """Return the posterior of the model given the counts, by quadrature.
 
-    ``report`` is called with a line of text as work proceeds.  Cost grows linearly with the number of
+    ``report`` is called with a line of text as work proceeds.  The cost is linear in the number of
     distinct counts.  ``posterior.accuracy`` holds the error estimate and whether it meets the tolerance.
 
     Raises
@@ -115,9 +114,9 @@ def estimate_exact(
 def estimate_quickly(
     counts: AttackCounts, model: AuditModel, surface: Surface | None = None
 ) -> GridPosterior:
-    """The posterior at the first level of resolution alone, so without an error estimate.
+    """The posterior without refinement, so without an error estimate.
 
-    Quantiles are good to 1e-3 for binomial counts; log evidences of correlated ones to a few tenths.
+    Quantiles are accurate to 1e-3 for binomial counts, log evidence to a few tenths for correlated ones.
     """
     surface = make_surface(counts, model) if surface is None else surface
     resolution = Resolution.number(0, planar=surface.planar)
@@ -126,12 +125,12 @@ def estimate_quickly(
 
 
 def make_surface(counts: AttackCounts, model: AuditModel, deltas: Sequence[float] = ()) -> Surface:
-    """The likelihood of counts as a surface at the first level, for the model's delta or for several.
+    """The likelihood of counts as an unrefined surface, for the model's delta or for several.
 
     Raises
     ------
     InputError
-        If the model is not one for such counts, or not one for the exact engine.
+        If the counts are incompatible with the model, or the engine does not support it.
     """
     model.check(counts)
     refusal = ExactSettings().supports(counts, model)
@@ -141,33 +140,35 @@ def make_surface(counts: AttackCounts, model: AuditModel, deltas: Sequence[float
     if not model.scatters(counts):
         return AttackSurface.of(counts, model.likelihood, deltas)
     if model.dependence.scatter is not None and model.fixed_values(counts).get("spread") == 0:
-        # Members share their rates, so a group is one attack but for binomial constants.
+        # Members share their rates, so a group is one attack up to binomial constants.
         pooled = counts.pooled()
         offset = float(log_choices(counts).sum() - log_choices(pooled).sum())
         return replace(AttackSurface.of(pooled, model.likelihood, deltas), log_offset=offset)
-    return GroupSurface.of(counts, model, deltas=deltas, level=0)
+    return GroupSurface.of(counts, model, deltas=deltas, refinement=0)
 
 
-def exact_form(
+def as_grid_posterior(
     posterior: Posterior, *, report: Callable[[str], None] | None = None
 ) -> GridPosterior:
-    """The posterior by quadrature: itself, or for one from chains what the exact engine finds."""
+    """The posterior by quadrature: itself, or for Markov chains the exact engine's estimate."""
     if getattr(posterior, "cells", None) is not None:
         return cast("GridPosterior", posterior)
     return estimate_exact(posterior.counts, posterior.model, report=report)
 
 
 def surface_of(posterior: GridPosterior) -> Surface:
-    """The surface that a posterior was integrated from; made anew for one restored from a file."""
+    """The surface that a posterior was integrated from; recomputed for one loaded from a file."""
     if posterior.surface is not None:
         return posterior.surface
-    counts, model, level = posterior.counts, posterior.model, posterior.accuracy.levels - 1
+    counts, model, refinement = posterior.counts, posterior.model, posterior.accuracy.levels - 1
     surface = make_surface(counts, model)
     if surface.method == "groups":
         grid = cast("SpreadGrid", posterior.nuisance)
-        surface = GroupSurface.of(counts, model, deltas=(model.delta,), level=level, grid=grid)
-    elif level:
-        surface = surface.finer(level, None)
+        surface = GroupSurface.of(
+            counts, model, deltas=(model.delta,), refinement=refinement, grid=grid
+        )
+    elif refinement:
+        surface = surface.finer(refinement, None)
     return surface.reaching(float(posterior.cells.epsilon.max()) * 1.01)
 
 
@@ -180,7 +181,7 @@ def estimate_on(
     start: Panels | None = None,
     report: Callable[[str], None] | None = None,
 ) -> GridPosterior:
-    """The posterior from a surface at its first level: what other priors, deltas and fixed values share.
+    """The posterior from an unrefined surface, which other priors, deltas and fixed values share.
 
     ``start`` are the panels of a posterior that may be similar.
     """
@@ -192,7 +193,7 @@ def estimate_on(
     errors: list[float] = []
     for number in range(settings.most_levels):
         if report:
-            report(f"resolution level {number + 1}")
+            report(f"refinement step {number + 1}")
         resolution = Resolution.number(number, planar=surface.planar)
         solution, surface = integrate(surface, model, resolution, start)
         posterior = from_solution(counts, model, solution, method=_method(surface, model))
@@ -226,7 +227,7 @@ def _method(surface: Surface, model: AuditModel) -> str:
 
 
 def difference(coarse: GridPosterior, fine: GridPosterior, strength_factor: float) -> float:
-    """The largest change of the probed quantities between two levels, relative above 1."""
+    """The largest change of the checked quantities between two refinement steps, relative above 1."""
     worst = EVIDENCE_SHARE * abs(fine.log_evidence - coarse.log_evidence)
     for name, factor in (("epsilon", 1.0), ("strength", strength_factor)):
         if name in fine.parameters:
@@ -235,7 +236,7 @@ def difference(coarse: GridPosterior, fine: GridPosterior, strength_factor: floa
 
 
 def distance(fine: PanelDensity, coarse: PanelDensity) -> float:
-    """How far quantiles and mean of a density are from those of another, relative above 1."""
+    """The largest difference in quantiles and mean between two densities, relative above 1."""
     quantiles = fine.quantile(PROBED)
     moved = np.abs(coarse.quantile(PROBED) - quantiles) / np.maximum(1.0, quantiles)
     mean = fine.mean()

@@ -1,18 +1,18 @@
-"""How much count likelihood flows across the edge of R(t, d) as the edge moves outwards.
+"""The flux of count likelihood across the edge of R(t, d) as the edge moves outwards.
 
 Given the counts of one attack, only masses matter: the integral of the count likelihood g over
 R(t, d).  Its derivative along a path (t, d) is an integral of g over the four straight edges of the
-region, weighted by their speed.  All masses are built from these *fluxes* by adding positive
-numbers, so nothing cancels, however strong or weak the attack (`mass_tables.py` does the adding).
+region, weighted by their speed.  All masses are sums of these positive *fluxes*, so nothing cancels,
+however strong or weak the attack (`mass_tables.py` computes the sums).
 
 The lower edge with alpha as its long side is, for omega in [atan(e^(-t/2)), pi/2],
 
     alpha = (1 - d) sin^2 omega,    beta = e^-t (1 - d) cos^2 omega.
 
-In such an angle both likelihoods are smooth, zero counts included: the inverse square roots of the
-normal density cancel against the Jacobian.  The other three edges are this one with the roles of
-alpha and beta exchanged, with (alpha, beta) reflected to (1 - alpha, 1 - beta), or both, which is
-done to the counts instead (`kernels.py`).
+In this angle both likelihoods are smooth, also for zero counts: the inverse square roots of the normal
+density cancel against the Jacobian.  The other three edges are this one with the roles of alpha and
+beta exchanged, with (alpha, beta) reflected to (1 - alpha, 1 - beta), or both; the counts are
+transformed instead (`kernels.py`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from epsilometer._arrays import BoolArray, FloatArray, IndexArray
 from epsilometer.inference.exact import panels
 from epsilometer.inference.exact.kernels import Kernel
 
-CHUNK_LINES = 1024  # positions integrated together: their arrays stay in a core's cache
-THREADED_LINES = 16 * CHUNK_LINES  # below this many, threads cost more than they save
+CHUNK_LINES = 1024  # positions integrated together: their arrays fit a core's cache
+THREADED_LINES = 16 * CHUNK_LINES  # below this number, threads cost more than they save
 NEGLIGIBLE = 45.0  # an edge this far (nats) below the highest of the four is left out: 3e-20
-HOPELESS = 150.0  # the same where peaks are only guessed at: guesses are off by tens at most
-LARGEST_T = 150.0  # beyond, every flux falls off as e^-t
+HOPELESS = 150.0  # the same if peaks are only guessed: guesses are off by tens of nats at most
+LARGEST_T = 150.0  # beyond this, every flux decreases as e^-t
 END_MARGIN = 1e-9  # peaks are sought inside the edge, where no derivative divides by zero
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeAccuracy:
-    """How finely an edge is integrated: Gauss nodes, over so many standard deviations each side."""
+    """Accuracy of an edge integral: Gauss nodes, and the half-width in standard deviations."""
 
     nodes: int
     reach: float
@@ -46,12 +46,12 @@ class EdgeAccuracy:
 
 @lru_cache(maxsize=1)
 def thread_pool() -> ThreadPoolExecutor:
-    """NumPy releases the interpreter in its loops, so threads share the work on large batches."""
+    """Threads for large batches: NumPy releases the interpreter's lock in its loops."""
     return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)))
 
 
 def rounding(kernel: Kernel) -> float:
-    """The noise of log fluxes: exponents as large as the trials, in double precision."""
+    """The rounding noise of log fluxes: exponents as large as the trials, in double precision."""
     _, n0, _, n1 = kernel.observed()
     return float(1e-14 * max(n0.max(), n1.max()))
 
@@ -67,20 +67,20 @@ def log_flux(
 ) -> FloatArray:
     """Return log of d/du [integral of g over R(t(u), d(u))] with (t', d') = (t_speed, d_speed).
 
-    The arguments after the kernel are flat and equally long: one of its entries at one position of the
-    edge.  Relative accuracy is about 1e-9 with 24 nodes over 7.5 standard deviations, degrading to 1e-6
-    where the likelihood of one trial meets the ends of an edge.  -inf where the flux underflows.
+    The arguments after the kernel are flat and equally long: an entry of the kernel and a position of
+    the edge.  Relative accuracy is about 1e-9 with 24 nodes over 7.5 standard deviations, degrading to
+    1e-6 where the likelihood of one trial meets the ends of an edge.  -inf where the flux underflows.
     """
     result = np.empty(len(t))
-    # Beyond this e^-t underflows; by then every flux falls off as e^-t.
+    # Beyond this e^-t underflows; by then every flux decreases as e^-t.
     beyond = np.maximum(t - LARGEST_T, 0.0)
     t = t - beyond
 
     def fill(part: slice) -> None:
-        # At the ends of an edge slopes are infinite and weights zero: that is meant.
+        # At the ends of an edge slopes are infinite and weights zero: that is intended.
         with np.errstate(all="ignore"):
             edges = _Edge(
-                kernel.take(entry[part]).four_ways(),
+                kernel.take(entry[part]).four_edges(),
                 *(np.tile(array[part], 4) for array in (t, d, t_speed, d_speed)),
             )
             result[part] = edges.log_integrals(accuracy)
@@ -91,9 +91,9 @@ def log_flux(
 
 
 class _Edge:
-    """Edges for a batch of entries, the four sides of each one after the other, over m = tan(omega / 2).
+    """Edges for a batch of entries, the four sides of each in sequence, over m = tan(omega / 2).
 
-    m rather than omega itself: sine and cosine are then quotients, five times cheaper than trigonometry.
+    With m instead of omega, sine and cosine are quotients, five times cheaper than trigonometry.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class _Edge:
         return _Edge(self.kernel.take(index), *(column[index] for column in columns))
 
     def log_integrals(self, accuracy: EdgeAccuracy) -> FloatArray:
-        """Log of the integral over all four sides; sides that add nothing are left out."""
+        """Log of the integral over all four sides; negligible sides are left out."""
         count = len(self.t) // 4
         first = self.guess()
         guessed = self.log_integrand(first).reshape(4, -1)
@@ -174,7 +174,7 @@ class _Edge:
         return first, second
 
     def peak(self, guess: FloatArray) -> FloatArray:
-        """Position of the maximum: few Newton steps for all, more for those in need."""
+        """Position of the maximum: a few Newton steps for all, more where needed."""
         m, arrived = self.newton(guess, steps=2)
         lost = np.flatnonzero(~arrived)
         if len(lost):
@@ -185,10 +185,10 @@ class _Edge:
         return m
 
     def newton(self, m: FloatArray, *, steps: int) -> tuple[FloatArray, BoolArray]:
-        """Guarded Newton steps towards the maximum, and where they have come near enough.
+        """Guarded Newton steps towards the maximum, and where they have converged.
 
-        The slope is smooth on the scale of the whole edge even when the peak is narrow, so a few
-        steps nearly always do.
+        The slope is smooth on the scale of the whole edge even if the peak is narrow, so a few steps
+        nearly always suffice.
         """
         start, end = self.start + END_MARGIN, 1 - END_MARGIN
         low, high = start.copy(), np.full_like(m, end)
@@ -215,7 +215,7 @@ class _Edge:
         return np.asarray(np.clip(m, self.start + 1e-3 * room, 1 - 1e-2 * room))
 
     def bracketed_peak(self) -> FloatArray:
-        """The maximum by bisection and then the Illinois method: slower, cannot go astray."""
+        """The maximum by bisection and then the Illinois method: slower, but safe."""
         low = self.start + END_MARGIN
         high = np.full_like(low, 1 - END_MARGIN)
         slope_low, slope_high = self.derivatives(low)[0], self.derivatives(high)[0]
@@ -224,7 +224,7 @@ class _Edge:
         for step in range(40):
             slope = self.derivatives(m)[0]
             rising = slope > 0
-            # Illinois: an end kept twice counts half, or it would be kept for ever.
+            # Illinois: halve the value of an end kept twice, or it would be kept indefinitely.
             slope_high = np.where(rising, 0.5 * slope_high, slope)
             slope_low = np.where(rising, slope, 0.5 * slope_low)
             low, high = np.where(rising, m, low), np.where(rising, high, m)
@@ -241,7 +241,7 @@ class _Edge:
         low, high = self._window(centre, accuracy.reach)
         points, weights = panels.gauss_legendre(accuracy.nodes)
         half = 0.5 * (high - low)
-        # Attacks run along the last axis, so that NumPy's inner loops are long.
+        # Attacks are on the last axis, so that NumPy's inner loops are long.
         m = low + half * (1 + points[:, None])
         # Far out in a tail (e^-10^9 and beyond) the peak may be missed; it must not overflow.
         logs = np.minimum(self.log_integrand(m) - offset, 20.0)
@@ -253,7 +253,7 @@ class _Edge:
         slope, second = self.derivatives(centre)
         curvature = np.maximum(-second, 1e-2)
         rise = np.abs(slope)
-        # Downhill the slope helps the fall; uphill the true peak is still slope / curvature away.
+        # Downhill the slope speeds up the decay; uphill the true peak is slope / curvature away.
         downhill = 2 * drop / (rise + np.sqrt(rise * rise + 2 * curvature * drop))
         uphill = rise / curvature + np.sqrt(2 * drop / curvature)
         left = np.where(slope > 0, downhill, uphill)

@@ -5,11 +5,11 @@ likelihood of each is an integral over its own rates,
 
     h(a, b) = 1 / Z(a, b) * integral over R(epsilon, delta) of g(alpha, beta) k(alpha - a) k(beta - b).
 
-Both integrals are sums over cells: the mass of g (or the area, for Z) that R(epsilon, delta) leaves of
-a cell, which is exact along beta, times the mean of the scatter k over the cell.  Masses do not know
-the spread and means of k do not know epsilon, so a product of three small matrices gives h on a whole
-grid of averages.  The product of h over the members is then integrated over rings as in
-`planar.py`: cumulative sums along one angle, cut by cubic polynomials where the edges run.
+Both integrals are sums over cells: the mass of g (or the area, for Z) of the part of a cell inside
+R(epsilon, delta), which is exact along beta, times the mean of the scatter k over the cell.  Masses do
+not depend on the spread and means of k do not depend on epsilon, so a product of three small matrices
+gives h on a whole grid of averages.  The product of h over the members is then integrated over rings as
+in `planar.py`: cumulative sums along one angle, cut by cubic polynomials at the edges.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.dependence import Scatter
 
 SMALLEST_SPREAD = 0.6
-"""In cells of a member's grid, which could not follow a smaller one.  Below it the log likelihood is
-interpolated to spread 0, where a group is one attack: edges matter in proportion to the spread there."""
+"""In cells of a member's grid, which cannot resolve a smaller one.  Below it the log likelihood is
+interpolated to spread 0, where a group is one attack: there edges matter in proportion to the spread."""
 
 SEARCH_POINTS = 100
-"""Averages, one rate at a time, between which the ends of a group's window are sought."""
+"""Averages, one rate at a time, used to find the ends of a group's window."""
 
 MOST_GAIN = 1.5
-"""How far cutting the scatter may move a member's log likelihood from one average to another: inside the
-region Z changes by a factor of about 4, from a corner to the middle."""
+"""How much truncating the scatter may change a member's log likelihood from one average to another:
+inside the region Z changes by a factor of about 4, from a corner to the middle."""
 
-BESIDE_EDGE = 2
-"""Points beyond an edge that the polynomial in the edge's own cell is made of."""
+POINTS_BEYOND_EDGE = 2
+"""Points beyond an edge that the polynomial in the edge's own cell needs."""
 
 LEAST_KEPT = 1e-3
-"""Of the scatter inside the region, as a part of the most that averages beside it keep: with less an
-average is three spreads outside."""
+"""Smallest share of the scatter inside the region, relative to the largest among nearby averages: with
+less, an average is three spreads outside."""
 
 TINY = 1e-290
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupAccuracy:
-    """Cells of a member's grid and points of the averages' grid, a side, and how far they reach.
+    """Cells of a member's grid and points of the averages' grid, per side, and their extent.
 
-    The reach is in standard deviations of a count.
+    The extent, ``reach``, is in standard deviations of a count.
     """
 
     cells: int
@@ -60,7 +60,7 @@ class GroupAccuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class AverageGrid:
-    """Angles of a group's averages for each spread: midpoints for alpha, ends and all for beta.
+    """Angles of a group's averages for each spread: midpoints for alpha, including the ends for beta.
 
     ``theta`` and ``phi`` are (spread, point); alpha = sin^2 theta and beta = sin^2 phi.
     """
@@ -114,11 +114,11 @@ class Density:
         """Log mass of the rings R_s(epsilon, delta): (strength, spread).
 
         A ring is the strip between the lower edges of R(epsilon, delta) and of its core, and the one
-        between the upper edges.  Both ends of a strip are read off one polynomial, so that thin strips
-        do not cancel.
+        between the upper edges.  Both ends of a strip are evaluated on one polynomial, so that thin
+        strips do not cancel.
         """
-        level = np.append(strength, 1.0)[:, None]
-        edges = region.beta_limits(self.grid.alpha[:, None], level * epsilon, level * delta)
+        scale = np.append(strength, 1.0)[:, None]
+        edges = region.beta_limits(self.grid.alpha[:, None], scale * epsilon, scale * delta)
         lower, upper = (self._below(beta) for beta in edges)
         lower -= lower[:, -1:].copy()
         upper -= upper[:, -1:].copy()
@@ -129,7 +129,7 @@ class Density:
     def _below(self, beta: FloatArray) -> FloatArray:
         """Integral along phi up to beta (spread, any, theta), by cubic Hermite polynomials.
 
-        An edge beyond the grid has a whole column below it, or none.
+        For an edge beyond the grid, all of a column or none of it is below.
         """
         grid = self.grid
         spreads, thetas, points = self.sums.shape
@@ -163,8 +163,8 @@ class ScatteredGroup:
     ) -> None:
         distinct, times = _distinct(counts)
         sides = [_Rates(part, accuracy) for part in np.split(distinct, 2, axis=1)]
-        # Each member has a smallest spread of its own: rounded to a power of the root of 2, so that
-        # a few serve all members.
+        # Each member has its own smallest spread, rounded to a power of sqrt(2), so that a few
+        # values cover all members.
         cell = np.maximum(*(np.median(np.diff(side.edges), axis=1) for side in sides))
         floors = 2.0 ** (np.ceil(2 * np.log2(SMALLEST_SPREAD * cell)) / 2)
         wide = np.maximum(spread, floors[:, None])
@@ -172,7 +172,7 @@ class ScatteredGroup:
         self.grid = AverageGrid.of_windows(windows[0], windows[1], accuracy.points)
         averages = (self.grid.alpha, self.grid.beta)
         constant = -float(np.sum(np.log1p(counts.trials_h0) + np.log1p(counts.trials_h1)))
-        # What does not depend on epsilon, with the Jacobian of rate = sin^2 angle.
+        # The part that does not depend on epsilon, with the Jacobian of rate = sin^2 angle.
         angles = (self.grid.theta, self.grid.phi)
         jacobians = (np.log(np.maximum(np.sin(2 * angle), TINY)) for angle in angles)
         self._fixed = constant + _outer_sum(*jacobians)
@@ -187,7 +187,7 @@ class ScatteredGroup:
                 self._fixed += (1 - share) * members.without_spread(averages)
 
     def density(self, epsilon: float, delta: float) -> Density:
-        """The likelihood of the average, all members together, cut to R(epsilon, delta)."""
+        """The likelihood of the average, of all members together, truncated to R(epsilon, delta)."""
         total = self._fixed.copy()
         for members, share in self._parts:
             total += share * members.log_likelihood(epsilon, delta)
@@ -195,9 +195,9 @@ class ScatteredGroup:
         return Density.of(self.grid, total)
 
     def _far_outside(self, epsilon: float, delta: float) -> BoolArray:
-        """Averages beyond R(epsilon, delta) and not next to its edge, where polynomials need them.
+        """Averages outside R(epsilon, delta), except those near its edge, which polynomials need.
 
-        Both integrals vanish out there, and their quotient is not known.
+        Both integrals vanish there, and their quotient is unknown.
         """
         grid = self.grid
         position = np.arange(grid.phi.shape[1])
@@ -205,13 +205,13 @@ class ScatteredGroup:
             (np.arcsin(np.sqrt(np.clip(beta, 0.0, 1.0))) - grid.phi[:, :1]) / grid.phi_step[:, None]
             for beta in region.beta_limits(grid.alpha, epsilon, delta)
         )
-        below = position < np.floor(low)[:, :, None] - BESIDE_EDGE
-        above = position > np.ceil(high)[:, :, None] + BESIDE_EDGE
+        below = position < np.floor(low)[:, :, None] - POINTS_BEYOND_EDGE
+        above = position > np.ceil(high)[:, :, None] + POINTS_BEYOND_EDGE
         return np.asarray(below | above)
 
 
 class PooledGroup:
-    """One group whose counts were added up and are taken to be normal: nothing depends on epsilon."""
+    """One group whose counts are added up and taken to be normal: nothing depends on epsilon."""
 
     def __init__(self, counts: AttackCounts, spread: FloatArray, accuracy: GroupAccuracy) -> None:
         sides, logs = [], []
@@ -233,7 +233,7 @@ class PooledGroup:
         self._density = Density.of(grid, _outer_sum(*logs))
 
     def density(self, epsilon: float, delta: float) -> Density:
-        """The likelihood of the average, whatever the region."""
+        """The likelihood of the average, for any region."""
         return self._density
 
 
@@ -241,7 +241,7 @@ Group = ScatteredGroup | PooledGroup
 
 
 def _continued(values: FloatArray, known: BoolArray) -> FloatArray:
-    """Values along the last axis, beyond the outermost known ones as they are there."""
+    """Extend values along the last axis as constants beyond the outermost known ones."""
     count = values.shape[-1]
     first = np.argmax(known, axis=-1)
     last = count - 1 - np.argmax(known[..., ::-1], axis=-1)
@@ -255,7 +255,7 @@ def _outer_sum(alpha: FloatArray, beta: FloatArray) -> FloatArray:
 
 
 class _Members:
-    """Members of a group that share a smallest spread: their log likelihood given the average."""
+    """Members of a group with a common smallest spread: their log likelihood given the average."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class _Members:
             [_kernel(scatter, *each, spread) for each in zip(pair, averages, strict=True)]
             for pair in zip(sides[0].edges, sides[1].edges, strict=True)
         ]
-        # Cells that cover all averages and what scatters around them: for the area of the region.
+        # Cells that cover all averages and the scatter around them, for the area of the region.
         reach = scatter.reach * spread
         self._area_edges = [
             np.linspace(
@@ -292,7 +292,7 @@ class _Members:
         points, weights = _two_points(alpha)
         limits = region.beta_limits(points, epsilon, delta)
         share = _sandwich(self._area_means, _cut_masses(weights, beta, limits))
-        # Relative to the line: where the region is thin, all of it keeps little.
+        # Relative to the line: if the region is thin, all shares are small.
         known = share > LEAST_KEPT * share.max(axis=-1, keepdims=True)
         log_share = np.log(np.maximum(share, TINY))
         x, y = self._sides
@@ -302,19 +302,19 @@ class _Members:
         for means, cells, largest, times in zip(
             self._means, masses, self._log_largest, self._times, strict=True
         ):
-            # In place: fresh memory for every step costs as much as the steps.
+            # In place: allocating memory for every step costs as much as the steps.
             logs = _sandwich(means, cells)
             np.log(np.maximum(logs, TINY, out=logs), out=logs)
             logs -= log_share
-            # An average of a likelihood is nowhere more than its largest value.  Quotients of two sums
-            # may be, where the region leaves next to nothing of a scatter that ends abruptly.
+            # An average of a likelihood is at most its largest value.  Quotients of two sums may be
+            # larger, where little of a scatter that ends abruptly is inside the region.
             np.minimum(logs, largest, out=logs)
             logs *= times
             total += logs
         return _continued(total, known)
 
     def without_spread(self, averages: Sequence[FloatArray]) -> FloatArray:
-        """The same if every member is its average."""
+        """The same if every member equals its average."""
         sides = (
             side.log_density(points[:, None, :])
             for side, points in zip(self._sides, averages, strict=True)
@@ -326,7 +326,7 @@ class _Members:
 def _kernel(
     scatter: Scatter, edges: FloatArray, points: FloatArray, spread: FloatArray
 ) -> FloatArray:
-    """Means of the scatter over cells: (spread, point, cell); edges (cell + 1) or a row a spread."""
+    """Means of the scatter over cells: (spread, point, cell); edges (cell + 1) or a row per spread."""
     edges = np.atleast_2d(edges)
     z = (edges[:, None, :] - points[:, :, None]) / spread[:, None, None]
     return np.diff(scatter.distribution(z), axis=2) / np.diff(edges, axis=1)[:, None, :]
@@ -338,7 +338,7 @@ def _sandwich(means: Sequence[FloatArray], cells: FloatArray) -> FloatArray:
 
 
 def _cut_masses(weights: FloatArray, below: FloatArray, limits: Sequence[FloatArray]) -> FloatArray:
-    """Mass of each cell as far as it lies in a region: (..., alpha cell, beta cell).
+    """Mass of the part of each cell inside a region: (..., alpha cell, beta cell).
 
     ``weights`` are those of the two points in alpha (point, ..., cell), at which the masses below the
     lower and the upper edge of the region are the ``limits``; ``below`` are those below the edges of
@@ -355,9 +355,9 @@ def _cut_masses(weights: FloatArray, below: FloatArray, limits: Sequence[FloatAr
 def _windows(
     scatter: Scatter, rates: _Rates, spread: FloatArray, times: FloatArray, reach: float
 ) -> FloatArray:
-    """Angles (spread, 2) outside of which no average of this rate has any likelihood.
+    """Angles (spread, 2) outside which no average of this rate has any likelihood.
 
-    ``spread`` is (member, spread): no member has one below its smallest.
+    ``spread`` is (member, spread), at least each member's smallest.
     """
     far = scatter.reach * spread.max(axis=0)
     low = np.arcsin(np.sqrt(np.maximum(rates.edges.min() - far, 0.0)))
@@ -378,7 +378,7 @@ def _windows(
 
 
 def _first_above(x: FloatArray, values: FloatArray, least: float) -> FloatArray:
-    """Where the values of each row first rise above the least, on straight lines between them."""
+    """Where the values of each row first exceed ``least``, by linear interpolation."""
     row, after = np.arange(len(x)), np.argmax(values > least, axis=1)
     before = np.maximum(after - 1, 0)
     rise = np.where(after > 0, values[row, after] - values[row, before], 1.0)
@@ -389,7 +389,7 @@ def _first_above(x: FloatArray, values: FloatArray, least: float) -> FloatArray:
 class _Rates:
     """One rate of some members: cells where a count leaves it, and two Gauss points in each.
 
-    Arrays have a row a member; ``points`` and ``weights`` are (point of a cell, member, cell).
+    Arrays have a row per member; ``points`` and ``weights`` are (point of a cell, member, cell).
     ``below`` is the posterior probability of the rate below each edge, under a uniform prior.
     """
 
@@ -430,20 +430,20 @@ def _normal_windows(
     """Angles (..., 2) between which a rate is within ``reach`` standard deviations.
 
     The variance of the observed rate is p (1 - p) / trials + extra, so the ends solve a quadratic
-    equation, Wilson's with something on top.
+    equation, that of Wilson's interval with an extra term.
     """
     square = reach * reach
     more = 1 + square / trials
     centre = (rate + 0.5 * square / trials) / more
     radius = np.sqrt(np.maximum(centre**2 - (rate**2 - square * extra) / more, 0.0))
     ends = np.stack([centre - radius, centre + radius], axis=-1)
-    # Roundings at the very ends would cut off half a cell.
+    # Rounding errors at the very ends would cut off half a cell.
     ends = np.where(ends < 1e-14, 0.0, np.where(ends > 1 - 1e-14, 1.0, ends))
     return np.asarray(np.arcsin(np.sqrt(ends)))
 
 
 def _distinct(counts: AttackCounts) -> tuple[FloatArray, FloatArray]:
-    """The members of a group that differ, and how often each occurs."""
+    """The distinct members of a group, and how often each occurs."""
     table = np.stack(
         [counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1], axis=1
     )

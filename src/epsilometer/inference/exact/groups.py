@@ -1,8 +1,8 @@
 """The surface of groups of dependent attacks: likelihood of epsilon and strength at nodes of the spread.
 
 Groups of one are independent attacks (`surface.py`); the others come from `group_masses.py`.  The spread
-is a nuisance parameter on a grid of its own (`spread_grid.py`), refined from level to level where the
-posterior turns out to be.
+is a nuisance parameter on its own grid (`spread_grid.py`), refined in each step where the posterior
+has probability.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.joint import AuditModel
 
 STRONGEST = 1 - 1e-6
-"""A fixed strength of 1 is the limit of thin rings; this one is thin enough."""
+"""Approximates a fixed strength of 1, the limit of thin rings."""
 
 
-def _nodes(level: int) -> int:
+def _nodes(refinement: int) -> int:
     """Nodes on a panel of the spread."""
-    return Resolution.number(level, planar=True).nuisance[0] - 2
+    return Resolution.number(refinement, planar=True).nuisance[0] - 2
 
 
 def _several(counts: AttackCounts) -> list[IndexArray]:
@@ -45,7 +45,7 @@ def _several(counts: AttackCounts) -> list[IndexArray]:
 
 
 def _single(counts: AttackCounts) -> IndexArray:
-    """Rows that are groups of their own."""
+    """Rows that are groups of one."""
     return np.array([int(rows[0]) for rows in counts.members if len(rows) == 1], np.intp)
 
 
@@ -53,8 +53,8 @@ def _single(counts: AttackCounts) -> IndexArray:
 class GroupSurface:
     """log p(counts | epsilon, strength, spread), all groups together.
 
-    The likelihood of a group's average depends on epsilon, since members are cut to R(epsilon, delta):
-    what was worked out for an epsilon is kept in ``known``.
+    The likelihood of a group's average depends on epsilon, since members are truncated to
+    R(epsilon, delta): results for an epsilon are cached in ``known``.
     """
 
     counts: AttackCounts
@@ -69,8 +69,8 @@ class GroupSurface:
     method = "groups"
     planar = True
     smallest_epsilon = 0.0
-    depth = float("inf")  # sums over cells know no depth
-    common_error = 0.0  # levels share nothing
+    depth = float("inf")  # sums over cells have no limited depth
+    common_error = 0.0  # refinement steps share nothing
 
     @classmethod
     def of(
@@ -79,19 +79,19 @@ class GroupSurface:
         model: AuditModel,
         *,
         deltas: Sequence[float],
-        level: int,
+        refinement: int,
         grid: SpreadGrid | None = None,
     ) -> GroupSurface:
-        """Tables of every group at the nodes of the spread, those of its prior unless given."""
+        """Tables of every group at the nodes of the spread, by default those for its prior."""
         prior = model.dependence.spread
         assert prior is not None
-        planar = Resolution.number(level, planar=True).planar
-        # Cost goes with the cube of the points a side, accuracy with their square.
+        planar = Resolution.number(refinement, planar=True).planar
+        # The cost grows with the cube of the points per side, the accuracy with their square.
         points = (planar.points + Resolution.number(0, planar=True).planar.points) // 2
         if grid is None:
-            grid = first_spread_grid(prior, _nodes(level))
+            grid = first_spread_grid(prior, _nodes(refinement))
         accuracy = GroupAccuracy(
-            # An average is known better than a member's rates, so fewer points do for it.
+            # An average is known better than a member's rates, so fewer points suffice.
             cells=3 * points // 2,
             points=2 * points // 3,
             reach=planar.reach,
@@ -108,9 +108,9 @@ class GroupSurface:
         alone = None
         if len(single):
             alone = AttackSurface.of(
-                counts.take(single), model.likelihood, deltas, level=max(level, 1)
+                counts.take(single), model.likelihood, deltas, refinement=max(refinement, 1)
             )
-        # Only where panels begin is guessed from the pooled counts.
+        # The pooled counts only give a guess of where panels should start.
         pooled = AttackSurface.of(counts.pooled(), model.likelihood, deltas)
         return cls(
             counts=counts,
@@ -122,16 +122,18 @@ class GroupSurface:
             guess=pooled.guess,
         )
 
-    def finer(self, level: int, solution: Solution) -> GroupSurface:
-        """The same groups at a higher level, with the spread refined where it was found."""
+    def finer(self, refinement: int, solution: Solution) -> GroupSurface:
+        """The same groups at a finer resolution, with the spread refined where it has probability."""
         prior = self.model.dependence.spread
         assert prior is not None
         found = solution.nuisance_probability()
-        grid = refined(self.nuisance, prior, found, _nodes(level))
-        return self.of(self.counts, self.model, deltas=self.deltas, level=level, grid=grid)
+        grid = refined(self.nuisance, prior, found, _nodes(refinement))
+        return self.of(
+            self.counts, self.model, deltas=self.deltas, refinement=refinement, grid=grid
+        )
 
     def reaching(self, end: float) -> GroupSurface:
-        """Only attacks without a group have tables that end."""
+        """Only attacks without a group have tables of limited extent."""
         if self.alone is None or end <= self.alone.end:
             return self
         return replace(self, alone=self.alone.reaching(end))
@@ -141,7 +143,7 @@ class GroupSurface:
         return self
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
-        """Not known, and not asked for."""
+        """Not known, and not needed."""
         return 0.0
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
@@ -155,7 +157,7 @@ class GroupSurface:
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        """Each group by itself: its rows of the counts, and its log likelihood (point, spread)."""
+        """Each group separately: its rows of the counts, and its log likelihood (point, spread)."""
         strength = np.minimum(strength, STRONGEST)
         found = self._by_group(epsilon, strength, delta)
         yield from zip(_several(self.counts), found, strict=True)
@@ -165,14 +167,14 @@ class GroupSurface:
                 yield single[rows], np.broadcast_to(logs, found.shape[1:])
 
     def without(self, row: int) -> GroupSurface:
-        """The same groups without that of a row; made anew, as groups share no tables."""
+        """The same groups without that of a row; recomputed, as groups share no tables."""
         group = next(rows for rows in self.counts.members if row in rows)
         left = np.setdiff1d(np.arange(len(self.counts)), group)
-        return self.of(self.counts.take(left), self.model, deltas=self.deltas, level=0)
+        return self.of(self.counts.take(left), self.model, deltas=self.deltas, refinement=0)
 
     def first(self) -> GroupSurface:
-        """The same groups at the first level."""
-        return self.of(self.counts, self.model, deltas=self.deltas, level=0)
+        """The same groups without refinement."""
+        return self.of(self.counts, self.model, deltas=self.deltas, refinement=0)
 
     def _by_group(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
         """Log likelihood (group, point, spread) of each group with more than one member."""

@@ -1,9 +1,9 @@
-"""The one integrator: a surface and priors in, rows of likelihood on resolved panels out.
+"""The integrator: from a surface and priors to rows of likelihood on resolved panels.
 
-Epsilon has panels of its own.  In each row, at one epsilon, the strength has panels between breaks that
-rows share: of t = s epsilon below ``s[0]`` epsilon, since what a weak attack says is about t, and of the
-strength itself above, where rings grow thin.  A fixed parameter is one node of weight 1.  Panels are
-halved until what is left unresolved is less than the resolution's tolerance.
+Epsilon has its own panels.  In each row, at one epsilon, the strength has panels between breaks shared
+by all rows: of t = s epsilon below ``s[0]`` epsilon, since weak attacks inform about t, and of the
+strength itself above, where rings become thin.  A fixed parameter is one node of weight 1.  Panels are
+halved until the unresolved part is below the resolution's tolerance.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from epsilometer.model.priors import Prior
 
 S = TypeVar("S", bound=Surface)
 
-LARGEST_EPSILON = 600.0  # no axis or prior goes beyond: e^-600 is next to underflow
-PRIOR_BEYOND = 1e-15  # of the prior beyond the first end of the axis, which may move on
-THINNEST = np.array([0.9, 1.0])  # first breaks of the strength where panels are of itself
-SLIVER = 0.03  # a break of t so close, relatively, below the first of the strength is left out
-MOST_ROWS = 4000  # from which refining only follows noise; the error estimate shows what is left
-PROBED_CELLS = 64  # points that matter most, where it is looked how deep in tails attacks are
-MATTERS = 9.0  # nats below the peak within which a point matters for that
+LARGEST_EPSILON = 600.0  # no axis or prior extends beyond: e^-600 nears underflow
+PRIOR_BEYOND = 1e-15  # prior probability beyond the initial end of the axis, which may move
+THINNEST = np.array(
+    [0.9, 1.0]
+)  # initial breaks of the strength where panels are of the strength itself
+SLIVER = 0.03  # a break of t this close, relatively, below the first of the strength is left out
+MOST_ROWS = 4000  # beyond this refinement only follows noise; the error estimate shows the rest
+PROBED_CELLS = 64  # most important points, at which the depth of attacks in tails is checked
+MATTERS = 9.0  # nats below the peak within which a point counts for that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class Panels:
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """Rows on panels of epsilon: everything the posterior is made of.
+    """Rows on panels of epsilon, from which the posterior is computed.
 
     ``log_prior`` is log p(epsilon) of each row; ``log_rows`` is that + log integral over s, shape
     (panel, node, nuisance node), without quadrature weights in epsilon but with the prior weights of
@@ -68,7 +70,7 @@ class Solution:
 
     @property
     def breaks(self) -> FloatArray:
-        """Of epsilon; the same value twice if it is fixed."""
+        """Breaks of epsilon; the same value twice if it is fixed."""
         return self.panels.epsilon
 
     @property
@@ -110,9 +112,9 @@ def integrate(
 ) -> tuple[Solution, S]:
     """Return rows on panels that resolve the posterior, and the surface they came from.
 
-    The surface comes back because it may have been made to reach further, in epsilon or into tails.
-    ``start`` are panels to begin with, those of a coarser solution or of another delta.  A
-    ContradictionError says that the counts have no weight anywhere under the model.
+    The surface is returned because it may have been extended, in epsilon or into tails.  ``start`` are
+    initial panels, those of a coarser solution or of another delta.  Raises a ContradictionError if the
+    counts have no weight anywhere under the model.
     """
     where = first_panels(surface, model) if start is None else start
     solution: Solution | None = None
@@ -122,13 +124,13 @@ def integrate(
         known: Rows | None = solution.rows if solution and surface is evaluated else None
         solution, evaluated = evaluate(surface, model, where, resolution.nodes, known), surface
         if number == resolution.rounds - 1 or len(solution.rows.epsilon) > MOST_ROWS:
-            # What was computed belongs to these panels; others would need another round.
+            # The computed rows belong to these panels; others would need another round.
             break
         refined = _refined(solution, model, resolution)
         if refined is None or number % 3 == 2:
             needed = _depth_needed(surface, solution, model)
             if needed > surface.depth:
-                # Attacks in conflict, or a prior that reaches far: some masses are far out in a tail.
+                # Conflicting attacks, or a prior that extends far: some masses are far in a tail.
                 surface = surface.deepened(1.5 * needed + 10.0)
                 continue
         if refined is None:
@@ -141,7 +143,7 @@ def integrate(
 def evaluate(
     surface: Surface, model: AuditModel, where: Panels, count: int, known: Rows | None = None
 ) -> Solution:
-    """Rows of likelihood at the nodes of given panels; panels of ``known`` rows are not asked again."""
+    """Rows of likelihood at the nodes of given panels; panels of ``known`` rows are reused."""
     fixed, held = model.epsilon.fixed_value, model.strength.fixed_value
     nodes = panel_nodes(where.epsilon, count) if fixed is None else np.array([[fixed]])
     epsilon = nodes.ravel()
@@ -150,14 +152,14 @@ def evaluate(
         quadrature = strength_panels(breaks, model.strength, count)
     else:
         quadrature = held_strength(len(epsilon), held)
-    asked = np.isfinite(quadrature.log_weights)
-    logs = np.full((*asked.shape, len(surface.nuisance)), -np.inf)
+    missing = np.isfinite(quadrature.log_weights)
+    logs = np.full((*missing.shape, len(surface.nuisance)), -np.inf)
     if known is not None:
         mine, theirs = quadrature.shared_panels(epsilon, known)
         logs[mine] = known.log_likelihood[theirs]
-        asked[mine] = False
-    row = np.nonzero(asked)[0]
-    logs[asked] = surface.log_likelihood(epsilon[row], quadrature.nodes[asked], model.delta)
+        missing[mine] = False
+    row = np.nonzero(missing)[0]
+    logs[missing] = surface.log_likelihood(epsilon[row], quadrature.nodes[missing], model.delta)
     rows = Rows(epsilon=epsilon, quadrature=quadrature, log_likelihood=logs)
     log_prior = model.epsilon.log_density(epsilon)
     log_rows = rows.log_integral() + log_prior[:, None] + surface.nuisance.log_weight
@@ -174,24 +176,24 @@ def evaluate(
 
 
 def first_panels(surface: Surface, model: AuditModel) -> Panels:
-    """First panels, fine around where the strongest and the weakest attack may be.
+    """Initial panels, fine near the likely positions of the strongest and the weakest attack.
 
-    epsilon is held from below by the strongest attack and t = s epsilon from above by the weakest,
-    each as sharply as that attack is known; outwards panels grow in threes.
+    The strongest attack bounds epsilon from below and the weakest bounds t = s epsilon from above, each
+    as sharply as that attack is known; outwards panels grow by factors of three.
     """
     fixed = model.epsilon.fixed_value
     end = first_end(model.epsilon) if fixed is None else fixed
     guess = surface.guess
-    level = np.minimum(guess.level(model.delta), end)
+    critical = np.minimum(guess.critical_epsilon(model.delta), end)
     # Below delta the region is a strip of even width, and changes no more.
     from_zero = surface.planar and surface.method != "groups" and surface.smallest_epsilon == 0
     thin = 0.5 * model.delta if from_zero else 0.0
     result = []
     for attack, lowest in (
-        (int(np.argmax(level)), surface.smallest_epsilon if fixed is None else 0.0),
-        (int(np.argmin(level)), 0.0),
+        (int(np.argmax(critical)), surface.smallest_epsilon if fixed is None else 0.0),
+        (int(np.argmin(critical)), 0.0),
     ):
-        centre, reach = float(level[attack]), max(float(guess.width[attack]), 1e-6 * end)
+        centre, reach = float(critical[attack]), max(float(guess.width[attack]), 1e-6 * end)
         reach = min(reach, 0.02 * end)
         steps = reach * 3.0 ** np.arange(int(np.log(end / reach) / np.log(3.0)) + 1)
         points = np.concatenate(
@@ -207,7 +209,7 @@ def first_panels(surface: Surface, model: AuditModel) -> Panels:
 
 
 def first_end(prior: Prior) -> float:
-    """Where the axis of epsilon ends at first: beyond it the prior leaves next to nothing."""
+    """Initial end of the axis of epsilon, beyond which the prior probability is negligible."""
     if float(prior.upper_quantile(1e-6)) > LARGEST_EPSILON:
         raise InputError(
             f"expected a prior of epsilon that stays below {LARGEST_EPSILON:.0f}, got {prior!r}."
@@ -219,8 +221,8 @@ def first_end(prior: Prior) -> float:
 def _near_zero(smallest: float, before: float) -> FloatArray:
     """Breaks from the smallest epsilon up, each four times the one before.
 
-    After weak attacks half of the posterior may be a spike there, too thin to be found by the few
-    rounds of halving that plane quadrature has.
+    After weak attacks half of the posterior may be a spike there, too thin to be found in the few
+    rounds of halving of plane quadrature.
     """
     if not 0 < smallest < before:
         return np.empty(0)
@@ -229,7 +231,7 @@ def _near_zero(smallest: float, before: float) -> FloatArray:
 
 
 def _refined(solution: Solution, model: AuditModel, resolution: Resolution) -> Panels | None:
-    """Finer panels where the posterior is not resolved, fewer where it is not; None if all is well."""
+    """Finer panels where the posterior is unresolved, fewer where it is absent; None if resolved."""
     where = solution.panels
     t, s, more = _refined_strengths(solution, model, resolution)
     epsilon = where.epsilon
@@ -250,7 +252,7 @@ def _refined(solution: Solution, model: AuditModel, resolution: Resolution) -> P
 def _moved_end(
     breaks: FloatArray, density: FloatArray, prior: Prior, resolution: Resolution
 ) -> float:
-    """Where the axis has to end for the posterior to end before it; as it is if it does."""
+    """The end of the axis needed to contain the posterior; unchanged if it suffices."""
     end = float(breaks[-1])
     limit = min(prior.end, LARGEST_EPSILON)
     if end >= limit or density[-1].max() <= resolution.negligible * density.max():
@@ -261,7 +263,7 @@ def _moved_end(
 def _refined_strengths(
     solution: Solution, model: AuditModel, resolution: Resolution
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Breaks of t and of the strength: halved where unresolved, joined where nothing is."""
+    """Breaks of t and of the strength: halved where unresolved, merged where there is no mass."""
     where, rows = solution.panels, solution.rows
     if model.strength.fixed_value is not None:
         return where.t, where.s, False
@@ -288,9 +290,10 @@ def _refined_strengths(
 
 
 def _left_on_panels(solution: Solution, model: AuditModel) -> tuple[FloatArray, FloatArray]:
-    """What each panel of the strength leaves unresolved, and its mass: (row, panel) each.
+    """The unresolved part of each panel of the strength, and its mass: (row, panel) each.
 
-    The prior is in the rule, Jacobi's if need be; the likelihood alone must be a polynomial.
+    The quadrature rule (Gauss-Jacobi if needed) includes the prior, so only the likelihood has to be a
+    polynomial.
     """
     quadrature = solution.rows.quadrature
     values = solution.node_masses()
@@ -307,7 +310,7 @@ def _left_on_panels(solution: Solution, model: AuditModel) -> tuple[FloatArray, 
 
 
 def _depth_needed(surface: Surface, solution: Solution, model: AuditModel) -> float:
-    """How far below its whole mass the ring of some attack is, where the posterior has weight."""
+    """How far below its total mass the ring of some attack is, where the posterior has weight."""
     if not math.isfinite(surface.depth):
         return 0.0
     quadrature = solution.rows.quadrature

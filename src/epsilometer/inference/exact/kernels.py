@@ -1,7 +1,7 @@
-"""Count likelihoods as functions of the error rates: values, derivatives, and where their peaks are.
+"""Count likelihoods as functions of the error rates: values, derivatives, and positions of peaks.
 
 A kernel holds the likelihood of many attacks, each at every node of the nuisance grid: entry
-``node * attacks + attack``.  What is integrated over regions, and how, is no matter of a kernel.
+``node * attacks + attack``.  Kernels do not know over which regions they are integrated, or how.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from epsilometer._arrays import Columns, FloatArray, IndexArray
 from epsilometer.model.correlated_binomial import correction
 
-FOR_CORRECTIONS = 4.0  # nats by which a window is wider for what multiplies a binomial
+FOR_CORRECTIONS = 4.0  # nats by which a window is widened for the correction factor of a binomial
 
 
 class Derivatives(NamedTuple):
@@ -31,15 +31,15 @@ class Derivatives(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PlaneKernel(Columns):
-    """What plane quadrature asks of the count likelihood of many attacks; fluxes ask for more."""
+    """The count likelihood of many attacks, as needed for plane quadrature; fluxes need more."""
 
     @abstractmethod
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Observed rates and the numbers of trials they are worth: alpha's, then beta's."""
+        """Observed rates and effective numbers of trials: alpha's, then beta's."""
 
     @abstractmethod
     def log_largest(self) -> FloatArray:
-        """A bound of each entry's log likelihood, inf if there is none."""
+        """An upper bound of each entry's log likelihood, inf if there is none."""
 
     @abstractmethod
     def log_angle_density(
@@ -48,7 +48,7 @@ class PlaneKernel(Columns):
         """Log density (entry, theta, phi) in the angles alpha = sin^2 theta, beta = sin^2 phi."""
 
     def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
-        """Angles, of alpha and of beta, at which what was seen is within ``reach`` deviations."""
+        """Angles, of alpha and of beta, within ``reach`` standard deviations of the observed rates."""
         rate_0, worth_0, rate_1, worth_1 = (column[entry] for column in self.observed())
         return [angle_window(r, r, w, reach) for r, w in ((rate_0, worth_0), (rate_1, worth_1))]
 
@@ -56,7 +56,7 @@ class PlaneKernel(Columns):
 def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[float, float]:
     """Angles at which a rate between ``low`` and ``high`` is within ``reach`` standard deviations.
 
-    Wilson's interval from the one, and to the other.
+    From the lower end of Wilson's interval at ``low`` to the upper end at ``high``.
     """
     ends = []
     for rate, side in ((low, -1.0), (high, 1.0)):
@@ -64,7 +64,7 @@ def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[f
         centre = (rate + square / 2) / (1 + square)
         radius = np.sqrt(square * rate * (1 - rate) + square * square / 4) / (1 + square)
         end = min(max(centre + side * radius, 0.0), 1.0)
-        # Roundings at the very ends would cut off half a cell.
+        # Rounding errors at the very ends would cut off half a cell.
         end = 0.0 if end < 1e-14 else 1.0 if end > 1 - 1e-14 else end
         ends.append(float(np.arcsin(np.sqrt(end))))
     return ends[0], ends[1]
@@ -74,13 +74,12 @@ def angle_window(low: float, high: float, worth: float, reach: float) -> tuple[f
 class Kernel(PlaneKernel):
     """The count likelihood g of many attacks at once, as a function of (alpha, beta).
 
-    ``seen_*`` is what was observed of a rate, a count or the rate itself, and ``trials_*`` the number of
-    trials that it is worth.
+    ``observed_*`` is the observed count or rate, and ``trials_*`` the effective number of trials.
     """
 
-    seen_h0: FloatArray
+    observed_h0: FloatArray
     trials_h0: FloatArray
-    seen_h1: FloatArray
+    observed_h1: FloatArray
     trials_h1: FloatArray
     log_constant: FloatArray
 
@@ -89,14 +88,14 @@ class Kernel(PlaneKernel):
         return 0.0
 
     def sides(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """What was seen and its trials: alpha's, then beta's."""
-        return (self.seen_h0, self.trials_h0), (self.seen_h1, self.trials_h1)
+        """Observed values and trials: alpha's, then beta's."""
+        return (self.observed_h0, self.trials_h0), (self.observed_h1, self.trials_h1)
 
     @abstractmethod
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         """log(g sqrt(alpha beta)), for arrays whose last axis is the attack.
 
-        The square root belongs to the edge's Jacobian; it is taken here because it cancels against
+        The square root belongs to the edge's Jacobian; it is included here because it cancels against
         the normal density's own, so that neither has to be evaluated at 0.
         """
 
@@ -111,17 +110,17 @@ class Kernel(PlaneKernel):
     def exchanged(self) -> Self:
         """The same likelihood as a function of (beta, alpha)."""
         (x, n0), (y, n1) = self.sides()
-        return replace(self, seen_h0=y, trials_h0=n1, seen_h1=x, trials_h1=n0)
+        return replace(self, observed_h0=y, trials_h0=n1, observed_h1=x, trials_h1=n0)
 
-    def four_ways(self) -> Self:
-        """Four times as many entries, one set for each edge: as it is, exchanged, reflected, both."""
+    def four_edges(self) -> Self:
+        """Four times as many entries, one set per edge: unchanged, exchanged, reflected, both."""
         mirror = self.reflected()
         return self.followed_by(self.exchanged(), mirror, mirror.exchanged())
 
     def nearest_alpha(self, intercept: FloatArray, shrink: FloatArray) -> FloatArray:
         """A guess at the alpha of greatest g on the line beta = shrink (intercept - alpha).
 
-        The point of the line nearest to the observed rates, by reweighted least squares.
+        The point of the line closest to the observed rates, by reweighted least squares.
         """
         rate_0, n0, rate_1, n1 = self.observed()
         alpha, beta, correlation = rate_0, rate_1, self.correlated()
@@ -151,12 +150,12 @@ class BinomialKernel(Kernel):
         self, entries: IndexArray, theta: FloatArray, phi: FloatArray
     ) -> FloatArray:
         alpha, beta = np.sin(theta)[:, None, None] ** 2, np.sin(phi)[:, None] ** 2
-        # The weight holds half of the Jacobian 4 sqrt(alpha (1 - alpha) beta (1 - beta)) already.
+        # The weight already includes half of the Jacobian 4 sqrt(alpha (1 - alpha) beta (1 - beta)).
         half = 0.5 * np.log(np.maximum((1 - alpha) * (1 - beta), 1e-300)) + np.log(4.0)
         return np.moveaxis(self.take(entries).log_weight(alpha, beta) + half, -1, 0)
 
     def log_largest(self) -> FloatArray:
-        """The log of the likelihood at the observed rates: it is nowhere larger."""
+        """The log likelihood at the observed rates, its maximum."""
         from scipy.special import xlog1py, xlogy
 
         total = self.log_constant
@@ -166,12 +165,12 @@ class BinomialKernel(Kernel):
 
     def reflected(self) -> Self:
         (x, n0), (y, n1) = self.sides()
-        return replace(self, seen_h0=n0 - x, seen_h1=n1 - y)
+        return replace(self, observed_h0=n0 - x, observed_h1=n1 - y)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         total = self.log_constant + 0.0
         for (count, trials), p in zip(self.sides(), (alpha, beta), strict=True):
-            # Floors inside the logarithms stand for 0 log 0 = 0.
+            # Floors inside the logarithms implement 0 log 0 = 0.
             total = total + (count + 0.5) * np.log(np.maximum(p, 1e-300))
             total += (trials - count) * np.log(np.maximum(1 - p, 1e-300))
         return np.asarray(total)
@@ -187,7 +186,7 @@ class BinomialKernel(Kernel):
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedBinomialKernel(BinomialKernel):
-    """Kupper and Haseman's correlated binomials: binomial ones times a correction."""
+    """Kupper and Haseman's correlated binomials: binomial probabilities times a correction."""
 
     within: FloatArray
 
@@ -201,12 +200,12 @@ class CorrelatedBinomialKernel(BinomialKernel):
         return np.zeros(len(self))
 
     def windows(self, entry: int, reach: float) -> list[tuple[float, float]]:
-        """Where a binomial's own likelihood is: far from its peak scores are no guide to it."""
+        """Windows of the binomial likelihood itself: far from its peak scores are a poor guide."""
         nats = 0.5 * reach * reach + FOR_CORRECTIONS
         return [_binomial_window(float(k[entry]), float(n[entry]), nats) for k, n in self.sides()]
 
     def _corrections(self, p: FloatArray, seen: FloatArray, trials: FloatArray) -> FloatArray:
-        # Of odds that do not overflow: at the very ends the weight is 0 whatever the correction.
+        # Odds are bounded to avoid overflow: at the very ends the weight is 0 for any correction.
         inside = np.clip(p, 1e-150, 1 - 1e-15)
         return np.maximum(correction(seen, trials, inside, self.within), 1e-300)
 
@@ -221,7 +220,7 @@ class CorrelatedBinomialKernel(BinomialKernel):
         parts = []
         for (k, n), p in zip(self.sides(), (alpha, beta), strict=True):
             rest, scale = n - k, 0.5 * self.within / self._corrections(p, k, n)
-            # Of 1/odds = 1/p - 1 and odds = 1/(1 - p) - 1.
+            # Derivatives of 1/odds = 1/p - 1 and odds = 1/(1 - p) - 1.
             falls, rises = k * (k - 1), rest * (rest - 1)
             first = scale * (rises / (1 - p) ** 2 - falls / p**2)
             second = 2 * scale * (rises / (1 - p) ** 3 + falls / p**3)
@@ -237,7 +236,7 @@ class CorrelatedBinomialKernel(BinomialKernel):
 
 
 def _binomial_window(count: float, trials: float, nats: float) -> tuple[float, float]:
-    """Angles between which a binomial likelihood is within so many nats of its peak, by bisection."""
+    """Angles between which a binomial likelihood is within ``nats`` of its peak, by bisection."""
 
     def log_likelihood(angle: float) -> float:
         hit, miss = max(math.sin(angle), 1e-150), max(math.cos(angle), 1e-150)
@@ -259,7 +258,7 @@ def _binomial_window(count: float, trials: float, nats: float) -> tuple[float, f
 class NormalKernel(Kernel):
     """The bivariate normal of correlated counts, equation (8) of the paper, for any N0 and N1.
 
-    ``seen_*`` are the observed rates X/N0 and Y/N1; ``trials_*`` is N / (1 + (N - 1) tau), so that
+    ``observed_*`` are the observed rates X/N0 and Y/N1; ``trials_*`` is N / (1 + (N - 1) tau), so that
     the variance of the observed rate is alpha (1 - alpha) / trials.
     """
 
@@ -269,7 +268,7 @@ class NormalKernel(Kernel):
         return self.correlation
 
     def observed(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        return self.seen_h0, self.trials_h0, self.seen_h1, self.trials_h1
+        return self.observed_h0, self.trials_h0, self.observed_h1, self.trials_h1
 
     def log_largest(self) -> FloatArray:
         """There is no bound."""
@@ -278,10 +277,10 @@ class NormalKernel(Kernel):
     def log_angle_density(
         self, entries: IndexArray, theta: FloatArray, phi: FloatArray
     ) -> FloatArray:
-        # The density's own inverse square roots cancel against the Jacobian, but for a factor of 4.
+        # The density's inverse square roots cancel against the Jacobian, up to a factor of 4.
         first = entries[0]
-        z = np.sqrt(self.trials_h0[first]) * _score(self.seen_h0[first], theta)
-        w = np.sqrt(self.trials_h1[first]) * _score(self.seen_h1[first], phi)
+        z = np.sqrt(self.trials_h0[first]) * _score(self.observed_h0[first], theta)
+        w = np.sqrt(self.trials_h1[first]) * _score(self.observed_h1[first], phi)
         r = self.correlation[entries]
         squares, product = (z * z)[:, None] + w * w, z[:, None] * w
         logs = (-0.5 / (1 - r * r))[:, None, None] * squares
@@ -290,15 +289,15 @@ class NormalKernel(Kernel):
         return np.asarray(logs)
 
     def reflected(self) -> Self:
-        return replace(self, seen_h0=1 - self.seen_h0, seen_h1=1 - self.seen_h1)
+        return replace(self, observed_h0=1 - self.observed_h0, observed_h1=1 - self.observed_h1)
 
     def log_weight(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         rest_h0, rest_h1 = 1 - alpha, 1 - beta
         r = self.correlation
         scale = 0.5 / (1 - r * r)
         # Scores divided by the root of 2 (1 - r^2), so that the exponent needs no further factor.
-        z = np.sqrt(self.trials_h0 * scale) * (self.seen_h0 - alpha)
-        w = np.sqrt(self.trials_h1 * scale) * (self.seen_h1 - beta)
+        z = np.sqrt(self.trials_h0 * scale) * (self.observed_h0 - alpha)
+        w = np.sqrt(self.trials_h1 * scale) * (self.observed_h1 - beta)
         z /= np.sqrt(np.maximum(alpha * rest_h0, 1e-300))
         w /= np.sqrt(np.maximum(beta * rest_h1, 1e-300))
         total = (2 * r) * z * w - z * z - w * w
@@ -338,18 +337,18 @@ def _score(rate: float, angle: FloatArray) -> FloatArray:
     sine, cosine = np.sin(angle), np.cos(angle)
     product = np.maximum(sine * cosine, 1e-9)
     score = (rate - sine * sine) / product
-    # At the ends themselves 0/0: the limits are 0, and beyond any reach otherwise.
+    # At the ends themselves 0/0: the limit is 0; otherwise the score is beyond any reach.
     score = np.where((rate == 0) & (sine < 1e-7), 0.0, score)
     return np.where((rate == 1) & (cosine < 1e-7), 0.0, score)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess(Columns):
-    """Where each entry's critical level may lie, and how uncertain its counts leave it.
+    """Approximate critical epsilon of each entry, and its uncertainty given the counts.
 
     Smoothed rates, reflected below the diagonal, the larger first; ``width`` is the standard deviation
-    of log((1 - alpha) / beta), the scale in epsilon on which the counts decide, and ``strip_width`` that
-    of alpha + beta, the scale in delta.  Guesses only seed refinements.
+    of log((1 - alpha) / beta), the scale in epsilon that the counts can resolve, and ``strip_width``
+    that of alpha + beta, the scale in delta.  Guesses only seed refinements.
     """
 
     large: FloatArray
@@ -375,20 +374,20 @@ class Guess(Columns):
             strip_width=np.sqrt(strip),
         )
 
-    def level(self, d: FloatArray | float) -> FloatArray:
-        """The least t whose region R(t, d) holds the smoothed rates, at least 0."""
+    def critical_epsilon(self, d: FloatArray | float) -> FloatArray:
+        """The least t whose region R(t, d) contains the smoothed rates, at least 0."""
         room = np.maximum(1 - d - self.large, 1e-3)
         return np.maximum(np.log(room / self.small), 0.0)
 
     def sharpness(self, delta: float) -> float:
-        """That of the sharpest entry."""
+        """The sharpness of the sharpest entry."""
         return float(self.sharpness_of_each(delta).max())
 
     def sharpness_of_each(self, delta: float) -> FloatArray:
-        """How much d in [0, delta] changes, in units of what the counts leave uncertain.
+        """The effect of d in [0, delta], in units of the uncertainty left by the counts.
 
-        It lowers a critical level, and where that reaches 0 it lets the strip R(0, d) pass the rates.
+        It lowers a critical epsilon, and where that is 0 it widens the strip R(0, d) past the rates.
         """
-        lowered = (self.level(0.0) - self.level(delta)) / self.width
+        lowered = (self.critical_epsilon(0.0) - self.critical_epsilon(delta)) / self.width
         passes = delta > 1 - self.large - self.small - 6 * self.strip_width
         return np.asarray(lowered + np.where(passes, delta / self.strip_width, 0.0))

@@ -1,10 +1,10 @@
-"""Masses of the count likelihood in and out of growing regions, tabulated along paths of (t, d).
+"""Masses of the count likelihood inside and outside growing regions, tabulated along paths of (t, d).
 
-For many attacks at once, and for each a path (t(u), d(u)), the logarithm of the flux across the edge
-of R(t, d) is sampled on panels that refine themselves until it is a polynomial.  It is a smooth
-function however far out in a tail, so few samples do, and masses up to u and beyond u, sums of the
-positive increments between finely spaced points, are accurate relative to themselves, as deep as panels
-were refined.  They are kept as polynomials of their logarithms.
+For many attacks at once, each with a path (t(u), d(u)), the logarithm of the flux across the edge of
+R(t, d) is sampled on panels that are refined until it is a polynomial.  It is smooth however far out in
+a tail, so few samples suffice, and masses up to u and beyond u, sums of positive increments between
+finely spaced points, have small relative errors as deep as panels were refined.  They are stored as
+polynomials of their logarithms.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from epsilometer.inference.exact.flux import EdgeAccuracy, log_flux, rounding
 from epsilometer.inference.exact.kernels import Guess, Kernel
 
 SEED_STEPS = np.array([-7.0, -2.5, 2.5, 7.0, 20.0])  # first breaks of a path, in widths of its peak
-PARTS = 3  # into which a panel of the flux is cut for the masses, which bend where it need not
+PARTS = 3  # parts of a flux panel used for the masses, which may bend where the flux does not
 INTERVAL_NODES = 4  # between neighbouring points of a part, where the flux changes by few nats
-# Nats on a panel: then about 3 between points, where four nodes are good to 1e-5.
+# Nats of change per panel: then about 3 between points, where four nodes are accurate to 1e-5.
 WIDEST_RANGE = 60.0
-EVEN_DEPTH = 20.0  # nats below its peak down to which the flux is asked to be equally accurate
+EVEN_DEPTH = 20.0  # nats below its peak down to which the flux must be equally accurate
 TAIL_FACTOR = 30.0  # how much less accurate it may be beyond
-LEAST_LOG = -1e6  # in place of the logarithm of a flux that underflows
-# How far beyond the largest epsilon paths go on, until fluxes are as good as exponential: the
-# rest of the mass is known in closed form then, to e^-8 of itself.
+LEAST_LOG = -1e6  # replaces the logarithm of a flux that underflows
+# How far paths extend beyond the largest epsilon, until fluxes are practically exponential: the
+# remaining mass is then known in closed form, to a relative error of e^-8.
 BEYOND_END = 8.0
-MOST_ROUNDS = 60  # a panel halved so often is no longer than rounding
+MOST_ROUNDS = 60  # a panel halved this often is as short as rounding error
 
 
 class Masses(ABC):
-    """Logarithms of masses in and out of R(t, d) for a batch of attacks.
+    """Logarithms of masses inside and outside R(t, d) for a batch of attacks.
 
     ``delta_nodes`` are the values of d, from 0 to the largest.
     """
@@ -51,12 +51,12 @@ class Masses(ABC):
         """Log masses inside and outside, (d node, t, attack, nuisance node), of some attacks."""
 
     def coarse(self) -> Masses:
-        """A less accurate look at the same table, where there is one."""
+        """A less accurate version of the same table, if there is one."""
         return self
 
 
 def delta_nodes(delta: float, count: int) -> FloatArray:
-    """Chebyshev points of [0, delta], ends included; just [0] if delta is 0."""
+    """Chebyshev points of [0, delta], including the ends; just [0] if delta is 0."""
     if delta == 0:
         return np.zeros(1)
     return np.asarray(0.5 * delta * (1 - np.cos(np.pi * np.arange(count) / (count - 1))))
@@ -66,7 +66,7 @@ def delta_nodes(delta: float, count: int) -> FloatArray:
 class Paths:
     """Straight paths of (t, d) from (0, d_start), along t if ``t_rate`` is 1 and along d if it is 0.
 
-    ``entry`` says which entry of the kernel each belongs to; all have the same ``length``.
+    ``entry`` is the entry of the kernel of each path; all have the same ``length``.
     """
 
     entry: IndexArray
@@ -95,9 +95,9 @@ class _Sampled(Columns):
 
 @dataclass(frozen=True, kw_only=True)
 class TableAccuracy:
-    """What a table must reach.
+    """Required accuracy of a table.
 
-    ``tolerance`` bounds what a panel of ``nodes`` nodes leaves unresolved of the log flux, down to
+    ``tolerance`` bounds the unresolved part of the log flux on a panel of ``nodes`` nodes, down to
     ``depth`` nats below the path's largest flux; ``points`` are those of a part of the masses.
     """
 
@@ -109,7 +109,7 @@ class TableAccuracy:
 
 
 class _Rule(NamedTuple):
-    """From the flux at a panel's nodes to what its parts need."""
+    """Matrices from the flux at a panel's nodes to the values needed in its parts."""
 
     local: FloatArray  # Chebyshev points of a part on [-1, 1]
     to_inner: FloatArray  # from a panel's nodes to the Gauss nodes between points and to its start
@@ -126,7 +126,7 @@ def _rule(nodes: int, points: int) -> _Rule:
     inner = (local[:-1, None] + half * (1 + gauss)).ravel()
     starts = -1 + 2 * np.arange(PARTS) / PARTS
     everywhere = np.concatenate([start + (1 + inner) / PARTS for start in starts])
-    # The start of the panel as well: there the mass before it is in proportion to the flux.
+    # The start of the panel as well: there the mass before it is proportional to the flux.
     everywhere = np.append(everywhere, -1.0)
     to_inner = legendre.legvander(everywhere, nodes - 1) @ panels.analysis_matrix(nodes)
     analysis = np.linalg.inv(legendre.legvander(local, points - 1))
@@ -150,8 +150,8 @@ class FluxTable:
     ) -> None:
         """Build the table.
 
-        ``seeds`` (path, any) are first break points of each path, clipped to it.  A good guess at where
-        the flux peaks saves rounds; a bad one costs only time.
+        ``seeds`` (path, any) are initial breaks of each path, clipped to it.  A good guess of the
+        position of the peak saves rounds; a bad one only costs time.
         """
         noise = rounding(kernel)
 
@@ -183,14 +183,14 @@ class FluxTable:
         self._tabulate(len(seeds), found, accuracy, noise)
 
     def _tabulate(self, count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> None:
-        """Add up the flux between the points of all parts, forwards and backwards."""
+        """Sum the flux between the points of all parts, forwards and backwards."""
         path, low, high, values = found.path, found.low, found.high, found.values
         rule = _rule(accuracy.nodes, accuracy.points)
         local = rule.local
         fluxes = values @ rule.to_inner.T
         rough = np.flatnonzero(_unresolved(values, accuracy.tolerance * TAIL_FACTOR, noise))
         if len(rough):
-            # Too deep to be asked for.  A polynomial might swing up there; straight lines do not.
+            # Too deep to matter.  A polynomial might oscillate there; straight lines do not.
             fluxes[rough] = _with_ends(path, values)[rough] @ rule.straight.T
         inner = fluxes[:, :-1].reshape(len(path), -1, INTERVAL_NODES)
         top = inner.max(axis=-1)
@@ -198,7 +198,7 @@ class FluxTable:
         sums = np.exp(inner - top[..., None]).reshape(len(path), PARTS, -1, INTERVAL_NODES)
         logs = np.log(np.einsum("psig,ig->psi", sums, rule.weights)) + np.log(half)[:, None, None]
         logs = logs.reshape(top.shape) + top
-        # One line a path: panels one after the other, nothing where a path has fewer than others.
+        # One row per path: its panels in sequence, padded if it has fewer than others.
         first = np.searchsorted(path, np.arange(count))
         place = np.arange(len(path)) - first[path]
         steps = logs.shape[1]
@@ -217,18 +217,18 @@ class FluxTable:
         width = half[:, None, None]
         part_low = low[:, None] + 2 * half[:, None] * np.arange(PARTS)
         position = part_low[..., None] + width * (1 + local)
-        # On a path's first panel mass and position vanish together: their quotient is kept.
+        # On a path's first panel mass and position vanish together: store their quotient.
         from_start = np.arange(len(path)) == first[path]
         with np.errstate(divide="ignore", invalid="ignore"):
             inside = starts[rows, index] - np.where(from_start[:, None, None], np.log(position), 0)
         inside = np.where(position == 0, fluxes[:, -1][:, None, None], inside)
         both = np.stack([inside, beyond[rows, index]], axis=2).reshape(-1, 2, accuracy.points)
-        # Masses go one way along a path, and so do their logarithms between points; only on the first
-        # panel, over the position, they need not.
+        # Masses are monotone along a path, and so are their logarithms between points; only on the
+        # first panel, where they are divided by the position, they need not be.
         slack = np.where(np.repeat(from_start, PARTS)[:, None], np.ptp(both, axis=2), 0.0)
         bounds = np.stack([both.min(axis=2) - slack, both.max(axis=2) + slack], axis=2)
-        # What belongs to a part lies together, so that a look-up copies one block: its coefficients,
-        # and what the polynomial may not pass.
+        # The data of a part are contiguous, so that a look-up copies one block: its coefficients,
+        # and the limits of the polynomial.
         self._parts = np.concatenate([both @ rule.analysis.T, bounds], axis=2)
         self._low, self._half = part_low.ravel(), np.repeat(half, PARTS)
         self._from_start = np.repeat(from_start, PARTS)
@@ -243,7 +243,7 @@ class FluxTable:
     ) -> tuple[FloatArray, FloatArray]:
         """Log masses before and beyond ``position`` on each ``path`` (equal shapes).
 
-        ``drop`` leaves out that many of the highest coefficients, for an estimate of the error.
+        ``drop`` leaves out that many of the highest coefficients, for an error estimate.
         """
         key = position + path * self._stride
         part = np.searchsorted(self._key, key, side="right") - 1
@@ -263,11 +263,11 @@ class FluxTable:
 def _log_tail(
     low: FloatArray, high: FloatArray, values: FloatArray, last: IndexArray
 ) -> FloatArray:
-    """Log mass beyond the end of each path, where the flux goes on falling as at its end."""
+    """Log mass beyond the end of each path, where the flux continues to fall as at its end."""
     points, _ = panels.gauss_legendre(values.shape[1])
     half = 0.5 * (high - low)[last]
     slope = (values[last, -2] - values[last, -1]) / (half * (points[-1] - points[-2]))
-    # From the last node to the end it falls as much as the slope says.
+    # From the last node to the end it falls according to the slope.
     at_end = values[last, -1] - slope * half * (1 - points[-1])
     return np.asarray(at_end - np.log(np.maximum(slope, 0.1)))
 
@@ -281,7 +281,7 @@ def _first_panels(
     # Seeds that (nearly) coincide are merged into one break; the ends stay where they are.
     distinct = np.diff(breaks, axis=1, prepend=-np.inf) > 1e-12 * length
     distinct[:, -1] = True
-    # The last break is the end itself; one that all but coincides with it gives way.
+    # The last break is the end itself; another one that nearly coincides with it is dropped.
     distinct[:, :-1] &= length - breaks[:, :-1] > 1e-12 * length
     path = np.nonzero(distinct)[0]
     flat = breaks[distinct]
@@ -290,12 +290,12 @@ def _first_panels(
 
 
 def _to_split(count: int, found: _Sampled, accuracy: TableAccuracy, noise: float) -> BoolArray:
-    """Panels on which the log flux is not yet a polynomial, as deep as that is asked for."""
+    """Panels on which the log flux is not yet a polynomial, down to the required depth."""
     path, values = found.path, found.values
     peak = values.max(axis=1)
     top = np.full(count, -np.inf)
     np.maximum.at(top, path, peak)
-    # On a wide panel all nodes may be far out in a tail that begins high: its neighbours know.
+    # On a wide panel all nodes may be deep in a tail that starts high: use its neighbours.
     whole = _with_ends(path, values)
     peak = np.maximum(peak, np.maximum(whole[:, 0], whole[:, -1]))
     below = top[path] - peak
@@ -306,16 +306,16 @@ def _to_split(count: int, found: _Sampled, accuracy: TableAccuracy, noise: float
 
 
 def _unresolved(values: FloatArray, allowed: FloatArray | float, noise: float) -> BoolArray:
-    """Panels on which log fluxes (panel, node) are no polynomial, or change by too much."""
+    """Panels on which log fluxes (panel, node) are not polynomial, or change by too much."""
     remainder = panels.tail(values @ panels.analysis_matrix(values.shape[1]).T)
     steep = np.ptp(values, axis=1) > WIDEST_RANGE
     return np.asarray((remainder > np.maximum(allowed, noise)) | steep)
 
 
 def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
-    """Log fluxes at the start of each panel, at its nodes and at its end; neighbours know the ends.
+    """Log fluxes at the start of each panel, at its nodes and at its end, using its neighbours.
 
-    Of two polynomials that meet the flatter is believed; at the ends of a path there is one.
+    Of two polynomials that meet the flatter one is used; at the ends of a path there is only one.
     """
     ends = values @ _to_ends(values.shape[1])
     same = path[1:] == path[:-1]
@@ -328,9 +328,9 @@ def _with_ends(path: IndexArray, values: FloatArray) -> FloatArray:
 
 
 class FluxMasses(Masses):
-    """Masses of R(t, d) and of its complement for a batch of attacks, any t and nodes of d.
+    """Masses inside and outside R(t, d) for a batch of attacks, at any t and nodes of d.
 
-    ``coarse`` gives the same with fewer coefficients and every other node of d.
+    ``coarse`` returns the same with fewer coefficients and every other node of d.
     """
 
     def __init__(
@@ -349,11 +349,11 @@ class FluxMasses(Masses):
         index, d_start = np.repeat(np.arange(entries), count), np.tile(nodes, entries)
         paths = Paths(entry=index, d_start=d_start, t_rate=1.0, length=end + BEYOND_END)
         own = guess.take(index)
-        seeds = own.level(d_start)[:, None] + own.width[:, None] * SEED_STEPS
+        seeds = own.critical_epsilon(d_start)[:, None] + own.width[:, None] * SEED_STEPS
         self._table = FluxTable(kernel, paths, seeds, accuracy)
         self._strip = np.full((entries, count), -np.inf)
         if count > 1:
-            # The strips R(0, d), which the paths along t start from.
+            # The strips R(0, d), at which the paths along t start.
             every, end = np.arange(entries), float(nodes[-1])
             paths = Paths(entry=every, d_start=np.zeros(entries), t_rate=0.0, length=end)
             seeds = (1 - guess.large - guess.small)[:, None] + end * np.array([-0.25, 0.0, 0.25])

@@ -1,8 +1,8 @@
-"""Nuisance parameters of a likelihood on a grid: their nodes, their marginals, draws of them.
+"""Nuisance parameters of a likelihood on a grid: nodes, marginals and draws.
 
-rho is handled as the fraction r = rho / bound(tau) of its largest admissible value, which is uniform
-on (-1, 1) whatever tau.  tau has a Gauss rule made for its own prior, so that only the likelihood,
-and not the prior, has to be smooth.  A likelihood without such parameters has a grid of one point.
+rho is represented by the fraction r = rho / bound(tau) of its largest admissible value, which is uniform
+on (-1, 1) for any tau.  tau has a Gauss rule for its own prior, so that only the likelihood, and not the
+prior, has to be smooth.  A likelihood without nuisance parameters has a grid of one point.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, tuple[tuple[str, ...], FloatArray]]
 
-FARTHEST = 6.0  # prior standard deviations of tau that are followed (beyond them 1e-9)
-NARROWEST = 0.2  # the least spread of counts, as a share of a binomial's standard deviation
+FARTHEST = 6.0  # prior standard deviations of tau that are covered (beyond them 1e-9)
+NARROWEST = 0.2  # the smallest spread of counts, relative to a binomial's standard deviation
 PANEL_NODES = 8  # of the panels of the marginals
-FINE = 48  # points a side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart
-# A node of relative likelihood below e^-700 is as good as impossible, but keeps a logarithm.
+FINE = (
+    48  # points per side on which (tau, r) is drawn: at most a fiftieth of the prior's width apart
+)
+# A node of relative likelihood below e^-700 is practically impossible, but keeps a logarithm.
 LEAST_LOG = -700.0
-CELLS_AT_ONCE = 2048  # cells whose (tau, r) densities are held in memory at the same time: 40 MB
+CELLS_AT_ONCE = 2048  # cells whose (tau, r) densities are in memory at the same time: 40 MB
 
 
 class NuisanceGrid:
     """Nodes of the nuisance parameters with their prior weights.
 
-    It answers as one without parameters does, unless told otherwise.
+    The defaults are those of a grid without parameters.
     """
 
     log_weight: FloatArray
@@ -66,17 +68,17 @@ class NuisanceGrid:
         return {}
 
     def stored(self) -> Arrays:
-        """What a file keeps of it, as names with dimensions and values."""
+        """Arrays to store in a file, as names with dimensions and values."""
         return {}
 
     def nodes_at_cuts(self, model: AuditModel) -> BoolArray:
-        """Nodes beside which others were given up because the posterior had nothing there."""
+        """Nodes next to others that were dropped because the posterior had no mass there."""
         return np.zeros(len(self), dtype=bool)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoNuisance(NuisanceGrid):
-    """The grid of a likelihood without parameters of its own: one point."""
+    """The grid of a likelihood without nuisance parameters: one point."""
 
     log_weight = np.zeros(1)
 
@@ -85,7 +87,7 @@ class NoNuisance(NuisanceGrid):
 class CorrelationGrid(NuisanceGrid):
     """Nodes (tau_a, r_b) and prior weights; axis order of flattened arrays is (tau, r).
 
-    ``reach`` are the ends of tau that it covers; r goes from -1 to 1.
+    ``reach`` is the range of tau that it covers; r goes from -1 to 1.
     """
 
     reach: tuple[float, float]
@@ -97,7 +99,7 @@ class CorrelationGrid(NuisanceGrid):
     def of_prior(
         cls, likelihood: CorrelatedCounts, counts: AttackCounts, size: tuple[int, int]
     ) -> CorrelationGrid:
-        """A grid for the prior, so many nodes for tau and for r: the likelihood varies less with r."""
+        """A grid for the prior, ``size`` nodes for (tau, r); the likelihood varies less with r."""
         low, high = likelihood.within_correlation_bounds(counts)
         farthest = FARTHEST * likelihood.within_correlation_scale
         reach = max(low, -farthest), min(high, farthest)
@@ -108,15 +110,15 @@ class CorrelationGrid(NuisanceGrid):
 
     @property
     def typical_node(self) -> int:
-        # The smallest tau but one, in the middle of r; the very smallest has next to no weight.
+        # The second smallest tau, in the middle of r; the smallest has negligible weight.
         return min(1, len(self.tau) - 1) * len(self.r) + len(self.r) // 2
 
     def marginals(
         self, model: AuditModel, counts: AttackCounts, probability: FloatArray
     ) -> dict[str, PanelDensity]:
-        """Marginals of tau and rho from the posterior mass at the nodes of the self.
+        """Marginals of tau and rho from the posterior mass at the nodes.
 
-        The logarithm of the ratio of posterior to prior is interpolated between the nodes, keeping
+        The logarithm of the ratio of posterior to prior is interpolated between the nodes, preserving
         its shape, and held constant beyond the outermost ones.
         """
         likelihood = cast("CorrelatedCounts", model.likelihood)
@@ -150,10 +152,10 @@ class CorrelationGrid(NuisanceGrid):
     ) -> dict[str, FloatArray]:
         """Draw tau and r in each given cell, on a fine mesh.
 
-        One cell's log likelihood can fall too steeply from node to node for a polynomial, but that of
-        all cells together does not, and how a cell differs from them is nearly linear.  So the density
-        on the mesh is the joint one of all cells, interpolated by a polynomial, times the cell's share,
-        interpolated linearly.
+        One cell's log likelihood can fall too steeply between nodes for a polynomial, but that of all
+        cells together does not, and the difference is nearly linear.  So the density on the mesh is the
+        joint one of all cells, interpolated by a polynomial, times the cell's share, interpolated
+        linearly.
         """
         likelihood = cast("CorrelatedCounts", posterior.model.likelihood)
         cells, shape = posterior.cells, (len(self.tau), len(self.r))
@@ -188,7 +190,7 @@ class CorrelationGrid(NuisanceGrid):
                 mine = order[start:end]
                 picked[mine] = np.searchsorted(row, uniform[mine] * row[-1], side="right")
         picked = np.minimum(picked, FINE * FINE - 1)
-        # As for the strength: undo what interpolation did to the marginals, which are known.
+        # As for the strength: correct the interpolation error of the marginals, which are known.
         shares = (np.arange(CELLS_AT_ONCE) + 0.5) / CELLS_AT_ONCE
         cumulative_mass = np.cumsum(cells.mass)
         spread = np.searchsorted(cumulative_mass, shares * cumulative_mass[-1])
@@ -201,8 +203,8 @@ class CorrelationGrid(NuisanceGrid):
         ):
             masses = mixture.sum(axis=axis)
             before = np.concatenate([[0.0], np.cumsum(masses)])
-            level = (before[index] + offset * masses[index]) / before[-1]
-            drawn.append(panels.invert(posterior.marginals[name], level))
+            target = (before[index] + offset * masses[index]) / before[-1]
+            drawn.append(panels.invert(posterior.marginals[name], target))
         bound = likelihood.cross_correlation_bound(posterior.counts, drawn[0])
         return {"within_correlation": drawn[0], "cross_correlation": drawn[1] * bound}
 
@@ -216,7 +218,7 @@ class CorrelationGrid(NuisanceGrid):
 
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray]) -> CorrelationGrid:
-        """From what :meth:`stored` left in a file."""
+        """From the arrays of :meth:`stored` in a file."""
         found = cls(
             reach=(float(arrays["nuisance_box"][0]), float(arrays["nuisance_box"][1])),
             tau=arrays["nuisance_tau"],
@@ -231,12 +233,12 @@ class CorrelationGrid(NuisanceGrid):
 def _prior_gauss(
     likelihood: CorrelatedCounts, counts: AttackCounts, reach: tuple[float, float], count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Gauss nodes and weights for the prior of tau cut to its reach, by the Stieltjes procedure.
+    """Gauss nodes and weights for the prior of tau truncated to its range, by the Stieltjes procedure.
 
     In the variable v = sqrt(1 + (N - 1) tau), the standard deviation of a count over a binomial's,
-    the likelihood is smooth down to v = 0, where tau meets its bound.  What the prior has below
-    `NARROWEST` (1.2 % for 100 trials and the default scale) is put there: no grid could follow counts
-    that hardly spread, and the likelihood hardly changes any more.
+    the likelihood is smooth down to v = 0, where tau meets its bound.  The prior mass below
+    `NARROWEST` (1.2 % for 100 trials and the default scale) is placed there: no grid could resolve
+    counts that hardly vary, and the likelihood hardly changes any more.
     """
     from scipy.special import ndtr
 

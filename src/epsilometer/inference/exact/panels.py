@@ -1,8 +1,8 @@
 """Functions of one variable stored as Legendre polynomials on panels, and densities made of them.
 
 A panel is an interval [low, high] with the function's values at Gauss-Legendre nodes.  Integrals,
-partial integrals and interpolation between the nodes are then exact for polynomials, so the
-accuracy is that of the polynomial, which :func:`tail` judges by its last coefficients.
+partial integrals and interpolation between the nodes are then exact for polynomials, so the accuracy is
+that of the polynomial, which :func:`tail` estimates from its last coefficients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=32)
 def analysis_matrix(count: int) -> FloatArray:
-    """The matrix that turns values at the nodes into Legendre coefficients."""
+    """The matrix from values at the nodes to Legendre coefficients."""
     nodes, weights = gauss_legendre(count)
     basis = legendre.legvander(nodes, count - 1)
     return np.asarray((basis * weights[:, None]).T * (np.arange(count)[:, None] + 0.5))
@@ -89,7 +89,7 @@ def remainder(density: PanelDensity) -> float:
     return float(np.sum(left_unresolved(density.breaks, density.values)))
 
 
-MOST_STEPS = 60  # of a search within a panel: halving alone is as good as numbers are by then
+MOST_STEPS = 60  # of a search within a panel: bisection alone then reaches machine precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +116,11 @@ class PanelDensity:
 
     @property
     def nodes(self) -> FloatArray:
-        """Where ``values`` are given, in the same shape."""
+        """Positions of ``values``, in the same shape."""
         return panel_nodes(self.breaks, self.values.shape[1])
 
     def _integral(self, of: FloatArray | float) -> float:
-        """Of the density times a function, given at the nodes."""
+        """Integral of the density times a function, given at the nodes."""
         return float(np.sum(self._half_widths[:, None] * self.values * of * self._weights))
 
     def _masses(self) -> FloatArray:
@@ -145,7 +145,7 @@ class PanelDensity:
         count = self.values.shape[1]
         coefficients = self.values @ (integration_matrix(count) @ analysis_matrix(count)).T
         partial = self._half_widths[panel] * legendre_sum(coefficients[panel].T, local)
-        # A polynomial may dip below zero where the density all but vanishes; its integral may not.
+        # A polynomial may dip below zero where the density nearly vanishes; its integral may not.
         partial = np.clip(partial, 0.0, masses[panel])
         return np.asarray(np.clip(before[panel] + partial, 0.0, 1.0).reshape(points.shape))
 
@@ -190,12 +190,12 @@ class PanelDensity:
         return float(np.sqrt(self._integral((self.nodes - self.mean()) ** 2)))
 
 
-POINTS_A_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
+POINTS_PER_PANEL = 128  # between which a distribution function is linear, to 1e-4 of a panel
 
 
 def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
-    """Points so dense that the distribution function is all but linear between, and its values."""
-    steps = np.linspace(0.0, 1.0, POINTS_A_PANEL, endpoint=False)
+    """Points so dense that the distribution function is nearly linear between them, and its values."""
+    steps = np.linspace(0.0, 1.0, POINTS_PER_PANEL, endpoint=False)
     points = (density.breaks[:-1, None] + np.diff(density.breaks)[:, None] * steps).ravel()
     points = np.append(points, density.breaks[-1])
     return points, np.maximum.accumulate(density.cdf(points))
@@ -204,7 +204,7 @@ def table(density: PanelDensity) -> tuple[FloatArray, FloatArray]:
 def invert(density: PanelDensity, uniform: FloatArray) -> FloatArray:
     """Quantiles of many probabilities at once, from a fine table of the distribution function."""
     points, cumulative = table(density)
-    # Of points with no mass between them only those next to a rise may be interpolated from.
+    # Of points with no mass between them only those next to an increase may be used.
     rises = np.diff(cumulative) > 0
     useful = np.append(rises, False) | np.append(False, rises)
     return np.asarray(np.interp(uniform, cumulative[useful], points[useful]))
@@ -218,12 +218,12 @@ def panel_rule(breaks: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def panel_nodes(breaks: FloatArray, count: int) -> FloatArray:
-    """Only the nodes."""
+    """The nodes of :func:`panel_rule` alone."""
     return panel_rule(breaks, count)[0]
 
 
 def locate(breaks: FloatArray, x: FloatArray) -> tuple[IndexArray, FloatArray]:
-    """The panel that each x lies in, the nearest if in none, and its place there from -1 to 1."""
+    """The panel that contains each x, or the nearest, and its position there from -1 to 1."""
     inside = np.clip(x, breaks[0], breaks[-1])
     panel = np.clip(np.searchsorted(breaks, inside, side="right") - 1, 0, len(breaks) - 2)
     return panel, (inside - breaks[panel]) / (0.5 * np.diff(breaks))[panel] - 1
@@ -236,7 +236,7 @@ def left_unresolved(breaks: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def lagrange(nodes: FloatArray, x: FloatArray) -> FloatArray:
-    """Weights, first axis as the nodes, that interpolate values at the nodes to the points x."""
+    """Weights, first axis the nodes, that interpolate values at the nodes to the points x."""
     if len(nodes) == 1:
         return np.ones((1, *np.shape(x)))
     scale = 4 / (nodes.max() - nodes.min())
@@ -267,10 +267,10 @@ def split_panels(breaks: FloatArray, which: BoolArray) -> FloatArray:
 
 
 def trimmed(density: FloatArray, negligible: float) -> slice:
-    """The panels to keep: all but the negligible ones at the ends.
+    """The panels to keep: all except negligible ones at the ends.
 
-    Negligible is where the density never exceeds that fraction of its peak; one panel is kept to
-    spare on each side.
+    A panel is negligible if the density there never exceeds that fraction of its peak; one extra panel
+    is kept on each side.
     """
     live = np.flatnonzero(density.max(axis=1) > negligible * density.max())
     return slice(max(int(live[0]) - 1, 0), min(int(live[-1]) + 2, len(density)))

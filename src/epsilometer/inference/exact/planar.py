@@ -1,8 +1,8 @@
 """Masses over R(t, d) by quadrature in the angles of both rates, for any likelihood.
 
 With alpha = sin^2 theta and beta = sin^2 phi the inverse square roots of a normal density cancel
-against the Jacobian, so the integrand is smooth even where counts are 0 or N in both columns: there
-fluxes along single edges diverge, and plain two-dimensional quadrature is the better tool.
+against the Jacobian, so the integrand is smooth even if counts are 0 or N in both columns: there fluxes
+along single edges diverge, and plain two-dimensional quadrature is better.
 
 Along phi the integral up to the edge of the region is a cubic Hermite polynomial between grid
 points; along theta it is the midpoint rule.  Everything is linear in the values of the integrand, so
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-ROUNDING = 1e-16  # of the cumulative sums whose differences masses are
-KNOWN = 1e-12  # above this fraction a mass has some digits
-# How panels of t grow away from a critical level, and up to which width: logarithms of masses are
-# all but straight there. With half of either no quantile of the paper's audits moves by 1e-3.
+ROUNDING = 1e-16  # of the cumulative sums whose differences are the masses
+KNOWN = 1e-12  # above this fraction a mass has some correct digits
+# Growth of panels of t away from a critical epsilon, and their largest width: logarithms of masses
+# are nearly straight there. With half of either no quantile of the paper's audits moves by 1e-3.
 GROWTH, WIDEST_STEP = 0.6, 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanarAccuracy:
-    """Grid points a side, how many standard deviations they cover, and points of a panel in t."""
+    """Grid points per side, their extent in standard deviations, and points of a panel in t."""
 
     points: int
     reach: float
@@ -46,7 +46,7 @@ class PlanarAccuracy:
 class _Lines:
     """Values of one attack along t: nodes (ends of panels shared), panels, and logs (t, d, nuisance).
 
-    Inside it is the log of the mass over the area of the region, which stays finite as the region
+    ``inside`` is the log of the mass over the area of the region, which stays finite as the region
     shrinks to a line.
     """
 
@@ -57,7 +57,7 @@ class _Lines:
 
 
 class PlanarMasses(Masses):
-    """Masses inside and outside R(t, d) for a batch of attacks; same questions as for fluxes."""
+    """Masses inside and outside R(t, d) for a batch of attacks; same interface as for fluxes."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class PlanarMasses(Masses):
             (breaks[:-1, None] + np.diff(breaks)[:, None] * local[:-1]).ravel(), self._end
         )
         rate_0, worth_0, rate_1, worth_1 = (column[entries] for column in kernel.observed())
-        # The region is symmetric in alpha and beta.  The rate nearer to an end goes along phi, where
-        # the edge is followed within a cell: at large t it runs close to that end.
+        # The region is symmetric in alpha and beta.  The rate nearer to an end is put on phi, where
+        # the edge is resolved within a cell: at large t it runs close to that end.
         swapped = min(rate_0[0], 1 - rate_0[0]) < min(rate_1[0], 1 - rate_1[0])
-        # Nodes of equal width share a grid; one for all would miss the narrowest.
+        # Nodes of equal width share a grid; a common grid would miss the narrowest.
         width = np.stack([worth_0, worth_1], axis=1)
         starts = np.flatnonzero(np.append(True, np.any(np.diff(width, axis=0) != 0, axis=1)))
         if len(set(np.diff(np.append(starts, len(entries))).tolist())) > 1:
@@ -95,7 +95,7 @@ class PlanarMasses(Masses):
         for part in np.split(np.arange(len(entries)), starts[1:]):
             windows = kernel.windows(int(entries[part[0]]), accuracy.reach)
             across, along = windows[::-1] if swapped else windows
-            # Midpoints in theta across one window, ends and all in phi along the other.
+            # Midpoints in theta across one window, including the ends in phi along the other.
             step = (across[1] - across[0]) * (np.arange(accuracy.points) + 0.5) / accuracy.points
             theta, phi = across[0] + step, np.linspace(*along, accuracy.points + 1)
             angles = (phi, theta) if swapped else (theta, phi)
@@ -140,16 +140,20 @@ def _interpolation(line: _Lines, t: FloatArray, count: int) -> csr_array:
 
 
 def _t_breaks(guess: Guess, delta: float, end: float) -> FloatArray:
-    """Panels of t, fine where the critical level of some nuisance node may lie, wider beyond."""
+    """Panels of t, fine near the critical epsilon of any nuisance node, wider beyond."""
     width = float(np.quantile(guess.width, 0.3))
-    levels = np.quantile([guess.level(d) for d in (0.0, delta)], [0.0, 0.5, 1.0]).tolist()
+    criticals = np.quantile(
+        [guess.critical_epsilon(d) for d in (0.0, delta)], [0.0, 0.5, 1.0]
+    ).tolist()
     breaks = [0.0]
     while breaks[-1] < end:
         here = breaks[-1]
-        # Near a critical level its own width; away from it half of the distance and more.
-        step = min(max(1.6 * width, GROWTH * abs(here + 0.8 * width - level)) for level in levels)
+        # Near a critical epsilon its own width; away from it half of the distance and more.
+        step = min(
+            max(1.6 * width, GROWTH * abs(here + 0.8 * width - critical)) for critical in criticals
+        )
         if delta > 0:
-            # Where t is about delta the region turns from a band of even width into one that is
+            # Where t is about delta the region changes from a band of even width to one that is
             # thinner at its ends.
             step = min(step, max(delta, 5.0 * here))
         breaks.append(here + min(step, WIDEST_STEP))
@@ -178,7 +182,7 @@ def _log_masses(
     mass = mass.reshape(grids, len(t), len(nodes), width)
     mass = np.moveaxis(mass, 0, 2).reshape(len(t), len(nodes), -1)
     area = log_areas(np.maximum(t, 1e-12), nodes).T[:, :, None]
-    # A line has neither mass nor area; just beside it their ratio is the same.
+    # A line has neither mass nor area; next to it their ratio is the same.
     mass[0, 0] = mass[1, 0] * np.exp(area[0, 0] - area[1, 0])
     inside = np.log(np.maximum(mass, ROUNDING * whole)) - area + unit
     flat = (whole - mass).reshape(len(t), -1)
@@ -192,11 +196,11 @@ def log_areas(t: FloatArray, nodes: FloatArray) -> FloatArray:
 
 
 def _log_outside(t: FloatArray, outside: FloatArray, whole: FloatArray) -> FloatArray:
-    """Log masses beyond R(t, d), (t, nuisance node), continued where only rounding is left.
+    """Log masses outside R(t, d), (t, nuisance node), extrapolated where only rounding is left.
 
-    The area beyond falls off as e^-t; a mass that stopped falling would pass for a peak at a
-    large epsilon.  So its logarithm goes on as steeply as it last did, and at least by -1/2 a unit
-    of t, as where a count is 0.
+    The area outside falls off as e^-t; a mass that stopped falling would look like a peak at a large
+    epsilon.  So its logarithm continues at its last slope, and at least at -1/2 per unit of t, as if
+    a count were 0.
     """
     logs = np.log(np.maximum(outside, ROUNDING * whole))
     known = np.logical_and.accumulate(outside > KNOWN * whole, axis=0).sum(axis=0)
@@ -217,7 +221,7 @@ def cumulative_sums(density: FloatArray) -> FloatArray:
     slope[..., 1:-1] *= 0.5
     cells = 0.5 * (density[..., 1:] + density[..., :-1])
     cells += (slope[..., :-1] - slope[..., 1:]) / 12
-    sums = slope  # its place is free now
+    sums = slope  # reuse its memory
     sums[..., 0] = 0.0
     np.cumsum(np.maximum(cells, 0.0, out=cells), axis=-1, out=sums[..., 1:])
     return sums
@@ -229,8 +233,8 @@ def _between(
     """Sums over theta of the integrals along phi between two edges: (grid, region, node).
 
     ``edges`` are betas (grid, region, theta, lower or upper); ``sums`` and ``slopes`` are the integrals
-    at the grid points and their derivatives, (grid, node, theta, phi).  An edge beyond the grid has a
-    whole column below it, or none.  Only inside a column does a polynomial have to be evaluated.
+    at the grid points and their derivatives, (grid, node, theta, phi).  For an edge beyond the grid, all
+    of a column or none of it is below.  Polynomials are evaluated only inside columns.
     """
     from scipy.sparse import csr_array
 
@@ -248,14 +252,14 @@ def _between(
     np.clip(x, 0.0, points - 1.0, out=x)
     cell = np.minimum(x.astype(np.int32), points - 2)
     x -= cell
-    # Cubic Hermite polynomials: value here and there, slope here and there; the lower edge counts down.
+    # Cubic Hermite polynomials: values and slopes at both ends; the lower edge is subtracted.
     sign = np.where(inside % 2, 1.0, -1.0)
     there = x * x * (3 - 2 * x)
     bend = sign * x * (1 - x)
     weights = np.empty((len(x), 4))
     weights[:, 0], weights[:, 1] = sign * (1 - there), sign * there
     weights[:, 2], weights[:, 3] = bend * (1 - x), -bend * x
-    # Columns of the matrix are grid points, first of all the sums and then of all the slopes.
+    # Columns of the matrix are grid points: first all sums, then all slopes.
     size = grids * columns * points
     cell += ((grid * columns + column % columns) * points).astype(np.int32)
     index = cell[:, None] + np.array([0, 1, size, size + 1], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Levels of resolution: everything that sets how finely a posterior is integrated."""
+"""Refinement steps: everything that determines how finely a posterior is integrated."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from epsilometer.inference.exact.planar import PlanarAccuracy
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """What one pass is made with.
+    """The settings of one refinement step.
 
-    Rounds of refinement are few where masses are by plane quadrature: these carry a ripple of about
-    1e-3 of themselves, which averages out in the posterior but would be chased for ever.
+    There are few rounds of refinement for plane quadrature: its masses have a ripple of about 1e-3,
+    which averages out in the posterior but would be refined indefinitely.
     """
 
-    table: TableAccuracy  # how masses are tabulated from fluxes
+    table: TableAccuracy  # tabulation of masses from fluxes
     planar: PlanarAccuracy  # the same by quadrature in the plane of both rates
     nuisance: tuple[int, int]  # nodes of each nuisance parameter
-    more_delta_nodes: int  # pairs of nodes in d on top of the fewest
+    more_delta_nodes: int  # pairs of nodes in d beyond the minimum
     nodes: int  # of a panel of epsilon or of the strength
     tolerance: float  # the share of the posterior that panels may leave unresolved
-    negligible: float  # the share of its peak below which the ends of a density are given up
+    negligible: float  # the share of its peak below which the ends of a density are dropped
     rounds: int  # of refinement
 
     @classmethod
     def number(cls, index: int, *, planar: bool) -> Resolution:
-        """Level 0 is the cheapest; each following one is finer in every respect.
+        """Step 0 is the cheapest; each following one is finer in every respect.
 
-        The first two levels of masses from fluxes look at one table, the first of them coarsely.
+        The first two steps with masses from fluxes share one table, which the first uses coarsely.
         """
         deeper = max(index - 1, 0)
         return cls(
@@ -47,11 +47,11 @@ class Resolution:
             nodes=5 + index if planar else (6, 7, 10, 12, 14, 16)[index],
             tolerance=1.5e-2 * 0.3**index if planar else 1e-3 * 0.1**index,
             negligible=(1e-5 if planar else 1e-6) * 0.1**index,
-            # The second level looks at the panels of the first with more nodes.
+            # The second step uses the panels of the first with more nodes.
             rounds=(4, 1, 2, 2, 2, 2)[index] if planar else (30, 1, 30, 30, 30, 30)[index],
         )
 
     def for_bases(self, number: int) -> Resolution:
-        """The same level for so many bases: errors of their log likelihoods add up, as noise does."""
+        """The same step for this number of bases: errors of their log likelihoods add up like noise."""
         share = min(1.0, (10 / number) ** 0.5)
         return replace(self, table=replace(self.table, tolerance=share * self.table.tolerance))

@@ -1,7 +1,7 @@
-"""Masses of rings from masses in and out of regions at a few values of d.
+"""Masses of rings from masses inside and outside regions at a few values of d.
 
-The mass of R_s(epsilon, delta) is a difference, of masses inside or outside its two edges, taken on the
-side where little cancels.  The inner edge lies at d = s delta, between the nodes of a table.
+The mass of R_s(epsilon, delta) is a difference of masses inside or outside its two edges, taken on the
+side with less cancellation.  The inner edge is at d = s delta, between the nodes of a table.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from epsilometer.inference.exact.panels import lagrange
 from epsilometer.inference.exact.planar import log_areas
 
 # Nats below the mass of the whole region down to which a core matters to the mass of the ring:
-# below, even a mass of nothing would be wrong by no more than 1e-6.
+# below that, even ignoring it would cause an error of no more than 1e-6.
 NEAR = 14.0
-# Nats below the largest likelihood from which the mean density inside is that of a tail. A thin
+# Nats below the largest likelihood at which the mean density inside counts as a tail. A thin
 # region that merely runs past the peak has more, however thin it is.
 DEEP = 12.0
 
 
 class Rings:
-    """A question for ring masses at points (epsilon, strength), with what all attacks share of it."""
+    """Ring masses at points (epsilon, strength), with the parts that all attacks share."""
 
     def __init__(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> None:
         rows, self._row = np.unique(epsilon, return_inverse=True)
-        # Points share most of their positions, so a table is asked a fraction of the questions.
+        # Points share most of their positions, so few table look-ups are needed.
         self._positions, where = merged(np.append(strength * epsilon, rows))
         self._core, self._whole = np.split(where, [len(strength)])
         self._d, self._delta = delta * strength, delta
         self._weights: dict[bytes, FloatArray] = {}
 
     def by_masses(self, table: Masses, part: slice) -> FloatArray:
-        """Log ring masses (point, attack, nuisance) where masses are not known in deep tails.
+        """Log ring masses (point, attack, nuisance) for masses that are unknown in deep tails.
 
-        Masses themselves are interpolated between the nodes of d, which is several times as quick.
+        Masses themselves are interpolated between the nodes of d, which is several times faster.
         """
         sides = table.at(self._positions, part)
         unit = np.maximum(sides[0][-1, -1], sides[1][0, 0])
-        # Between nodes a polynomial may swing up; no mass is more than the whole.
+        # Between nodes a polynomial may overshoot; no mass exceeds the total.
         inside, outside = (np.exp(np.minimum(logs - unit, 0.0)) for logs in sides)
-        # The side where little cancels; which it is hardly changes with d.
+        # The side with less cancellation; it hardly depends on d.
         far = outside[-1] < inside[-1]
         ring = self._at_cores(table, np.where(far, outside, -inside))
         beyond = far.take(self._core, axis=0)
@@ -57,14 +57,14 @@ class Rings:
 
         ``largest`` are their largest log likelihoods, (attack, nuisance).
 
-        Between the nodes of d masses inside are interpolated relative to the largest, which is that of
-        the whole ring or less, and masses outside by their logarithms, which vary by many nats.  The
-        difference is taken on the side where the core's mass is the smaller, so that the mass of a
-        ring far from the attack is still accurate relative to itself.
+        Between the nodes of d masses inside are interpolated relative to the largest, which is at most
+        that of the whole ring, and masses outside by their logarithms, which vary by many nats.  The
+        difference is taken on the side where the core's mass is smaller, so that the relative error of
+        the mass of a ring far from the attack is still small.
         """
         log_in, log_out = table.at(self._positions, part)
         unit = np.maximum(log_in[-1], -1e300)
-        # Masses inside grow with d; where a tail is not resolved they might not.
+        # Masses inside increase with d; where a tail is not resolved they might not.
         scaled = np.exp(np.minimum(log_in - unit, 0.0))
         with np.errstate(divide="ignore"):
             in_core = np.log(np.maximum(self._at_cores(table, scaled), 0.0))
@@ -95,7 +95,7 @@ class Rings:
         return np.asarray(total)
 
     def _at_rows(self, table: Masses, values: FloatArray) -> FloatArray:
-        """The same at the outer edge of each different epsilon: (row, attack, nuisance)."""
+        """The same at the outer edge of each distinct epsilon: (row, attack, nuisance)."""
         weights = lagrange(table.delta_nodes, np.array(self._delta))
         return np.asarray(np.tensordot(weights, values[:, self._whole], axes=1))
 
@@ -109,8 +109,8 @@ class Rings:
     ) -> None:
         """Interpolate logarithms where masses inside vary by many nats with d: far out in a tail.
 
-        It is the mean density that varies so; the area goes to 0 with t and d, and its logarithm must
-        not be interpolated.
+        It is the mean density that varies; the area goes to 0 with t and d, and its logarithm must not
+        be interpolated.
         """
         # At t = 0 the node d = 0 is a line, which has neither mass nor area.
         with np.errstate(invalid="ignore"):
@@ -130,7 +130,7 @@ def _log_area_at(t: FloatArray, d: FloatArray) -> FloatArray:
 
 
 def merged(values: FloatArray) -> tuple[FloatArray, IndexArray]:
-    """The different ones among values that agree up to rounding, and where each has gone."""
+    """The distinct values, merged if equal up to rounding, and the index of each input value."""
     order = np.argsort(values)
     ordered = values[order]
     first = np.append(True, np.diff(ordered) > 1e-12 * ordered[1:])

@@ -1,9 +1,8 @@
 """Rows: for each of many epsilons, the likelihood as a function of the strength, on panels of [0, 1].
 
-Rows keep the likelihood apart from the prior of the strength, because the likelihood is smooth where
-a Beta prior need not be: the panels that touch 0 and 1 carry Gauss-Jacobi nodes, which absorb
-s^(a-1) and (1-s)^(b-1) exactly.  Rows are stored as rectangles; a row with fewer panels than the
-widest is filled up with panels of weight zero.
+Rows keep the likelihood separate from the prior of the strength, because the likelihood is smooth where
+a Beta prior may not be: panels that touch 0 and 1 use Gauss-Jacobi nodes, which absorb s^(a-1) and
+(1-s)^(b-1) exactly.  Rows are stored as rectangles; shorter rows are padded with panels of weight zero.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ Places = tuple[IndexArray, IndexArray]
 class StrengthPanels(Columns):
     """Quadrature over the strength for each row.
 
-    ``breaks`` is (row, panel + 1), filled up with 1; ``used`` counts a row's own panels; ``nodes``,
-    ``log_weights`` (prior included, -inf where unused) and ``barycentric`` are (row, panel, node).
+    ``breaks`` is (row, panel + 1), padded with 1; ``used`` is the number of panels of each row;
+    ``nodes``, ``log_weights`` (with prior, -inf if unused) and ``barycentric`` are (row, panel, node).
     """
 
     breaks: FloatArray
@@ -43,7 +42,7 @@ class StrengthPanels(Columns):
         return (row, column), keys.ravel()
 
     def shared_panels(self, epsilon: FloatArray, known: Rows) -> tuple[Places, Places]:
-        """Which panels other rows have as well, at the same epsilon: where they are here and there."""
+        """Panels that other rows share at the same epsilon: their positions here and there."""
         here, mine = self._panels(epsilon)
         there, theirs = known.quadrature._panels(known.epsilon)
         _, i, j = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
@@ -55,7 +54,7 @@ def panel_kinds(
 ) -> Iterator[tuple[BoolArray, float, float]]:
     """Which panels (row, panel) share a rule, and the powers of s and of 1 - s that it absorbs.
 
-    Only panels that touch 0 or 1 absorb any; ``used`` counts the panels of each row.
+    Only panels that touch 0 or 1 absorb any; ``used`` is the number of panels of each row.
     """
     position = np.arange(used.max())
     left = np.where(position == 0, powers[0], 0.0)
@@ -68,7 +67,7 @@ def panel_kinds(
 def strength_panels(
     breaks: Sequence[FloatArray], prior: StrengthPrior, count: int
 ) -> StrengthPanels:
-    """Panels between each row's breaks of [0, 1], first 0 and last 1."""
+    """Panels between each row's breaks of [0, 1], starting at 0 and ending at 1."""
     used = np.array([len(row) - 1 for row in breaks])
     padded = np.ones((len(breaks), int(used.max()) + 1))
     for index, row in enumerate(breaks):
@@ -83,7 +82,7 @@ def strength_panels(
         power = np.log(np.where(span > 0, span, 1.0)) * (1 + left + right)
         inner = np.clip(nodes[which], 1e-300, 1 - 1e-16)
         own = np.log(reference.weights) + power + prior.log_density(inner)
-        # What a rule has absorbed is not evaluated again.
+        # Factors absorbed by a rule are not evaluated again.
         if left != 0:
             own -= left * np.log(inner)
         if right != 0:
@@ -119,7 +118,7 @@ class Rows:
     log_likelihood: FloatArray
 
     def take(self, index: IndexArray) -> Rows:
-        """Some of the rows."""
+        """Select rows."""
         return Rows(
             epsilon=self.epsilon[index],
             quadrature=self.quadrature.take(index),

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from epsilometer.inference.grid_posterior import GridPosterior
 
 FIRST_QUANTILES = np.array([0.2, 0.5, 0.8, 0.97])
-"""Of the prior: where its first panels meet."""
+"""Quantiles of the prior at the breaks between the first panels."""
 
 BEYOND = 1e-5
-"""Of the prior beyond the last panel."""
+"""Prior probability beyond the last panel."""
 
 NEGLIGIBLE = 1e-4
-"""Of the posterior on a panel at an end that is given up."""
+"""Posterior probability below which a panel at an end is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadGrid(NuisanceGrid):
-    """Gauss-Legendre nodes on panels of the spread, and the prior's weights at them.
+    """Gauss-Legendre nodes on panels of the spread, with the prior's weights.
 
     A fixed spread is one node of weight 1 without panels.
     """
@@ -48,7 +48,7 @@ class SpreadGrid(NuisanceGrid):
         return len(self.spread) // (len(self.breaks) - 1)
 
     def density(self, probability: FloatArray) -> PanelDensity:
-        """The density that has the given probabilities at the nodes."""
+        """The density with the given probabilities at the nodes."""
         _, weights = panels.gauss_legendre(self.count)
         half = 0.5 * np.diff(self.breaks)[:, None]
         shaped = probability.reshape(len(half), self.count)
@@ -63,7 +63,7 @@ class SpreadGrid(NuisanceGrid):
     def draw(
         self, posterior: GridPosterior, cell: IntArray, rng: np.random.Generator
     ) -> dict[str, FloatArray]:
-        """Draw the spread in each given cell: a node, smeared over its share of the marginal."""
+        """Draw the spread in each given cell: a node, spread out over its share of the marginal."""
         if not len(self.breaks):
             return {}
         cells = posterior.cells
@@ -74,11 +74,11 @@ class SpreadGrid(NuisanceGrid):
         node = (cumulative[cell] < rng.random(len(cell))[:, None]).sum(axis=1)
         share = cells.mass @ (weights / weights.sum(axis=1, keepdims=True))
         before = np.concatenate([[0.0], np.cumsum(share)])
-        level = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
-        return {"spread": invert(posterior.marginals["spread"], level)}
+        target = (before[node] + rng.random(len(cell)) * share[node]) / before[-1]
+        return {"spread": invert(posterior.marginals["spread"], target)}
 
     def stored(self) -> Arrays:
-        """What a file keeps of it."""
+        """Arrays to store in a file."""
         return {
             "nuisance_spread": (("nuisance",), self.spread),
             "nuisance_log_weight": (("nuisance",), self.log_weight),
@@ -95,7 +95,7 @@ class SpreadGrid(NuisanceGrid):
 
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray], breaks: FloatArray) -> SpreadGrid:
-        """From what :meth:`stored` left in a file, and the breaks of the marginal."""
+        """From the arrays of :meth:`stored` in a file, and the breaks of the marginal."""
         found = cls(
             breaks=breaks,
             spread=arrays["nuisance_spread"],
@@ -127,7 +127,7 @@ def spread_grid(prior: Prior, breaks: FloatArray, count: int) -> SpreadGrid:
 
 
 def refined(grid: SpreadGrid, prior: Prior, probability: FloatArray, count: int) -> SpreadGrid:
-    """A grid for the next level: fine where a coarser one found the posterior and did not resolve it."""
+    """A grid for the next step, finer where a coarser one found the posterior without resolving it."""
     if prior.fixed_value is not None:
         return grid
     density = grid.density(probability)
@@ -140,7 +140,7 @@ def refined(grid: SpreadGrid, prior: Prior, probability: FloatArray, count: int)
     split = left[kept] > 0.02
     breaks = np.sort(np.append(grid.breaks[kept.start : kept.stop + 1], middles[split]))
     if kept.stop == len(half) and breaks[-1] < LARGEST_SPREAD:
-        # The prior all but ended here; the data may not have heard of it.
+        # The prior is negligible beyond this end, but the data may say otherwise.
         breaks = np.append(breaks, min(2 * breaks[-1], LARGEST_SPREAD))
     if kept.start == 0 and breaks[0] > 0:
         breaks = np.append(0.0, breaks)

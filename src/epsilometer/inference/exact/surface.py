@@ -1,9 +1,9 @@
-"""The likelihood of (epsilon, strength) as an object: made once from counts, asked as often as needed.
+"""The likelihood of (epsilon, strength) as an object, built once from counts and evaluated as needed.
 
-A surface knows the counts and how they arise, and nothing of priors.  It answers for any epsilon,
+A surface contains the counts and how they arise, but no priors.  It is evaluated at any epsilon,
 strength and delta, at all nodes of the nuisance parameters, so that other priors, deltas, fixed values
-and left-out bases are questions to one surface.  Given the counts of one attack its latent error rates
-matter only through masses: the likelihood is the mass of the ring R_s(epsilon, delta) over its area.
+and left-out bases can share one surface.  Given the counts of one attack its latent error rates matter
+only through masses: the likelihood is the mass of the ring R_s(epsilon, delta) over its area.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from epsilometer.model.likelihoods import Likelihood
 
 Used = TypeVar("Used")
 
-CHUNK_ENTRIES = 200_000  # numbers in an array of masses: within a core's cache, and little memory
+CHUNK_ENTRIES = (
+    200_000  # numbers in an array of masses: fits a core's cache, and uses little memory
+)
 TABLE_ATTACKS = 500  # entries tabulated together: long loops, little memory
-DEEPEST = 1200.0  # nats below the whole mass from where counts and model contradict each other
+DEEPEST = 1200.0  # nats below the total mass at which counts and model contradict each other
 BLUNT = 0.1  # deltas below this sharpness share a table of few nodes in d
-SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical level
-THIN = 0.95  # thinner rings are integrated by fluxes also beside plane quadrature: no differences
+SHARP_NODES = 2.2  # nodes in d for each width by which d may move a critical epsilon
+THIN = 0.95  # thinner rings are integrated by fluxes even with plane quadrature: no differences
 THIN_NODES = 6  # Gauss nodes across a thin ring, on which the flux hardly changes
 
 
@@ -49,22 +51,22 @@ class Surface(Protocol):
 
     @property
     def smallest_epsilon(self) -> float:
-        """Where the axis of epsilon begins."""
+        """The smallest epsilon on the axis."""
 
     @property
     def guess(self) -> Guess:
-        """Where the critical levels of the attacks may lie."""
+        """Approximate critical epsilon of the attacks."""
 
     @property
     def method(self) -> str:
-        """How it comes by its answers, in a word."""
+        """The name of the method, one word."""
 
     @property
     def planar(self) -> bool:
         """Whether masses come from plane quadrature, which is less accurate than fluxes."""
 
     def first(self) -> Self:
-        """The same likelihood at the first level."""
+        """The same likelihood without refinement."""
 
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
@@ -74,38 +76,37 @@ class Surface(Protocol):
     def without(self, row: int) -> Self:
         """The same likelihood without one base."""
 
-    def finer(self, level: int, solution: Any) -> Self:
-        """The same likelihood at a higher level, made fine where a solution found the posterior."""
+    def finer(self, refinement: int, solution: Any) -> Self:
+        """The same likelihood at a finer resolution, refined where a solution found the posterior."""
 
     def reaching(self, end: float) -> Self:
         """The same surface for epsilon up to ``end``."""
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
-        """Log likelihood (point, nuisance node); ``strength`` goes along with ``epsilon``."""
+        """Log likelihood (point, nuisance node); ``strength`` is paired with ``epsilon``."""
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
-        """How far below its whole mass the ring of some attack is at these points, in nats."""
+        """How far below its total mass the ring of some attack is at these points, in nats."""
 
     def deepened(self, depth: float) -> Self:
         """The same surface, accurate further down into the tails."""
 
     @property
     def depth(self) -> float:
-        """Down to which deficit it is accurate."""
+        """The deficit down to which it is accurate."""
 
     @property
     def common_error(self) -> float:
-        """What this level may have in common with the one before, so that no comparison shows it."""
+        """Error that this refinement step may share with the previous one, hidden from comparisons."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSurface:
     """Independent attacks: a product of ring masses over ring areas.
 
-    ``deltas`` are the largest of the tables' d; a question goes to the smallest that will do.  Tables
-    are made when they are first asked for and shared by everything derived from this surface.
-    ``log_offset`` is a constant of all counts together; ``levels`` has the same attacks at the levels
-    that were asked for.
+    ``deltas`` are the largest d of the tables; a query uses the smallest sufficient one.  Tables are
+    made on first use and shared by all surfaces derived from this one.  ``log_offset`` is a constant of
+    all counts together; ``refinements`` caches the same attacks at other refinement steps.
     """
 
     counts: AttackCounts
@@ -115,11 +116,11 @@ class AttackSurface:
     multiplicity: FloatArray
     resolution: Resolution
     deltas: tuple[float, ...]
-    level: int
+    refinement: int
     end: float = 0.0
     log_offset: float = 0.0
     tables: dict[float, list[tuple[IndexArray, Masses]]] = field(default_factory=dict)
-    levels: dict[int, AttackSurface] = field(default_factory=dict)
+    refinements: dict[int, AttackSurface] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -128,12 +129,12 @@ class AttackSurface:
         likelihood: Likelihood,
         deltas: Sequence[float],
         *,
-        level: int = 0,
+        refinement: int = 0,
     ) -> AttackSurface:
-        """The surface of counts at a level of resolution, ready for the given deltas."""
+        """The surface of counts at a refinement step, ready for the given deltas."""
         treatment = treatment_of(likelihood)
         distinct, multiplicity = counts.distinct()
-        resolution = Resolution.number(level, planar=treatment.planar).for_bases(len(counts))
+        resolution = Resolution.number(refinement, planar=treatment.planar).for_bases(len(counts))
         nuisance = treatment.grid(likelihood, counts, resolution.nuisance)
         kernel = treatment.kernel(likelihood, distinct, nuisance)
         wanted = [float(delta) for delta in deltas]
@@ -146,7 +147,7 @@ class AttackSurface:
             multiplicity=multiplicity.astype(float),
             resolution=resolution,
             deltas=tuple(sorted({max(part) for part in (blunt, wanted) if part})),
-            level=level,
+            refinement=refinement,
         )
 
     @property
@@ -162,44 +163,44 @@ class AttackSurface:
         return self.likelihood.smallest_epsilon(self.counts)
 
     def first(self) -> AttackSurface:
-        self.levels[self.level] = self
-        if not self.planar and self.level <= 1:
-            return replace(self, level=0)
-        return self.levels.get(0) or self._at(0)
+        self.refinements[self.refinement] = self
+        if not self.planar and self.refinement <= 1:
+            return replace(self, refinement=0)
+        return self.refinements.get(0) or self._at(0)
 
-    def finer(self, level: int, solution: object) -> AttackSurface:
-        """The same attacks at a higher level; the first two look at one table of fluxes."""
-        self.levels[self.level] = self
-        if level == 1 and not self.planar:
-            return replace(self, level=1)
-        known = self.levels.get(level)
+    def finer(self, refinement: int, solution: object) -> AttackSurface:
+        """The same attacks at a finer resolution; the first two steps share one table of fluxes."""
+        self.refinements[self.refinement] = self
+        if refinement == 1 and not self.planar:
+            return replace(self, refinement=1)
+        known = self.refinements.get(refinement)
         if known is not None and known.end >= self.end and known.depth >= self.depth:
             return known
-        return self._at(level)
+        return self._at(refinement)
 
-    def _at(self, level: int) -> AttackSurface:
+    def _at(self, refinement: int) -> AttackSurface:
         found = replace(
-            self.of(self.counts, self.likelihood, self.deltas, level=level),
+            self.of(self.counts, self.likelihood, self.deltas, refinement=refinement),
             multiplicity=self.multiplicity,
             end=self.end,
             log_offset=self.log_offset,
-            levels=self.levels,
+            refinements=self.refinements,
         )
         return found if self.planar else found.deepened(self.depth)
 
-    # --- the same attacks, asked otherwise ------------------------------------------------------
+    # --- derived surfaces -----------------------------------------------------------------------
 
     def reaching(self, end: float) -> AttackSurface:
         return self if end <= self.end else replace(self, end=end, tables={})
 
     @property
     def depth(self) -> float:
-        # Plane quadrature knows no depth: below its rounding it continues the logarithm.
+        # Plane quadrature has no limited depth: below its rounding it extrapolates the logarithm.
         return np.inf if self.planar else self.resolution.table.depth
 
     @property
     def common_error(self) -> float:
-        # The first two levels share the fluxes; their tolerance bounds errors of log likelihoods.
+        # The first two steps share the fluxes; their tolerance bounds errors of log likelihoods.
         return 0.0 if self.planar else self.resolution.table.tolerance
 
     def deepened(self, depth: float) -> AttackSurface:
@@ -214,19 +215,22 @@ class AttackSurface:
     def without(self, row: int) -> AttackSurface:
         fewer = self.multiplicity.copy()
         fewer[self.counts.which_distinct()[row]] -= 1
-        levels = self.levels.items()
-        others = {level: replace(it, multiplicity=fewer, levels={}) for level, it in levels}
-        return replace(self, multiplicity=fewer, levels=others)
+        refinements = self.refinements.items()
+        others = {
+            refinement: replace(it, multiplicity=fewer, refinements={})
+            for refinement, it in refinements
+        }
+        return replace(self, multiplicity=fewer, refinements=others)
 
     @property
     def guess(self) -> Guess:
         nodes = len(self.nuisance)
-        # A narrow one of the nuisance nodes; the very narrowest may have next to no weight.
+        # A narrow nuisance node; the very narrowest may have negligible weight.
         node = min(self.nuisance.typical_node, nodes - 1)
         attacks = len(self.multiplicity)
         return Guess.of(self.kernel).take(node * attacks + np.flatnonzero(self.multiplicity > 0))
 
-    # --- answers --------------------------------------------------------------------------------
+    # --- evaluation -----------------------------------------------------------------------------
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
         number = float(self.multiplicity.sum())
@@ -246,20 +250,20 @@ class AttackSurface:
     def each(
         self, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> Iterator[tuple[IndexArray, FloatArray]]:
-        # Each kind of base by itself.
+        # Each kind of base separately.
         rows = self.counts.which_distinct()
         area = _log_area(epsilon, strength, delta)[:, None]
-        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+        for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
             for number, attack in enumerate(attacks):
                 yield np.flatnonzero(rows == attack), logs[:, number] - area
 
     def deficit(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> float:
         worst = 0.0
         if np.all(strength == 1):
-            # Fluxes are as good in a tail as anywhere; only tables have a depth.
+            # Fluxes are as accurate in a tail as anywhere; only tables have a depth.
             return worst
         whole = _log_whole(self.kernel).reshape(len(self.nuisance), -1).T
-        for attacks, logs in self._each_part(epsilon, strength, delta, _as_it_is):
+        for attacks, logs in self._each_part(epsilon, strength, delta, _unchanged):
             worst = max(worst, float((whole[attacks] - logs).max()))
         return worst
 
@@ -270,10 +274,10 @@ class AttackSurface:
         delta: float,
         use: Callable[[IndexArray, FloatArray], Used],
     ) -> Iterator[Used]:
-        """What ``use`` makes of attacks and their log ring masses (point, attack, nuisance).
+        """Apply ``use`` to attacks and their log ring masses (point, attack, nuisance).
 
         At strength 1 it is the limit of mass / (1 - s).  No ring has more than the largest likelihood
-        times its area: far out, where mass and area are both tiny, noise must not pass for a peak.
+        times its area: far out, where mass and area are both tiny, noise must not look like a peak.
         """
         nodes, attacks = len(self.nuisance), len(self.multiplicity)
         area = _log_area(epsilon, strength, delta)[:, None, None]
@@ -303,14 +307,14 @@ class AttackSurface:
                 part = slice(start, min(start + size, len(own)))
                 jobs.append((table, own[part], part))
         # In the order of the parts, so that threads do not change a single bit.
-        # Fluxes share out work themselves: a pool that waits for itself would wait for ever.
+        # Fluxes use the pool themselves: tasks waiting for their own pool would deadlock.
         apply = thread_pool().map if len(jobs) > 1 and not thin else map
         yield from apply(rings, *zip(*jobs, strict=True))
 
     def _by_thin_rings(
         self, attacks: IndexArray, epsilon: FloatArray, strength: FloatArray, delta: float
     ) -> FloatArray:
-        """Ring masses as integrals of the flux across, at strength 1 the flux itself."""
+        """Ring masses as integrals of the flux across the ring; at strength 1 the flux itself."""
         nodes, number = len(self.nuisance), len(self.multiplicity)
         shape = (len(strength), len(attacks), nodes)
         entry = np.broadcast_to(np.arange(nodes) * number + attacks[:, None], shape).ravel()
@@ -332,9 +336,9 @@ class AttackSurface:
     # --- tables ---------------------------------------------------------------------------------
 
     def _tables_for(self, delta: float) -> list[tuple[IndexArray, Masses]]:
-        """Attacks and their tables, for the smallest of the deltas that will do.
+        """Attacks and their tables, for the smallest sufficient delta.
 
-        Attacks that are equally sharp share a table, so that few of them need many nodes in d.
+        Attacks of equal sharpness share a table, so that only a few need many nodes in d.
         """
         largest = next((each for each in self.deltas if each >= delta), delta)
         if largest not in self.tables:
@@ -344,14 +348,14 @@ class AttackSurface:
             parts = np.split(order, range(0, attacks, max(1, TABLE_ATTACKS // nodes))[1:])
             self.tables[largest] = [(part, self._table(part, largest)) for part in parts]
         made = self.tables[largest]
-        return [(own, table.coarse()) for own, table in made] if self.level == 0 else made
+        return [(own, table.coarse()) for own, table in made] if self.refinement == 0 else made
 
     def _table(self, attacks: IndexArray, largest: float) -> Masses:
         nodes = len(self.nuisance)
         number = len(self.multiplicity)
         kernel = self.kernel.take((np.arange(nodes)[:, None] * number + attacks).ravel())
         sharp = Guess.of(kernel).sharpness(largest)
-        # Odd, so that every other node serves a coarser look.
+        # Odd, so that every other node makes a coarser table.
         half = 1 if sharp < BLUNT else 1 + int(np.ceil(0.5 * SHARP_NODES * sharp))
         half += self.resolution.more_delta_nodes
         d = delta_nodes(largest, 2 * half if self.planar else 2 * half + 1)
@@ -360,7 +364,7 @@ class AttackSurface:
         return FluxMasses(kernel, nodes, d, self.end, self.resolution.table)
 
 
-def _as_it_is(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:
+def _unchanged(attacks: IndexArray, logs: FloatArray) -> tuple[IndexArray, FloatArray]:
     return attacks, logs
 
 
@@ -372,7 +376,7 @@ def _log_area(epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatA
 
 
 def _log_whole(kernel: Kernel) -> FloatArray:
-    """Log of each entry's mass on the whole square, roughly: its bound times the area of its peak."""
+    """Approximate log of each entry's mass on the whole square: its bound times the area of its peak."""
     rate_0, n0, rate_1, n1 = kernel.observed()
     spread = [
         np.sqrt((rate * n + 0.5) * (n - rate * n + 0.5) / (n + 1)) / (n + 1)

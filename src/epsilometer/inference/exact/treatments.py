@@ -1,6 +1,6 @@
 """How the exact engine treats each likelihood: its nuisance grid and its kernel.
 
-A likelihood joins by :func:`register`; nothing else in the engine knows which there are.
+Add a likelihood with :func:`register`; nothing else in the engine depends on the list.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from epsilometer.model.likelihoods import (
 
 @dataclass(frozen=True, kw_only=True)
 class Treatment:
-    """What the engine needs of a likelihood.
+    """What the engine needs to use a likelihood.
 
-    ``grid`` goes from likelihood, counts and numbers of nodes to the grid of its nuisance parameters,
-    ``kernel`` from likelihood, distinct counts and that grid to the likelihood as a function of the
-    rates.  ``planar`` if its kernel goes without fluxes, so that masses come from plane quadrature.
+    ``grid`` maps a likelihood, counts and numbers of nodes to the grid of its nuisance parameters;
+    ``kernel`` maps a likelihood, distinct counts and that grid to the likelihood as a function of the
+    rates.  ``planar`` is true if the kernel has no fluxes, so that masses come from plane quadrature.
     """
 
     grid: Callable[[Any, AttackCounts, tuple[int, int]], NuisanceGrid]
@@ -53,16 +53,16 @@ _TREATMENTS: dict[str, Treatment] = {}
 
 
 def register(name: str, treatment: Treatment) -> None:
-    """Have the engine treat likelihoods of this name so."""
+    """Register the treatment of likelihoods with this name."""
     _TREATMENTS[name] = treatment
 
 
 def treatment_of(likelihood: Likelihood) -> Treatment:
-    """How a likelihood is treated; an InputError if the engine has not been told."""
+    """The treatment of a likelihood; raises an InputError if none is registered."""
     if likelihood.name not in _TREATMENTS:
         known = ", ".join(_TREATMENTS)
         raise InputError(
-            f"the exact engine knows the likelihoods {known}, got {likelihood.name!r}; "
+            f"expected a likelihood known to the exact engine ({known}), got {likelihood.name!r}; "
             "see epsilometer.inference.exact.treatments.register."
         )
     return _TREATMENTS[likelihood.name]
@@ -82,14 +82,14 @@ def _binomial_kernel(
 ) -> BinomialKernel:
     x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
     return BinomialKernel(
-        seen_h0=x, trials_h0=n0, seen_h1=y, trials_h1=n1, log_constant=log_choices(counts)
+        observed_h0=x, trials_h0=n0, observed_h1=y, trials_h1=n1, log_constant=log_choices(counts)
     )
 
 
 def _correlations(
     likelihood: CorrelatedCounts, counts: AttackCounts, grid: CorrelationGrid
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Variances of X and of Y over a binomial's, and their correlation: (node, base).
+    """Variances of X and of Y relative to a binomial's, and their correlation: (node, base).
 
     rho is given as a fraction of its bound at tau.
     """
@@ -113,9 +113,9 @@ def _normal_kernel(
         - 0.5 * np.log(n0 * spread_h0 * n1 * spread_h1)
     )
     columns = {
-        "seen_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
+        "observed_h0": np.broadcast_to(counts.false_positive_rates, constant.shape),
         "trials_h0": n0 / spread_h0,
-        "seen_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
+        "observed_h1": np.broadcast_to(counts.false_negative_rates, constant.shape),
         "trials_h1": n1 / spread_h1,
         "correlation": correlation,
         "log_constant": constant,
@@ -133,12 +133,12 @@ def _cell_kernel(
         for name in COLUMNS
     )
     columns = {
-        "seen_h0": x,
+        "observed_h0": x,
         "trials_h0": n0,
-        "seen_h1": y,
+        "observed_h1": y,
         "trials_h1": n1,
-        "wider_h0": spread_h0,
-        "wider_h1": spread_h1,
+        "inflation_h0": spread_h0,
+        "inflation_h1": spread_h1,
         "correlation": correlation,
         "log_constant": np.zeros_like(correlation),
     }
@@ -152,9 +152,9 @@ def _correlated_binomial_kernel(
     shape = (len(grid.tau), len(counts))
     x, n0, y, n1 = (np.asarray(getattr(counts, name), dtype=float) for name in COLUMNS)
     columns = {
-        "seen_h0": x,
+        "observed_h0": x,
         "trials_h0": n0,
-        "seen_h1": y,
+        "observed_h1": y,
         "trials_h1": n1,
         "log_constant": log_choices(counts),
         "within": grid.tau[:, None],

@@ -1,4 +1,4 @@
-"""The within correlation alone on a grid, for a likelihood that has no cross correlation."""
+"""A grid of the within correlation alone, for a likelihood without cross correlation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WithinGrid(NuisanceGrid):
-    """Nodes of tau and prior weights; ``end`` is how far from 0 they may lie."""
+    """Nodes of tau and prior weights; ``end`` is the largest |tau|."""
 
     end: float
     tau: FloatArray
@@ -55,7 +55,7 @@ class WithinGrid(NuisanceGrid):
     def marginals(
         self, model: AuditModel, counts: AttackCounts, probability: FloatArray
     ) -> dict[str, PanelDensity]:
-        """The ratio of posterior to prior is interpolated between the nodes, keeping its shape."""
+        """The ratio of posterior to prior is interpolated between the nodes, preserving its shape."""
         likelihood = cast("KupperHaseman", model.likelihood)
         log_ratio = np.log(np.maximum(probability, 1e-300)) - self.log_weight
         breaks = np.linspace(0.0, self.end, 13)
@@ -93,7 +93,7 @@ class WithinGrid(NuisanceGrid):
 
     @classmethod
     def restored(cls, arrays: Mapping[str, FloatArray]) -> WithinGrid:
-        """From what :meth:`stored` left in a file."""
+        """From the arrays of :meth:`stored` in a file."""
         tau, log_weight = arrays["nuisance_within"], arrays["nuisance_log_weight"]
         if len(tau) != len(log_weight):
             raise InputError("expected a weight for every node of the nuisance grid.")

@@ -1,1 +1,1 @@
-"""The sampler of the paper and its form for groups: the posterior by Markov chains."""
+"""The paper's sampler and its extension to groups: the posterior by Markov chains."""

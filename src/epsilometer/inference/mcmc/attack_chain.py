@@ -1,4 +1,4 @@
-"""A chain over independent attacks: its auxiliaries, its start, how it learns its steps."""
+"""A chain for independent attacks: its auxiliaries, its starting point, the tuning of its steps."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ TARGET_ACCEPTANCE = 0.3
 """Between the optima of random walks in one and in many dimensions, .44 and .234."""
 
 FIRST_DEVIATIONS = (0.1, 0.3, 0.1, 0.3)
-"""Of the steps on the whole line, until the warm-up has something to say."""
+"""Initial standard deviations of the unconstrained steps, until warm-up provides better ones."""
 
 TAIL_COUNTS = 3
 """Counts this close to 0 or to all trials get informed auxiliaries with a heavy tail there."""
 
 WIDENING = 1.3
-"""Informed auxiliaries of correlated counts are this much wider than the likelihood."""
+"""Factor by which informed auxiliaries of correlated counts are wider than the likelihood."""
 
 CANDIDATES, DRAWS = 300, 1000
 """Candidates for a start, and draws from each base's Beta posteriors that score them."""
 
 TEMPERATURE = 4.0
-"""Scores are divided by this, so starts spread about twice as wide as the posterior."""
+"""Scores are divided by this, so starts are spread about twice as wide as the posterior."""
 
 EDGES = np.array([True, True, False, False])
-"""Epsilon and the strength."""
+"""Selects epsilon and the strength."""
 
 
 class AttackChain(Chain):
@@ -75,7 +75,7 @@ class AttackChain(Chain):
         kernels.run(self.rng, self.problem, self.state, proposal, k, draws, accepted, tried)
 
     def tune(self, accepted: FloatArray, tried: FloatArray) -> None:
-        """Learn the steps from the later half of the warm-up so far."""
+        """Learn the steps from the second half of the warm-up so far."""
         if not self.settings.proposal.tuned:
             return
         # Ever smaller changes, so that the lengths settle.
@@ -86,9 +86,9 @@ class AttackChain(Chain):
         line = kernels.to_line(self.problem, recent)
         if self.done < 4 * self.warmup_block:
             return
-        # 2.38 / sqrt(d) times the deviations is the best step for a normal in many dimensions.
+        # 2.38 / sqrt(d) times the deviations is the optimal step for a normal in many dimensions.
         learnt = np.cov(line.T) * 2.38**2 / max(int(self.free.sum()), 1)
-        # The first guess, made small, counts as much as a hundred draws.
+        # The initial guess, scaled down, counts as much as a hundred draws.
         weight = len(recent) / (len(recent) + 100)
         self._take_steps_from(weight * learnt + (1 - weight) * 0.01 * self.covariance)
         tau = recent[:, TAU]
@@ -98,7 +98,7 @@ class AttackChain(Chain):
         self.factors = _cholesky(covariance, self.free), _cholesky(covariance, self.free & EDGES)
 
     def _place_auxiliaries(self, tau: float) -> None:
-        """Set where auxiliaries are drawn, those of correlated counts for correlations near tau."""
+        """Set where auxiliaries are drawn; those of correlated counts for correlations near tau."""
         from scipy.special import betaln, xlog1py, xlogy
 
         rows = self.problem.rows
@@ -112,7 +112,7 @@ class AttackChain(Chain):
             log_tail = betaln(nearest + 1, farthest + 1) - betaln(kernels.TAIL_POWER, farthest + 1)
             rows[f"log_tail_{side}"] = log_tail
             rows[f"centre_{side}"] = np.arcsin(np.sqrt((count + 0.5) / (trials + 1)))
-            # The arcsine of a rate's root has this deviation, a logistic of scale 1 pi / sqrt(3).
+            # The arcsine of a rate's root has this deviation; a logistic of scale 1 has pi / sqrt(3).
             deviation = np.sqrt((1 + (trials - 1) * max(tau, 0.0)) / (4 * trials))
             rows[f"scale_{side}"] = WIDENING * math.sqrt(3) / math.pi * deviation
             rate = count / trials
@@ -121,10 +121,10 @@ class AttackChain(Chain):
 
 
 def _cholesky(covariance: FloatArray, free: BoolArray) -> FloatArray:
-    """Lower factor of the covariance among the free parameters, zero elsewhere."""
+    """Lower Cholesky factor of the covariance among the free parameters, zero elsewhere."""
     factor = np.zeros_like(covariance)
     chosen = np.ix_(free, free)
-    # A little of the identity keeps a chain that has not moved positive definite.
+    # A small multiple of the identity keeps it positive definite for a chain that has not moved.
     factor[chosen] = np.linalg.cholesky(covariance[chosen] + 1e-10 * np.eye(int(free.sum())))
     return factor
 
@@ -132,13 +132,13 @@ def _cholesky(covariance: FloatArray, free: BoolArray) -> FloatArray:
 # --- starting points ------------------------------------------------------------------------------
 #
 # Candidates (epsilon, s) are scored by a crude likelihood, the share of each base's Beta posterior
-# that falls in the ring over the ring's area, and one is drawn with the scores tempered.
+# that falls in the ring over the ring's area, and one is drawn from the tempered scores.
 
 
 def draw_start(
     counts: AttackCounts, model: AuditModel, *, rng: Rng
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw (epsilon, s, tau, rho) and rates (alpha, beta) inside the ring, one row a base.
+    """Draw (epsilon, s, tau, rho) and rates (alpha, beta) inside the ring, one row per base.
 
     Raises :class:`ContradictionError` if no start has any prior weight.
     """
@@ -150,7 +150,7 @@ def draw_start(
     candidates = _candidates(alpha, beta, model, rng)
     scores = _scores(alpha, beta, candidates, model)
     if not np.any(scores > -np.inf):
-        raise ContradictionError("no starting point: the prior of epsilon has no weight in reach.")
+        raise ContradictionError("no starting point: the prior of epsilon has no weight in range.")
     epsilon, strength = candidates[np.argmax(scores / TEMPERATURE + rng.gumbel(size=len(scores)))]
     parameters = np.array([epsilon, strength, 0.0, 0.0])
     nuisance = model.likelihood.sample_nuisance(counts, rng=rng)
@@ -172,7 +172,7 @@ def draw_start(
 
 
 def _candidates(alpha: FloatArray, beta: FloatArray, model: AuditModel, rng: Rng) -> FloatArray:
-    """Rows (epsilon, s): epsilon near what the latents need and from its prior, s from its own."""
+    """Rows (epsilon, s): epsilon near what the latents need and from its prior, s from its prior."""
     if model.epsilon.fixed_value is not None:
         epsilon = np.full(CANDIDATES, model.epsilon.fixed_value)
     else:
@@ -194,7 +194,7 @@ def _scores(
     for i, (epsilon, strength) in enumerate(candidates):
         share = ring_mask(ring_of(epsilon, model.delta, strength), alpha, beta).mean(axis=0)
         log_area = float(region.log_ring_area(epsilon, model.delta, strength))
-        # A ring that no draw hit is not excused by being narrow.
+        # A ring that no draw hit must not score well for being narrow.
         density = np.log(np.maximum(share, 0.5 / DRAWS)) - log_area
         scores[i] += np.sum(np.where(share > 0, density, np.log(0.01 / DRAWS)))
     return scores

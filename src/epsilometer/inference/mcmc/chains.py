@@ -1,4 +1,4 @@
-"""A Markov chain that tunes itself through warm-up, and several of them in threads."""
+"""A Markov chain that tunes itself during warm-up, and several of them run in threads."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BLOCK = 500
 class Chain(ABC):
     """One chain: its steps are tuned after each block of warm-up and then frozen.
 
-    A subclass starts itself, runs and tunes; its random stream is its own.
+    A subclass starts, runs and tunes itself; it has its own random stream.
     """
 
     warmup_block: ClassVar[int]
-    """Iterations between two steps of tuning: few, for the first step sizes are guesses."""
+    """Iterations between tuning steps: few, because the first step sizes are guesses."""
 
     def __init__(
         self, settings: McmcSettings, rng: np.random.Generator, *, width: int, num_steps: int
@@ -41,7 +41,7 @@ class Chain(ABC):
         self.accepted, self.tried = np.zeros(num_steps), np.zeros(num_steps)
 
     def advance(self, most: int) -> int:
-        """Make at most so many iterations, not past the end of a phase; return how many were made."""
+        """Run at most ``most`` iterations, not past the end of a phase; return how many were run."""
         warming = self.done < len(self.warm)
         phase, begun = (self.warm, 0) if warming else (self.kept, len(self.warm))
         most = min(most, self.warmup_block) if warming else most
@@ -60,11 +60,11 @@ class Chain(ABC):
 
     @abstractmethod
     def run(self, draws: FloatArray, accepted: FloatArray, tried: FloatArray) -> None:
-        """Fill the rows of ``draws``; add up steps that were accepted and tried, of each kind."""
+        """Fill the rows of ``draws``; add up accepted and tried steps of each kind."""
 
     @abstractmethod
     def tune(self, accepted: FloatArray, tried: FloatArray) -> None:
-        """Learn from a block of warm-up that was just made."""
+        """Learn from the last block of warm-up."""
 
 
 def run_chains(
@@ -97,12 +97,12 @@ def run_chains(
         futures: list[Future[Chain]] = [pool.submit(work, stream) for stream in seeds]
         done = 0
         try:
-            for _ in futures:  # each says None once
+            for _ in futures:  # each sends None once
                 while (made := finished.get()) is not None:
                     done += made
                     if progress:
                         progress(done, total)
         finally:
-            # An interrupt arrives here: the chains must not run on behind it.
+            # On an interrupt the chains must not continue in the background.
             stop.set()
         return [future.result() for future in futures]

@@ -1,7 +1,7 @@
-"""Compiled moves that need no auxiliaries: of the parameters given the latents, and with them.
+"""Compiled moves without auxiliaries: of the parameters given the latents, and jointly with them.
 
-The tuned sampler makes a few of each kind before an iteration.  A move that carries the latents along
-changes variables to coordinates in which they stay where they are.
+The tuned sampler makes a few of each kind before an iteration.  A move of both changes variables to
+coordinates in which the latents stay fixed.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from epsilometer.inference.mcmc.densities import (
 )
 
 NUM_MOVES = 4
-"""Moves of each kind."""
+"""Number of moves of each kind."""
 
 LOG_SHORTEST = math.log(0.01)
-"""Moves have lengths between 2 and a hundredth of that, so none needs tuning."""
+"""Step lengths are spread between 2 and a hundredth of that, so none needs tuning."""
 
 FARTHEST = 700.0
-"""Whatever is farther out on the whole line is as good as its end: e^700 is still a number."""
+"""Unconstrained values beyond this are equivalent to the bound: e^700 is still finite."""
 
 
 class State(NamedTuple):
-    """Where a chain is; moves change it in place.  A latent is (alpha, beta, factor)."""
+    """The state of a chain; moves change it in place.  A latent is (alpha, beta, factor)."""
 
     parameters: FloatArray
     latents: FloatArray
 
 
-# --- of epsilon and the strength: the edges of the ring -------------------------------------------
+# --- moves of epsilon and the strength: the edges of the ring ---------------------------------------
 
 
 @compiled
 def log_areas(problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
-    """Log ratio of areas to the power of minus the number of bases, where tests put in no fault."""
+    """Log ratio of areas to the power of minus the number of bases; 0 for one of the test faults."""
     areas = log_ring_area(old[EPSILON], problem.delta, old[STRENGTH])
     areas -= log_ring_area(new[EPSILON], problem.delta, new[STRENGTH])
     log_ratio = 0.0 if problem.fault == NO_AREA else len(problem.rows) * areas
@@ -72,7 +72,7 @@ def log_areas(problem: CompiledModel, old: FloatArray, new: FloatArray) -> float
 def _step_edges(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> float:
     """Propose one of: the outer edge alone, the inner edge alone, the whole ring.
 
-    The outer edge moves with s epsilon held, the inner with epsilon held, the ring with s held.
+    The outer edge moves with s epsilon fixed, the inner with epsilon fixed, the ring with s fixed.
     Returns the log ratio of priors, areas and Jacobians.
     """
     epsilon, s = old[EPSILON], old[STRENGTH]
@@ -102,7 +102,7 @@ def _step_edges(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArr
 
 @spliced
 def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
-    """Epsilon and s given the latents."""
+    """Move epsilon and s given the latents."""
     parameters, latents = state
     new = np.empty(len(parameters))
     for _ in range(NUM_MOVES):
@@ -114,7 +114,7 @@ def _move_edges(rng: Rng, problem: CompiledModel, state: State) -> None:
 
 
 @compiled
-def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
+def _edge_scale(low: float, high: float, epsilon: float, delta: float, s: float) -> float:
     """The u in (s, 1] for which (high, low) lies on the lower edge of R(u epsilon, u delta)."""
     if delta == 0:
         return math.log((1 - high) / low) / epsilon
@@ -133,7 +133,7 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
             right = u
         step = gap / (epsilon + delta / room)
         u -= step
-        # A step this short is rounding error; its square, what is left, is nothing.
+        # A step this short is rounding error; the remaining error, its square, is negligible.
         if abs(step) <= 1e-9 * (1 - s):
             break
         if not left < u < right:
@@ -142,8 +142,8 @@ def _level(low: float, high: float, epsilon: float, delta: float, s: float) -> f
 
 
 @compiled
-def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
-    """Where latents are within the ring: columns v, f, and how they were folded.
+def _to_ring_coordinates(problem: CompiledModel, state: State, place: FloatArray) -> float:
+    """Coordinates of latents within the ring: columns v, f, and how they were folded.
 
     Returns the log density of the latents in these coordinates; NaN if one has none.
     """
@@ -154,7 +154,7 @@ def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
         low, high, reflected, swapped = fold(alpha, beta)
         if not low > 0:
             return math.nan
-        u = min(max(_level(low, high, epsilon, delta, s), s), 1.0)
+        u = min(max(_edge_scale(low, high, epsilon, delta, s), s), 1.0)
         y = low * math.exp(u * epsilon)
         top = (1 - u * delta) / (1 + math.exp(-u * epsilon))
         place[j, 0], place[j, 1] = (u - s) / (1 - s), min(y / top, 1.0)
@@ -165,10 +165,10 @@ def _places(problem: CompiledModel, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _put_back(
+def _from_ring_coordinates(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
-    """The inverse of :func:`_places` for other parameters; returns as that does, or -inf."""
+    """The inverse of :func:`_to_ring_coordinates` for other parameters; same return value, or -inf."""
     epsilon, s, delta, total = parameters[EPSILON], parameters[STRENGTH], problem.delta, 0.0
     for j in range(len(place)):
         u = s + place[j, 0] * (1 - s)
@@ -184,7 +184,7 @@ def _put_back(
     return total
 
 
-# --- of the correlations --------------------------------------------------------------------------
+# --- moves of the correlations ----------------------------------------------------------------------
 
 
 @compiled
@@ -205,7 +205,7 @@ def correlations_from_line(problem: CompiledModel, t: float, v: float) -> tuple[
 
 @compiled
 def _step_correlations(rng: Rng, problem: CompiledModel, old: FloatArray, new: FloatArray) -> None:
-    """Propose tau and rho by a step on the whole line."""
+    """Propose tau and rho by an unconstrained step."""
     t, v = correlations_to_line(problem, old[TAU], old[RHO])
     length = 2 * math.exp(LOG_SHORTEST * rng.random())
     t += length * rng.standard_normal()
@@ -216,7 +216,7 @@ def _step_correlations(rng: Rng, problem: CompiledModel, old: FloatArray, new: F
 
 @compiled
 def _log_given(problem: CompiledModel, parameters: FloatArray, latents: FloatArray) -> float:
-    """Log density of tau and rho on the whole line given the latents, up to a constant."""
+    """Log density of the unconstrained tau and rho given the latents, up to a constant."""
     total = log_correlation_prior(problem, parameters[TAU], parameters[RHO], True)
     for j in range(len(latents)):
         if total > -math.inf:
@@ -226,7 +226,7 @@ def _log_given(problem: CompiledModel, parameters: FloatArray, latents: FloatArr
 
 @spliced
 def _move_correlations(rng: Rng, problem: CompiledModel, state: State) -> None:
-    """Tau and rho given the latents."""
+    """Move tau and rho given the latents."""
     parameters, latents = state
     new, log_old = np.empty(len(parameters)), _log_given(problem, parameters, latents)
     for _ in range(NUM_MOVES):
@@ -261,7 +261,7 @@ def _log_slope(alpha: float, rate: float) -> float:
 
 @inlined
 def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
-    """What deviations of alpha and of beta are divided by, and their correlation."""
+    """The scales of deviations of alpha and of beta, and their correlation."""
     width_x = math.sqrt((1 + (row.n0 - 1) * tau) / row.n0)
     width_y = math.sqrt((1 + (row.n1 - 1) * tau) / row.n1)
     return width_x, width_y, rho / (width_x * width_y)
@@ -269,7 +269,7 @@ def _widths(row: Row, tau: float, rho: float) -> tuple[float, float, float]:
 
 @compiled
 def _log_over_density(row: Row, alpha: float, beta: float, tau: float, rho: float) -> float:
-    """Log of the probability of a row's cell over the normal density, which a slide cancels."""
+    """Log ratio of a row's cell probability to the normal density, which a slide cancels."""
     return log_count(row, alpha, beta, tau, rho, True, True) - log_count(
         row, alpha, beta, tau, rho, True, False
     )
@@ -277,7 +277,7 @@ def _log_over_density(row: Row, alpha: float, beta: float, tau: float, rho: floa
 
 @compiled
 def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
-    """The deviations of each base whitened; returns log prior minus the sum of their log slopes."""
+    """Whiten the deviations of each base; returns log prior minus the sum of their log slopes."""
     parameters, latents = state
     tau, rho, total = parameters[TAU], parameters[RHO], 0.0
     for j in range(len(latents)):
@@ -294,10 +294,10 @@ def _whiten(problem: CompiledModel, state: State, place: FloatArray) -> float:
 
 
 @compiled
-def _colour(
+def _unwhiten(
     problem: CompiledModel, parameters: FloatArray, place: FloatArray, moved: FloatArray
 ) -> float:
-    """The inverse of :func:`_whiten` for other correlations; returns as that does, or -inf."""
+    """The inverse of :func:`_whiten` for other correlations; same return value, or -inf."""
     tau, rho, total = parameters[TAU], parameters[RHO], 0.0
     log_prior = log_correlation_prior(problem, tau, rho, True)
     if not log_prior > -math.inf:
@@ -318,27 +318,31 @@ def _colour(
     return log_prior + total
 
 
-# --- with the latents -----------------------------------------------------------------------------
+# --- moves together with the latents ----------------------------------------------------------------
 
 
 @spliced
 def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -> bool:
-    """Move parameters with the latents; returns whether anything moved.
+    """Move parameters together with the latents; returns whether anything moved.
 
-    Epsilon and s: a latent is held at its relative level v = (u - s) / (1 - s) between the edges of the
-    ring and its relative place f along the edge of level u, so it cannot fall out: narrow rings, which
-    auxiliaries seldom hit, move freely.  With y = f y_max(u), the point (1 - u delta - y,
+    Epsilon and s: a latent keeps its relative scale v = (u - s) / (1 - s) between the edges of the ring
+    and its relative position f along the edge of scale u, so it cannot leave the ring: narrow rings,
+    which auxiliaries seldom hit, move freely.  With y = f y_max(u), the point (1 - u delta - y,
     e^(-u epsilon) y) has Jacobian (1 - s) y_max e^(-u epsilon) (delta + epsilon y).
 
-    Tau and rho: each base's whitened deviations are held.  Where the counts of a base are all but
-    perfectly correlated, or hardly vary, its latent is confined to a ridge; here the latent moves with
-    the ridge.  The normal density cancels against the change of variables, but for the slopes of the
+    Tau and rho: each base keeps its whitened deviations.  If the counts of a base are nearly perfectly
+    correlated, or hardly vary, its latent is confined to a ridge; here the latent moves with the
+    ridge.  The normal density cancels against the change of variables, except for the slopes of the
     deviations in theta and phi.
     """
     parameters, latents = state
     place, moved = np.empty((len(latents), 4)), np.empty((len(latents), 2))
     new, any_moved = np.empty(len(parameters)), False
-    log_old = _whiten(problem, state, place) if correlations else _places(problem, state, place)
+    log_old = (
+        _whiten(problem, state, place)
+        if correlations
+        else _to_ring_coordinates(problem, state, place)
+    )
     if math.isnan(log_old):
         return False
     for _ in range(NUM_MOVES):
@@ -351,10 +355,10 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
         if not log_ratio > -math.inf:
             continue
         if correlations:
-            log_new = _colour(problem, new, place, moved)
+            log_new = _unwhiten(problem, new, place, moved)
         else:
-            log_new = _put_back(problem, new, place, moved)
-        # Rounding may put a point on the very edge outside; such a move is not made.
+            log_new = _from_ring_coordinates(problem, new, place, moved)
+        # Rounding may put a point on the edge outside; such a move is not made.
         if threshold < log_ratio + log_new - log_old and all_in_ring(
             ring_of(new[EPSILON], problem.delta, new[STRENGTH]), moved
         ):
@@ -367,7 +371,7 @@ def _slide(rng: Rng, problem: CompiledModel, state: State, correlations: bool) -
 
 @compiled
 def make_cheap_moves(rng: Rng, problem: CompiledModel, state: State) -> bool:
-    """All moves; returns whether latents moved, so that their factors are out of date."""
+    """Make all moves; returns whether latents moved, so that their factors are out of date."""
     moved = False
     if problem.free[EPSILON] or problem.free[STRENGTH]:
         _move_edges(rng, problem, state)

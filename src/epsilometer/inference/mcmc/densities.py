@@ -1,7 +1,7 @@
-"""What both samplers are compiled from: counts and model as numbers, rings, priors, likelihoods.
+"""Compiled building blocks of both samplers: data and model as numbers, rings, priors, likelihoods.
 
-There are three ways to compile.  Numba's cache looks at the time of one file only: after a change here,
-touch the kernels.
+There are three ways to compile.  Numba's cache checks the modification time of one file only: after a
+change here, touch the kernels.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from epsilometer.model.priors import Prior
 compiled = njit(nogil=True, cache=True)
 
 inlined = njit(nogil=True, cache=True, forceinline=True)
-"""For the inner loops: a call would cost as much as the work."""
+"""For inner loops: a call would cost as much as the work."""
 
 spliced = njit(inline="always")
-"""For the moves: each is one function here, and part of the one loop that is compiled."""
+"""For moves: each is a separate function here, but compiled as part of one loop."""
 
 Rng = np.random.Generator
 Row = Any
-"""A record: x, n0, y, n1, and what a sampler adds."""
+"""A record: x, n0, y, n1, and a sampler's own columns."""
 
 Ring = tuple[float, float, float, float]
 """e^-epsilon, 1 - delta, e^-(s epsilon), 1 - s delta: the edge and the core of R_s(epsilon, delta)."""
 
 PARAMETERS = ("epsilon", "strength", "within_correlation", "cross_correlation", "spread")
 EPSILON, STRENGTH, TAU, RHO, SPREAD = range(len(PARAMETERS))
-"""Entries of a parameter vector; only groups have the last."""
+"""Indices into a parameter vector; only groups have the last."""
 
 HALF_NORMAL, EXPONENTIAL, LOG_NORMAL, UNIFORM = range(len(COMPILED_PRIORS))
 
 LARGEST_EPSILON = 700.0
-"""Beyond it e^-epsilon nears the end of double precision; chains do not go there."""
+"""Beyond it e^-epsilon nears the limit of double precision; chains do not go there."""
 
 LARGEST_START = 600.0
-"""Chains start with some room to move."""
+"""Chains start below the limit, with some room to move."""
 
 NO_JACOBIAN, NO_AREA = 1, 2
-"""Faults that tests put in to see that they would be noticed; 0 is none."""
+"""Deliberate faults for tests, to show that they would be detected; 0 is none."""
 
 
 class CompiledModel(NamedTuple):
-    """Counts and model as compiled code takes them."""
+    """Counts and model in the form that compiled code uses."""
 
     rows: Row
     pairs: FloatArray
@@ -66,22 +66,22 @@ class CompiledModel(NamedTuple):
     spread_prior: tuple[int, float, float]
     correlated: bool
     cells: bool
-    """Whether correlated counts have probabilities of cells, not the published density."""
+    """Whether correlated counts have cell probabilities instead of the published density."""
     tau_bounds: tuple[float, float]
     tau_scale: float
     informed: bool
-    """Whether auxiliaries are; groups have none."""
+    """Whether auxiliaries are informed; groups have none."""
     sizes: IntArray
-    """Of groups: how many rows have a common average."""
+    """For groups: the number of rows with a common average."""
     scatter: int
-    """How they scatter around it, by its place in the names."""
+    """How they scatter around it: index into the names of scatters."""
     fault: int = 0
 
 
 def compile_model(
     counts: AttackCounts, model: AuditModel, *, columns: dict[str, type], informed: bool = False
 ) -> CompiledModel:
-    """Tabulate what :meth:`McmcSettings.supports` has passed, with room for a sampler's columns."""
+    """Tabulate a model accepted by :meth:`McmcSettings.supports`, with room for a sampler's columns."""
     priors, named = model.priors_of(counts), model.parameters_of(counts)
     rows = np.zeros(
         len(counts), [*((name, float) for name in ("x", "n0", "y", "n1")), *columns.items()]
@@ -115,7 +115,7 @@ def compile_model(
 
 
 def _prior_code(prior: Prior | None) -> tuple[int, float, float]:
-    """A prior as the kernels know it; one of a parameter that does not move is as good as any."""
+    """A prior as encoded for the kernels; for a fixed parameter any prior will do."""
     if prior is None or prior.fixed_value is not None or prior.compiled is None:
         return UNIFORM, math.inf, 0.0
     name, a, b = prior.compiled
@@ -139,9 +139,9 @@ def region_of(epsilon: float, delta: float) -> Ring:
 
 @inlined
 def fold(alpha: float, beta: float) -> tuple[float, float, bool, bool]:
-    """The point's image with low <= high and low + high <= 1: R(epsilon, delta) is symmetric.
+    """The image of a point with low <= high and low + high <= 1: R(epsilon, delta) is symmetric.
 
-    Also whether it was reflected and whether the rates changed places.
+    Also returns whether it was reflected and whether the rates were swapped.
     """
     reflected = alpha + beta > 1
     if reflected:
@@ -159,21 +159,21 @@ def unfold(low: float, high: float, reflected: bool, swapped: bool) -> tuple[flo
 
 @inlined
 def between(ring: Ring, low: float, high: float) -> bool:
-    """Whether a folded point of the square lies in the ring: of two edges the flat one binds."""
+    """Whether a folded point of the square is in the ring: of two edges the flat one binds."""
     edge, room, core, inner = ring
     return low + edge * high >= edge * room and low + core * high < core * inner
 
 
 @inlined
 def in_ring(ring: Ring, alpha: float, beta: float) -> bool:
-    """Whether a point lies in R_s(epsilon, delta)."""
+    """Whether a point is in R_s(epsilon, delta)."""
     low, high, _, _ = fold(alpha, beta)
     return 0 <= alpha <= 1 and 0 <= beta <= 1 and between(ring, low, high)
 
 
 @compiled
 def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> BoolArray:
-    """Which points of two tables lie in the ring."""
+    """Which points of two tables are in the ring."""
     found = np.empty(alpha.shape, dtype=np.bool_)
     for i in range(alpha.shape[0]):
         for j in range(alpha.shape[1]):
@@ -183,7 +183,7 @@ def ring_mask(ring: Ring, alpha: FloatArray, beta: FloatArray) -> BoolArray:
 
 @compiled
 def all_in_ring(ring: Ring, points: FloatArray) -> bool:
-    """Whether all points (alpha, beta) lie in the ring."""
+    """Whether all points (alpha, beta) are in the ring."""
     for j in range(len(points)):  # noqa: SIM110
         if not in_ring(ring, points[j, 0], points[j, 1]):
             return False
@@ -192,7 +192,7 @@ def all_in_ring(ring: Ring, points: FloatArray) -> bool:
 
 @compiled
 def log_ring_area(epsilon: float, delta: float, strength: float) -> float:
-    """Scalar twin of :func:`epsilometer.model.region.log_ring_area`."""
+    """Scalar version of :func:`epsilometer.model.region.log_ring_area`."""
     inner = strength * epsilon
     gap = (1 - strength) * epsilon
     ratio = -math.expm1(-gap) / gap if gap > 0 else 1.0
@@ -222,7 +222,7 @@ def log_prior_at(prior: tuple[int, float, float], value: float) -> float:
 
 @compiled
 def edges_possible(problem: CompiledModel, epsilon: float, s: float) -> bool:
-    """Whether epsilon and s, where they move, are such as chains may visit."""
+    """Whether chains may visit epsilon and s, where these are free."""
     if problem.free[EPSILON] and not problem.least_epsilon < epsilon < LARGEST_EPSILON:
         return False
     return not problem.free[STRENGTH] or 0 < s < 1
@@ -230,7 +230,7 @@ def edges_possible(problem: CompiledModel, epsilon: float, s: float) -> bool:
 
 @compiled
 def log_edge_prior(problem: CompiledModel, epsilon: float, s: float) -> float:
-    """Log prior density of epsilon and s, where they move."""
+    """Log prior density of epsilon and s, where these are free."""
     if not edges_possible(problem, epsilon, s):
         return -math.inf
     total = 0.0
@@ -244,7 +244,7 @@ def log_edge_prior(problem: CompiledModel, epsilon: float, s: float) -> float:
 
 @compiled
 def cross_bound(tau: float, pairs: FloatArray) -> float:
-    """The largest |rho| that suits every pair of trials."""
+    """The largest |rho| that is valid for every pair of trials."""
     least = math.inf
     for i in range(len(pairs)):
         c0 = max(1 + (pairs[i, 0] - 1) * tau, 0.0) / pairs[i, 0]
@@ -255,7 +255,7 @@ def cross_bound(tau: float, pairs: FloatArray) -> float:
 
 @compiled
 def log_correlation_prior(problem: CompiledModel, tau: float, rho: float, on_line: bool) -> float:
-    """Log prior density of tau and rho, or of where they are on the whole line; -inf if impossible."""
+    """Log prior density of tau and rho, or of their unconstrained values; -inf if impossible."""
     low, high = problem.tau_bounds
     bound = cross_bound(tau, problem.pairs)
     if not (low < tau < high and abs(rho) < bound):
@@ -327,6 +327,6 @@ def log_count(
 def log_row(
     problem: CompiledModel, parameters: FloatArray, row: Row, alpha: float, beta: float
 ) -> float:
-    """:func:`log_count` under the correlations among the parameters."""
+    """:func:`log_count` with the correlations in ``parameters``."""
     tau, rho = parameters[TAU], parameters[RHO]
     return log_count(row, alpha, beta, tau, rho, problem.correlated, problem.cells)

@@ -1,4 +1,4 @@
-"""Whether chains can be believed: rank-normalised R-hat and effective sample sizes.
+"""Convergence diagnostics: rank-normalised R-hat and effective sample sizes.
 
 The definitions and the thresholds are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner,
 "Rank-normalization, folding, and localization: an improved R-hat", Bayesian Analysis 16 (2021).
@@ -22,7 +22,7 @@ LEAST_EFFECTIVE_SIZE = 400.0
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterDiagnostics:
-    """Figures of one parameter; a chain that never moved has R-hat inf and effective sizes 0."""
+    """Diagnostics of one parameter; a chain that never moved has R-hat inf and effective sizes 0."""
 
     r_hat: float
     bulk_effective_size: float
@@ -38,7 +38,7 @@ class ParameterDiagnostics:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """Figures of every parameter, and the share of random-walk proposals accepted."""
+    """Diagnostics of every parameter, and the acceptance rate of random-walk proposals."""
 
     parameters: Mapping[str, ParameterDiagnostics]
     acceptance_rate: float
@@ -49,7 +49,7 @@ class Diagnostics:
         return all(figures.converged for figures in self.parameters.values())
 
     def to_dict(self) -> dict[str, object]:
-        """Plain numbers for JSON, which has no infinity: None stands for it."""
+        """Plain numbers for JSON, with None for infinity."""
         return {
             "converged": self.converged,
             "acceptance_rate": self.acceptance_rate,
@@ -63,7 +63,7 @@ class Diagnostics:
         }
 
     def describe(self) -> str:
-        """One line a parameter."""
+        """One line per parameter."""
         return "\n".join(
             f"{name}: R-hat {f.r_hat:.4f}, effective draws {f.bulk_effective_size:.0f} (bulk), "
             f"{f.tail_effective_size:.0f} (tail), Monte Carlo error of the mean "
@@ -78,10 +78,10 @@ NEVER_MOVED = ParameterDiagnostics(
 
 
 def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
-    """Return the figures of one parameter from its draws, of shape (chain, draw).
+    """Return the diagnostics of one parameter from its draws, of shape (chain, draw).
 
-    Chains that never moved, values that are not finite and fewer than 8 draws a chain all count as
-    not converged rather than as NaN.
+    Chains that never moved, non-finite values and fewer than 8 draws per chain all count as not
+    converged rather than as NaN.
     """
     from arviz_stats import base
 
@@ -107,7 +107,7 @@ def diagnose_parameter(draws: FloatArray) -> ParameterDiagnostics:
 
 
 def diagnose(samples: Mapping[str, FloatArray], *, acceptance_rate: float) -> Diagnostics:
-    """Return the figures of all parameters, from draws of shape (chain, draw)."""
+    """Return the diagnostics of all parameters, from draws of shape (chain, draw)."""
     return Diagnostics(
         parameters={name: diagnose_parameter(draws) for name, draws in samples.items()},
         acceptance_rate=acceptance_rate,

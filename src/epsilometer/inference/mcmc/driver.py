@@ -1,4 +1,4 @@
-"""The posterior by Markov chains: one way for independent attacks and for groups."""
+"""The posterior by Markov chains, for independent attacks and for groups."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from epsilometer.model.joint import AuditModel
 
 @dataclass(frozen=True, kw_only=True)
 class McmcSettings:
-    """How long to sample, and how.
+    """Settings of MCMC: how long and how to sample.
 
     Parameters
     ----------
     num_auxiliary
-        K, the latent and its K - 1 auxiliaries, at least 2.  Groups of dependent attacks have none,
+        K: the latent and its K - 1 auxiliaries, at least 2.  Groups of dependent attacks have none,
         and neither ``auxiliaries`` nor ``proposal`` applies to them.
     num_sweeps
-        Groups only: sweeps over all averages, members and parameters between two draws that are kept.
-        Files from before it had a name of its own have it as ``num_auxiliary``.
+        Groups only: sweeps over all averages, members and parameters per draw that is kept.  Older files
+        store it as ``num_auxiliary``.
     num_iterations
         Draws kept from each chain, after warm-up.
     num_warmup
-        Iterations thrown away before; all tuning happens in them.
+        Iterations discarded before that; all tuning happens in them.
     num_chains
         Independent chains from over-dispersed starts.
     seed
-        Same seed, same draws, for any number of threads.
+        The same seed gives the same draws, for any number of threads.
     auxiliaries, proposal
-        Where auxiliaries come from and how parameters move.
+        The distribution of auxiliaries, and the proposal for parameters.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class McmcSettings:
     def published(cls, **overrides: Any) -> McmcSettings:
         """Return the paper's settings: one chain of 100,000 iterations, the first 10,000 discarded.
 
-        K = 1000 uniform auxiliaries a base and the random walk of the appendix.  Any setting may be
+        K = 1000 uniform auxiliaries per base and the random walk of the appendix.  Any setting may be
         overridden by name.
         """
         settings = cls(
@@ -108,9 +108,9 @@ class McmcSettings:
         return replace(settings, **overrides)
 
     def supports(self, counts: AttackCounts, model: AuditModel) -> str | None:
-        """Why these chains cannot sample that posterior, in a sentence; None if they can.
+        """Why these settings cannot sample that posterior, as a sentence; None if they can.
 
-        The counts are taken to be such as the model is about: ``model.check(counts)`` passes.
+        Assumes that the model accepts the counts: ``model.check(counts)`` passes.
 
         Examples
         --------
@@ -136,25 +136,25 @@ class McmcSettings:
         """Return draws from the posterior of the model given the counts.
 
         Exact for any number of auxiliaries; more of them make larger steps acceptable.  Epsilon above
-        700, where e^-epsilon nears the end of double precision, is not visited.
+        700, where e^-epsilon nears the limit of double precision, is not visited.
 
         Parameters
         ----------
         counts, model, report, progress
-            As for :func:`epsilometer.estimate`; progress is of all chains, told in the calling thread.
+            As for :func:`epsilometer.estimate`; progress is over all chains, from the calling thread.
         num_threads
-            Chains run at once; as many as there are processors unless told.  Draws do not depend on it.
+            Chains run at once.  Default: the number of processors.  Draws do not depend on it.
 
         Returns
         -------
         SamplePosterior
-            ``posterior.trustworthy`` says whether the chains converged; ``posterior.diagnostics`` has
+            ``posterior.trustworthy`` is true if the chains converged; ``posterior.diagnostics`` has
             the figures.
 
         Raises
         ------
         InputError
-            If the model is none for such counts, or :meth:`supports` says why not.
+            If the model does not accept the counts, or :meth:`supports` returns a reason.
         ContradictionError
             If no starting point with posterior weight was found.
         """
@@ -200,7 +200,7 @@ class McmcSettings:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for provenance, the seed apart."""
+        """Plain values for provenance, without the seed."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
         del values["seed"]
         values["auxiliaries"] = type(self.auxiliaries).__name__
@@ -209,11 +209,11 @@ class McmcSettings:
 
 
 def _refusals(counts: AttackCounts, model: AuditModel) -> Iterator[str]:
-    """What stands in the way; a later check relies on the earlier ones."""
+    """Reasons for refusal; later checks rely on earlier ones."""
     if model.strength.fixed_value == 1:
         yield (
             "MCMC expects strength < 1, got strength=1.0: the ring has no area there; "
-            "the exact engine serves this limit."
+            "use the exact engine for this limit."
         )
     if not model.parameters_of(counts):
         yield "expected a parameter to estimate: epsilon and strength are both fixed."
@@ -222,13 +222,13 @@ def _refusals(counts: AttackCounts, model: AuditModel) -> Iterator[str]:
     if model.scatters(counts):
         scatter = model.dependence.scatter
         if scatter is None:
-            yield "MCMC takes scattered members; the exact engine serves pooled groups."
+            yield "MCMC expects scattered members; use the exact engine for pooled groups."
         elif scatter.name not in COMPILED_SCATTERS:
             yield _unknown("scatter", COMPILED_SCATTERS, scatter)
         if model.fixed_values(counts).get("spread") == 0:
             yield (
                 "MCMC expects spread > 0, got spread=0.0: members without scatter are one attack; "
-                "the exact engine serves this limit."
+                "use the exact engine for this limit."
             )
     for name, prior in model.priors_of(counts).items():
         known = ("beta",) if name == "strength" else COMPILED_PRIORS
@@ -239,6 +239,5 @@ def _refusals(counts: AttackCounts, model: AuditModel) -> Iterator[str]:
 
 def _unknown(what: str, known: tuple[str, ...], value: object) -> str:
     return (
-        f"MCMC expects a {what} that is compiled ({', '.join(known)}), got {value!r}; "
-        "try the exact engine."
+        f"MCMC expects a compiled {what} ({', '.join(known)}), got {value!r}; use the exact engine."
     )

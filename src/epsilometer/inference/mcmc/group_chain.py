@@ -1,6 +1,6 @@
-"""A chain over groups of dependent attacks: the full hierarchical model of appendix C.
+"""A chain for groups of dependent attacks: the full hierarchical model of appendix C.
 
-Averages and members are part of the state, so any likelihood and either scatter will do.
+Averages and members are part of the state, so it works for any likelihood and either scatter.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from epsilometer.inference.mcmc.driver import McmcSettings
 
 TARGET_ACCEPTANCE = 0.4
-"""Near the best for walks in one dimension, .44, and in two, .35."""
+"""Near the optima for random walks in one dimension, .44, and in two, .35."""
 
 FIRST_STEPS = (0.2, 0.1, 0.005, 0.005, 0.4, 0.1, 1.5, 1.5, 0.3)
-"""In the order of the kernels; those of members and averages are in units of their own noise."""
+"""Initial steps, in the order of the kernels; for members and averages in units of their own noise."""
 
 STARTS = 200
-"""Attempts at a start that has any weight; in the later half rates go where the prior has some."""
+"""Attempts to find a start with posterior weight; later ones move rates to where the prior has some."""
 
 
 class GroupChain(Chain):
@@ -44,7 +44,7 @@ class GroupChain(Chain):
         super().__init__(
             settings, rng, width=len(densities.PARAMETERS), num_steps=kernels.NUM_STEPS
         )
-        assert model.dependence.scatter is not None, "supports() refuses what has no scatter"
+        assert model.dependence.scatter is not None, "supports() refuses models without scatter"
         self.counts, self.model, self.scatter = counts, model, model.dependence.scatter
         self.problem = densities.compile_model(counts, model, columns=kernels.COLUMNS)
         rows = self.problem.rows
@@ -70,15 +70,15 @@ class GroupChain(Chain):
         kernels.run(self.rng, self.problem, self.state, walk, self.settings.num_sweeps, draws)
 
     def tune(self, accepted: FloatArray, tried: FloatArray) -> None:
-        """Lengthen steps that are accepted too often; less and less, and never by more than double."""
+        """Lengthen steps that are accepted too often, by less and less and at most by a factor of 2."""
         rate = accepted / np.maximum(tried, 1)
         gain = 3.0 / (1 + (self.done - 1) // self.warmup_block / 4)
         self.steps *= np.exp(np.clip(gain * (rate - TARGET_ACCEPTANCE), -0.7, 0.7))
-        # Where nothing, or everything, is accepted they would run away.
+        # If nothing, or everything, is accepted they would diverge.
         self.steps = np.clip(self.steps, 1e-4, 5.0)
 
     def _try_start(self, *, pulled: bool) -> kernels.State | None:
-        """Rates around what was observed, and parameters that leave room for all of them."""
+        """Rates near the observed ones, and parameters that are compatible with all of them."""
         rng, counts, model = self.rng, self.counts, self.model
         fixed = model.fixed_values(counts)
         rows = self.problem.rows
@@ -120,12 +120,12 @@ class GroupChain(Chain):
 
 
 def _pull(rates: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    """Rates moved towards alpha + beta = 1, which every region holds, until R(epsilon, delta) does."""
-    whole_way = 0.5 * (1 - rates.sum(axis=1, keepdims=True))
-    left, moved = np.ones_like(whole_way), rates
-    # 0.8 ** 200 is nothing beside 1.
+    """Move rates towards alpha + beta = 1, which every region contains, until R(epsilon, delta) does."""
+    to_diagonal = 0.5 * (1 - rates.sum(axis=1, keepdims=True))
+    left, moved = np.ones_like(to_diagonal), rates
+    # 0.8 ** 200 is negligible compared with 1.
     for _ in range(200):
         outside = region.critical_epsilon(moved[:, 0], moved[:, 1], delta) > epsilon
         left[outside] *= 0.8
-        moved = rates + (1 - left) * whole_way
+        moved = rates + (1 - left) * to_diagonal
     return moved

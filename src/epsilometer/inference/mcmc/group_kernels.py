@@ -1,12 +1,12 @@
 """Compiled moves of the sampler for groups of dependent attacks (appendix C of the paper).
 
 The state is (epsilon, strength, tau, rho, spread), the average (a, b) of each group and the rates
-(alpha, beta) of each member; a group of one has a member only, which is its average.  A sweep moves
-every member, every average and each parameter in turn by a random walk.  Whatever changes the region,
-the spread or an average also changes the share Z(a, b) of the scatter that R(epsilon, delta) keeps; it
-is worked out anew each time (`group_shares.py`).
+(alpha, beta) of each member; a group of one has only a member, which is its average.  A sweep moves
+every member, every average and each parameter in turn by a random walk.  Any change of the region, the
+spread or an average also changes the share Z(a, b) of the scatter inside R(epsilon, delta), which is
+then recomputed (`group_shares.py`).
 
-Nothing here checks its arguments or knows of settings; `group_chain.py` does.
+Arguments are not checked here, and settings are unknown; see `group_chain.py`.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ SLIDE, MEMBER, AVERAGE, SCALE = 5, 6, 7, 8
 NUM_STEPS = 9
 
 COLUMNS: dict[str, type] = {"group": np.int64, "width_x": float, "width_y": float}
-"""What rows have: the number of their group, and deviations of the rates given the counts alone."""
+"""Columns of rows: the number of their group, and deviations of the rates given the counts alone."""
 
 NUM_STRENGTHS = 3
-"""Moves of the strength in a sweep: they cost little, and it is what mixes worst."""
+"""Moves of the strength per sweep: they are cheap, and it mixes worst."""
 
 JUMPS = 0.2
-"""Share of them that draw the strength afresh, to hop between modes."""
+"""Share of these moves that draw a new strength, to jump between modes."""
 
 
 class State(NamedTuple):
-    """Where a chain is; moves change it in place."""
+    """The state of a chain; moves change it in place."""
 
     parameters: FloatArray
     averages: FloatArray
@@ -79,7 +79,7 @@ class Walk(NamedTuple):
     tried: FloatArray
 
 
-# --- what the moves are made of -------------------------------------------------------------------
+# --- building blocks of the moves -------------------------------------------------------------------
 
 
 @compiled
@@ -97,7 +97,7 @@ def kept_of(
 
 @spliced
 def _log_member(problem: CompiledModel, state: State, row: Row, alpha: float, beta: float) -> float:
-    """Log density of a member's rates around its average, before they are cut."""
+    """Log density of a member's rates around its average, before truncation."""
     a, b = state.averages[row.group, 0], state.averages[row.group, 1]
     return log_scatter(problem.scatter, alpha - a, beta - b, state.parameters[SPREAD])
 
@@ -125,7 +125,7 @@ def _accepts_kept(
     change: float,
     kept: FloatArray,
 ) -> bool:
-    """Weigh a move that changes Z of all groups as well."""
+    """Accept or reject a move that also changes Z of all groups."""
     for g in range(len(kept)):
         change -= problem.sizes[g] * (kept[g] - state.kept[g])
     if _accepts(rng, walk, kind, change):
@@ -135,12 +135,12 @@ def _accepts_kept(
 
 
 @compiled
-def _to_level(
+def _move_with_region(
     alpha: float, beta: float, old: float, new: float, delta: float
 ) -> tuple[float, float, float]:
-    """Move a point with the region: where its side of R(old, delta) goes in R(new, delta).
+    """Move a point with the region from R(old, delta) to R(new, delta).
 
-    Each quarter of the square, cut by its diagonals, is mapped on itself linearly along beta (or
+    Each quarter of the square, cut by its diagonals, is mapped to itself linearly along beta (or
     alpha): the gap from the edge to the diagonal alpha + beta = 1 is stretched.  Returns the point
     and the log of the map's Jacobian, NaN if there is none.
     """
@@ -160,7 +160,7 @@ def _to_level(
 
 @spliced
 def _move_members(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
-    """Each member, given its average; a group of one with its average, on the ring."""
+    """Move each member given its average; a group of one with its average, on the ring."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
     ring = ring_of(parameters[EPSILON], problem.delta, parameters[STRENGTH])
@@ -190,7 +190,7 @@ def _move_members(rng: Rng, problem: CompiledModel, state: State, walk: Walk) ->
 
 @spliced
 def _move_averages(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
-    """Each average, given its members."""
+    """Move each average given its members."""
     parameters, averages, members, kept = state
     epsilon, spread, sizes = parameters[EPSILON], parameters[SPREAD], problem.sizes
     ring = ring_of(epsilon, problem.delta, parameters[STRENGTH])
@@ -218,7 +218,7 @@ def _move_averages(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -
 
 @spliced
 def _move_spread(rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int) -> None:
-    """The spread: alone, or with all deviations, whose density cancels against the Jacobian."""
+    """Move the spread: alone, or with all deviations, whose density cancels against the Jacobian."""
     parameters, averages, members, _ = state
     spread = parameters[SPREAD]
     factor = math.exp(walk.steps[kind] * rng.standard_normal())
@@ -252,7 +252,7 @@ def _move_spread(rng: Rng, problem: CompiledModel, state: State, walk: Walk, kin
 
 @spliced
 def _move_strength(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -> None:
-    """The strength: a walk, or now and then a jump within what the averages allow."""
+    """Move the strength: a random walk, or sometimes a jump within what the averages allow."""
     parameters, averages, _, _ = state
     epsilon, delta = parameters[EPSILON], problem.delta
     s = parameters[STRENGTH]
@@ -270,14 +270,16 @@ def _move_strength(rng: Rng, problem: CompiledModel, state: State, walk: Walk) -
 
 @spliced
 def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: State) -> float:
-    """Put averages and members where the region of the new epsilon takes them.
+    """Move averages and members along with the region of the new epsilon.
 
-    Returns the log ratio of their densities and the Jacobian, -inf where some fall out.
+    Returns the log ratio of their densities and the Jacobian, -inf if some leave the region.
     """
     old, delta, change = state.parameters[EPSILON], problem.delta, 0.0
     region = region_of(new, delta)
     for g in range(len(state.averages)):
-        x, y, jacobian = _to_level(state.averages[g, 0], state.averages[g, 1], old, new, delta)
+        x, y, jacobian = _move_with_region(
+            state.averages[g, 0], state.averages[g, 1], old, new, delta
+        )
         if not in_ring(ring, x, y):
             return -math.inf
         slid.averages[g, 0], slid.averages[g, 1] = x, y
@@ -286,7 +288,7 @@ def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: S
         row, alpha, beta = problem.rows[j], state.members[j, 0], state.members[j, 1]
         x, y = slid.averages[row.group, 0], slid.averages[row.group, 1]
         if problem.sizes[row.group] > 1:
-            x, y, jacobian = _to_level(alpha, beta, old, new, delta)
+            x, y, jacobian = _move_with_region(alpha, beta, old, new, delta)
             if not in_ring(region, x, y):
                 return -math.inf
             change += jacobian + _log_member(problem, slid, row, x, y)
@@ -299,9 +301,9 @@ def _slide(problem: CompiledModel, state: State, ring: Ring, new: float, slid: S
 
 @spliced
 def _move_epsilon(rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int) -> None:
-    """Epsilon: alone, or with all latents sliding along.
+    """Move epsilon: alone, or with all latents sliding along.
 
-    The core stays where it is if the strength may move: what held it back still does.
+    The core stays fixed if the strength is free: whatever constrains it still does.
     """
     parameters, delta = state.parameters, problem.delta
     epsilon, s = parameters[EPSILON], parameters[STRENGTH]
@@ -337,7 +339,7 @@ def _move_epsilon(rng: Rng, problem: CompiledModel, state: State, walk: Walk, ki
 def _move_correlation(
     rng: Rng, problem: CompiledModel, state: State, walk: Walk, kind: int
 ) -> None:
-    """Tau or rho, given the members."""
+    """Move tau or rho given the members."""
     old, new = state.parameters, state.parameters.copy()
     new[kind] += walk.steps[kind] * rng.standard_normal()
     walk.tried[kind] += 1
@@ -357,7 +359,7 @@ def _move_correlation(
 def run(
     rng: Rng, problem: CompiledModel, state: State, walk: Walk, num_sweeps: int, draws: FloatArray
 ) -> None:
-    """Fill ``draws`` with the parameters after every so many sweeps over latents and parameters."""
+    """Fill ``draws`` with the parameters after every ``num_sweeps`` sweeps."""
     for sweep in range(num_sweeps * len(draws)):
         _move_members(rng, problem, state, walk)
         _move_averages(rng, problem, state, walk)

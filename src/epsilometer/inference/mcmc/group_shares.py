@@ -1,7 +1,7 @@
-"""Compiled scatter of members around the average of their group, and how much of it a region keeps.
+"""Compiled scatter of members around the average of their group, and its share inside a region.
 
-The share Z(a, b) of the scatter around (a, b) that stays in R(epsilon, delta) comes by quadrature for
-normal scatter, and as the area of a polygon for uniform.
+The share Z(a, b) of the scatter around (a, b) inside R(epsilon, delta) is computed by quadrature for
+normal scatter, and as the area of a polygon for uniform scatter.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from epsilometer.inference.mcmc.settings import COMPILED_SCATTERS
 NORMAL, UNIFORM = range(len(COMPILED_SCATTERS))
 ROOT_3 = math.sqrt(3.0)
 REACH = 5.5
-"""Spreads beyond which normal scatter has nothing that matters: 2e-8 on each side."""
+"""Spreads beyond which normal scatter is negligible: 2e-8 on each side."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 @inlined
 def log_scatter(scatter: int, dx: float, dy: float, spread: float) -> float:
-    """Log density of a deviation, both rates."""
+    """Log density of a deviation of both rates."""
     if scatter == NORMAL:
         z, w = dx / spread, dy / spread
         return -0.5 * (z * z + w * w) - 2 * math.log(spread) - math.log(2 * math.pi)
@@ -59,7 +59,7 @@ def _kept_normal(a: float, b: float, epsilon: float, delta: float, spread: float
     if (b > a) == (a + b < 1):
         a, b = b, a
     reach = REACH * spread
-    # Edges turn at these rates; between them, and a spread and a half apart, the integrand is smooth.
+    # Edges turn at these rates; between them, in steps of 1.5 spreads, the integrand is smooth.
     corner = (1 - delta) / (1 + math.exp(min(epsilon, LARGEST_EPSILON)))
     turns = (corner, delta, 1 - corner, 1 - delta)
     low, end = max(a - reach, 0.0), min(a + reach, 1.0)
@@ -85,7 +85,7 @@ def _kept_normal(a: float, b: float, epsilon: float, delta: float, spread: float
 
 @compiled
 def _kept_uniform(a: float, b: float, epsilon: float, delta: float, spread: float) -> float:
-    """Share of the square around (a, b) that lies in R(epsilon, delta): a polygon, cut side by side."""
+    """Share of the square around (a, b) inside R(epsilon, delta): a polygon, clipped side by side."""
     w = ROOT_3 * spread
     size = 4
     xs, ys = np.empty(16), np.empty(16)
@@ -95,7 +95,7 @@ def _kept_uniform(a: float, b: float, epsilon: float, delta: float, spread: floa
     room = shrink * (1 - delta)
     new_x, new_y = np.empty(16), np.empty(16)
     for side in range(4):
-        # Kept where p x + q y >= r.
+        # Keep the part where p x + q y >= r.
         p, q, r = (shrink, 1.0, room) if side % 2 == 0 else (1.0, shrink, room)
         if side >= 2:
             p, q, r = -p, -q, room - shrink - 1.0
@@ -126,7 +126,7 @@ def _kept_uniform(a: float, b: float, epsilon: float, delta: float, spread: floa
 def log_kept(
     scatter: int, a: float, b: float, epsilon: float, delta: float, spread: float
 ) -> float:
-    """Log Z(a, b); 0 where the region, which is convex, holds all of the scatter."""
+    """Log Z(a, b); 0 where the region, which is convex, contains all of the scatter."""
     reach = (REACH if scatter == NORMAL else ROOT_3) * spread
     region = region_of(epsilon, delta)
     if (
@@ -140,5 +140,5 @@ def log_kept(
         kept = _kept_normal(a, b, epsilon, delta, spread)
     else:
         kept = _kept_uniform(a, b, epsilon, delta, spread)
-    # Never -inf: as a divisor it would make any move look good.
+    # Never -inf: as a divisor it would make any move acceptable.
     return math.log(kept) if kept > 0 else -700.0

@@ -1,17 +1,17 @@
 """Compiled moves of MCMC-DP-Est: Metropolis-Hastings with averaged acceptance ratios.
 
 Algorithm 1 of the paper and its extension to correlated counts (appendix B).  The state is
-(epsilon, strength, tau, rho) with one latent (alpha, beta) a challenge base.  An iteration proposes
-parameters, draws K - 1 fresh auxiliaries a base beside the current latent, compares the summed
-weights under old and proposed parameters, and picks a new latent under whichever is kept.
+(epsilon, strength, tau, rho) with one latent (alpha, beta) per challenge base.  An iteration proposes
+parameters, draws K - 1 new auxiliaries per base in addition to the current latent, compares the summed
+weights under old and proposed parameters, and picks a new latent under those that are kept.
 
 Auxiliaries come from a density q that does not depend on the parameters, so the chain is exact for
 any q that covers the square.  A weight has three factors: ``factor``, free of parameters (the count
 likelihood or its Jacobian over q); for correlated counts exp(-quadratic form); and the indicator of
-the ring.  What is common to a base's weights (the area, the normal's constant) is kept in
-logarithms outside the sums.
+the ring.  Factors common to a base's weights (the area, the normal's constant) are kept as logarithms
+outside the sums.
 
-Nothing here checks its arguments or knows of settings; `attack_chain.py` does.
+Arguments are not checked here, and settings are unknown; see `attack_chain.py`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ COLUMNS: dict[str, type] = dict.fromkeys(
     + ("centre_x", "centre_y", "scale_x", "scale_y", "log_top"),
     float,
 )
-"""What rows have for the auxiliaries.  Informed ones of binomial counts: which end has a heavy tail (-1
-low, 1 high, 0 none) and the log constant of its ratio.  Of correlated counts: centre and scale of the
-logistic in the arcsine of the rate's root.  Uniform ones: the largest log likelihood."""
+"""Columns of rows for the auxiliaries.  Informed, binomial counts: which end has a heavy tail (-1 low,
+1 high, 0 none) and the log constant of its ratio.  Informed, correlated counts: centre and scale of the
+logistic in the arcsine of the rate's root.  Uniform: the largest log likelihood."""
 
 TAIL_POWER = 0.2
 """Shape of the heavy tail: rates below t have probability of order t ** TAIL_POWER."""
@@ -67,11 +67,11 @@ EDGES_ONLY = 0.7
 """Share of tuned steps that leave tau and rho to the cheap moves."""
 
 PRIOR_JUMP = 0.1
-"""Share of proposals that draw the strength afresh from its prior, to hop between modes."""
+"""Share of proposals that draw the strength from its prior, to jump between modes."""
 
 
 class Proposal(NamedTuple):
-    """How parameters are proposed: steps that are set, or factors of covariances that were learnt."""
+    """How parameters are proposed: fixed steps, or Cholesky factors of learnt covariances."""
 
     tuned: bool
     scales: FloatArray
@@ -96,7 +96,7 @@ def _tail_factor(count: float, trials: float, end: float, log_tail: float, rate:
 
 @inlined
 def _draw_rate(rng: Rng, count: float, trials: float, end: float) -> float:
-    """A rate from its Beta posterior; half the time from a tail towards an end it is close to.
+    """Draw a rate from its Beta posterior, or half the time from a heavy tail towards a nearby end.
 
     Rings for a large epsilon lie so deep in the corners that a count of 0 hardly ever hits them.
     """
@@ -129,7 +129,7 @@ def _factor(base: Row, alpha: float, beta: float, informed: bool, correlated: bo
 
 @compiled
 def refresh_factors(problem: CompiledModel, latents: FloatArray) -> None:
-    """Bring the third column of the latents up to date with them and the auxiliary density."""
+    """Update the third column of the latents after a change of them or of the auxiliary density."""
     for j in range(len(latents)):
         alpha, beta = latents[j, 0], latents[j, 1]
         factor = _factor(problem.rows[j], alpha, beta, problem.informed, problem.correlated)
@@ -140,7 +140,7 @@ def refresh_factors(problem: CompiledModel, latents: FloatArray) -> None:
 def _draw_auxiliary(
     rng: Rng, base: Row, informed: bool, correlated: bool
 ) -> tuple[float, float, float]:
-    """Rates from q, NaN if they are outside the square, and their factor where it comes for free."""
+    """Rates from q, NaN if outside the square, and their factor if it is available for free."""
     if not informed:
         alpha = rng.random()
         return alpha, rng.random(), 0.0
@@ -177,7 +177,7 @@ def _compare(  # noqa: PLR0912, PLR0915
 ) -> float:
     """Log of the ratio of averaged weights of one base, without the areas; picks a latent for each.
 
-    The picks are reservoir draws that share their uniforms: only one of them is ever used.
+    The picks are reservoir draws that share their random numbers: only one of them is used.
     """
     base, informed, correlated = problem.rows[j], problem.informed, problem.correlated
     old, latent, kept_old, kept_new = state[0], state[1][j], latents_old[j], latents_new[j]
@@ -210,7 +210,7 @@ def _compare(  # noqa: PLR0912, PLR0915
             if not (spread_x > 0 and spread_y > 0):
                 continue
             dx, dy = (x - n0 * alpha) / spread_x, (y - n1 * beta) / spread_y
-            # Cells are without the inverse roots of the density, which the factor makes up for.
+            # Cells lack the inverse roots of the density, which the factor makes up for.
             roots = spread_x * spread_y
             if cells and (in_old or same):
                 weight_old *= roots * _cell(base, alpha, beta, old)
@@ -232,7 +232,7 @@ def _compare(  # noqa: PLR0912, PLR0915
             if pick * total_new < weight_new:
                 kept_new[0], kept_new[1], kept_new[2] = alpha, beta, factor
     if total_old <= 0:
-        # The starting latent's weight underflowed: a proposal seen to have some is better.
+        # The starting latent's weight underflowed: a proposal with positive weight is better.
         return 1e6 if total_new > 0 else 0.0
     if total_new <= 0:
         return -math.inf
@@ -244,7 +244,7 @@ def _compare(  # noqa: PLR0912, PLR0915
 
 @compiled
 def to_line(problem: CompiledModel, draws: FloatArray) -> FloatArray:
-    """(log epsilon, logit s) and the line of the correlations, for each row of parameters."""
+    """(log epsilon, logit s) and the unconstrained correlations, for each row of parameters."""
     lines = np.zeros(draws.shape)
     for i in range(len(draws)):
         s = draws[i, STRENGTH]
@@ -277,7 +277,7 @@ def _propose_tuned(
     old: FloatArray,
     new: FloatArray,
 ) -> None:
-    """A correlated step of the free parameters on the whole line, its length one of three."""
+    """A correlated step of the free parameters, unconstrained, with one of three lengths."""
     line, noise = to_line(problem, old.reshape(1, -1))[0], np.zeros(len(old))
     choice = rng.random()
     length = 0.3 if choice <= 0.25 else 1.0 if choice <= 0.8 else 3.0
@@ -297,7 +297,7 @@ def _propose_tuned(
 
 @compiled
 def _log_prior(problem: CompiledModel, parameters: FloatArray, on_line: bool) -> float:
-    """Log prior of the parameters, or of where they are on the whole line, up to a constant."""
+    """Log prior of the parameters, or of their unconstrained values, up to a constant."""
     epsilon, s = parameters[EPSILON], parameters[STRENGTH]
     total = log_edge_prior(problem, epsilon, s)
     if not total > -math.inf:
@@ -341,10 +341,10 @@ def run(
     accepted: FloatArray,
     tried: FloatArray,
 ) -> None:
-    """Advance a chain in place, an iteration for each of the ``draws``.
+    """Advance a chain in place, one iteration for each of the ``draws``.
 
-    Counted are the random-walk steps that were made and accepted: first those of all parameters,
-    then those of epsilon and s alone.
+    ``tried`` and ``accepted`` count random-walk steps: first those of all parameters, then those of
+    epsilon and s alone.
     """
     parameters, latents = state
     new, kept_old, kept_new = parameters.copy(), latents.copy(), latents.copy()

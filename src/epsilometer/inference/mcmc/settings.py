@@ -1,4 +1,4 @@
-"""Choices of a sampler: where auxiliaries come from and how parameters move; what is compiled."""
+"""Options of a sampler: the auxiliaries, the proposals, and what is compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from epsilometer import _validate
 
 COMPILED_PRIORS = ("half-normal", "exponential", "log-normal", "uniform")
-"""Densities of epsilon and of the spread that the kernels know; those of the strength are Beta."""
+"""Densities of epsilon and of the spread known to the kernels; those of the strength are Beta."""
 
 COMPILED_LIKELIHOODS = ("binomial", "correlated", "correlated-published")
 COMPILED_SCATTERS = ("normal", "uniform")
@@ -23,10 +23,10 @@ class UniformAuxiliaries:
 
 @dataclass(frozen=True, kw_only=True)
 class InformedAuxiliaries:
-    """Auxiliary error rates where the counts say they are.
+    """Auxiliary error rates concentrated where the counts put them.
 
-    Binomial counts: the Beta posteriors of the rates, which leaves only the ring's indicator as
-    weight, with a heavy tail added where a count is next to 0 or to all trials.  Correlated counts:
+    Binomial counts: the Beta posteriors of the rates, so that only the ring's indicator remains as
+    weight, with a heavy tail added if a count is close to 0 or to all trials.  Correlated counts:
     logistic around the arcsine of the observed rates' roots.
     """
 
@@ -35,7 +35,7 @@ class InformedAuxiliaries:
 
 @dataclass(frozen=True, kw_only=True)
 class FixedRandomWalk:
-    """Independent steps of set size on log epsilon, strength, tau and rho, as published.
+    """Independent steps of fixed size on log epsilon, strength, tau and rho, as published.
 
     The paper's appendix gives variances 1e-2, 1e-4, 1e-6, 1e-6; these are standard deviations.
     """
@@ -62,8 +62,8 @@ class TunedRandomWalk:
     """Steps of three lengths along a covariance learnt in warm-up and then frozen.
 
     Works on log epsilon, logit strength and logits of the correlations within their bounds; one
-    proposal in ten draws the strength from its prior.  Between iterations come a few moves that
-    need no auxiliaries: of the parameters given the latents, and of the ring with its latents.
+    proposal in ten draws the strength from its prior.  Between iterations there are a few moves
+    without auxiliaries: of the parameters given the latents, and of the ring with its latents.
     """
 
     tuned: ClassVar[bool] = True

@@ -1,1 +1,1 @@
-"""The posterior of the trade-off function from the ranks of all scores."""
+"""The posterior of the whole trade-off curve, from the ranks of all scores."""

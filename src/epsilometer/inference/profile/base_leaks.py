@@ -11,11 +11,11 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.profile.solve import Solution, Strand
 
 NEGLIGIBLE = 1e-6
-"""Probability of a law of strengths, with one component, that is left out."""
+"""Laws of strengths with a smaller probability, under one component, are left out."""
 
 MOST_ROWS, MOST_COLUMNS = 80, 100
-"""Leaks that stand for all when the worst of several bases is sought: of the algorithm, and of the worst
-base, first anywhere and then where it has probability."""
+"""Numbers of leaks used to find the worst of several bases: of the algorithm, and of the worst base,
+first over the whole range and then where it has probability."""
 
 
 class Part(NamedTuple):
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 
 def _laws(solution: Solution, component: int) -> Iterator[tuple[int, FloatArray]]:
-    """Laws that matter under a component, with the probabilities of its rows."""
+    """Laws with probability under a component, with the probabilities of its rows."""
     table = solution.probability[component]
     for law in np.flatnonzero(table.sum(axis=1) > NEGLIGIBLE).tolist():
         yield law, table[law]
@@ -38,14 +38,14 @@ def _strand(solution: Solution, component: int) -> Strand:
 
 
 def alike(solution: Solution, component: int) -> tuple[FloatArray, FloatArray]:
-    """Leaks of all bases where their strengths are the same, and their probabilities."""
+    """Leaks of all bases if their strengths are equal, and their probabilities."""
     same = np.isinf(solution.laws.concentrations)
     fixed = float(solution.laws.means[same][0]) if same.any() else 1.0
     return fixed * solution.rows_of(component), solution.probability[component][same].sum(axis=0)
 
 
 def leaks_of_bases(solution: Solution) -> list[Part]:
-    """Probabilities of every base's own leak."""
+    """Probabilities of each base's own leak."""
     bases = solution.strands[0].likelihood.shape[1]
     found = []
     for component in range(len(solution.components)):
@@ -67,7 +67,7 @@ def leaks_of_bases(solution: Solution) -> list[Part]:
 
 
 def leaks_of_worst(solution: Solution) -> list[Part]:
-    """Probabilities of the largest leak of any base, a single column."""
+    """Probabilities of the largest leak of any base, in a single column."""
     bases = solution.strands[0].likelihood.shape[1]
     if bases == 1:
         return leaks_of_bases(solution)
@@ -80,14 +80,14 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
         cuts = _cuts(first, last, last)
         mass = _worst(solution, strand, own, cuts)
         if len(cuts) < len(columns) and mass.sum() > 0:
-            # A weak base makes the columns many, and the worst one may lie between two cuts.
+            # A weak base needs many columns, and the worst one may lie between two cuts.
             some = np.flatnonzero(mass.sum(axis=0) > NEGLIGIBLE * mass.sum())
             stops = np.append(cuts[1:], len(columns))
             first, last = int(cuts[some[0]]), int(stops[some[-1]])
             cuts = _cuts(first, last, len(columns))
             mass = _worst(solution, strand, own, cuts)
         inside = np.flatnonzero((cuts >= first) & (cuts < last))
-        # A cell reaches from its cut to the next; in the logarithm, its middle stands for it.
+        # A cell extends from its cut to the next; it is represented by its middle in the logarithm.
         stops = np.append(cuts[1:], len(columns))
         middle = np.sqrt(columns[cuts] * columns[stops - 1])[inside]
         for component, probability in zip(own, mass, strict=True):
@@ -98,7 +98,7 @@ def leaks_of_worst(solution: Solution) -> list[Part]:
 
 
 def _cuts(first: int, last: int, end: int) -> IntArray:
-    """Columns that divide those from first to last evenly, and what lies on either side of them."""
+    """Columns that divide the range from first to last evenly, and one beyond each end."""
     every = max(1, -(-(last - first) // MOST_COLUMNS))
     found = np.unique([0, *range(first, last, every), last])
     return np.asarray(found[found < end])
@@ -117,7 +117,7 @@ def _worst(solution: Solution, strand: Strand, components: list[int], cuts: IntA
 def _all_below(
     solution: Solution, strand: Strand, law: int, rows: FloatArray, cuts: IntArray
 ) -> FloatArray:
-    """Probability, with a law, that no base has a leak larger than each cut: (components, cuts)."""
+    """Probability, under a law, that no base has a leak larger than each cut: (components, cuts)."""
     kept = np.flatnonzero(rows.max(axis=0) > 1e-9)
     if not len(kept):
         return np.zeros((len(rows), len(cuts)))

@@ -1,4 +1,4 @@
-"""Labels of one base in the order of scores, as the likelihoods read them."""
+"""Labels of one base in the order of scores, as input for the likelihoods."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from epsilometer._arrays import IntArray
 
 
 class Blocks(NamedTuple):
-    """How many scores without and with the point each block has, highest first.
+    """The number of scores without and with the point in each block, highest first.
 
-    A block is one score, or several whose order is not known.
+    A block is one score, or several whose order is unknown.
     """
 
     zeros: IntArray

@@ -1,24 +1,24 @@
-"""Probability of an order of labels, relative to chance: the chain of ranks, compiled.
+"""Probability of an order of labels, relative to random order: the chain of ranks, compiled.
 
 With t_1 < ... < t_M the ordered shares of M independent uniform scores, the likelihood ratio is
-Lambda = E[prod h_{c_m}(t_m)], h the densities of both hypotheses over t.  Let g_m(t) be what the first m
-factors come to when the m-th share is t.  Then
+Lambda = E[prod h_{c_m}(t_m)], where h are the densities of both hypotheses over t.  Let g_m(t) be the
+contribution of the first m factors given that the m-th share is t.  Then
 
     g_{m+1}(t) = h_{c_{m+1}}(t) E[g_m(u)],   u = t U^(1/m),   Lambda = E[g_M(U^(1/M))],
 
-and g is smooth on the scale 1 / sqrt(M), so that cubics between the points of a `ShareGrid` carry it
-from rank to rank.  Scores whose order is not known are averaged over: for a block of n = a + b, a
+and g is smooth on the scale 1 / sqrt(M), so it can be propagated from rank to rank by cubics between the
+points of a `ShareGrid`.  Scores whose order is unknown are averaged over: for a block of n = a + b, a
 without and b with the point,
 
     g_{r+n}(t) = E[g_r(u) A^a B^b ((a/n) h_0(t) / A + (b/n) h_1(t) / B)],   u = t Beta(r, n),
 
-A and B the mean densities between u and t.  This is exact, as is a block that only says how many of each
-kind lie between two ranks; counts of one threshold are two such blocks.
+where A and B are the mean densities between u and t.  This is exact, also for a block that only gives
+the number of each kind between two ranks; counts at one threshold are two such blocks.
 
-t pools both hypotheses as they are among the scores, N1 of M with the point.  So shares of rank m are
-near m / M, and each step looks at a window of ten standard deviations or more.  Where a curve does not
-fit, g is steeper than that and the chain only says that it does not: averages are kept above 0, and
-finer levels of the engine see how far off it is.
+t pools both hypotheses in the proportions of the scores, N1 of M with the point.  So the share of rank m
+is near m / M, and each step uses a window of ten or more standard deviations.  Where a curve does not
+fit, g is steeper than that and the chain only detects the misfit: averages are kept above 0, and finer
+refinement steps of the engine show the size of the error.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from epsilometer.inference.profile.share_grid import ShareGrid
 from epsilometer.model.mixtures import Densities
 
 RESCALE = 8
-"""Steps between rescalings: each multiplies by at most 2, and by less than any double only if nothing
-is left."""
+"""Steps between rescalings: each multiplies by at most 2, and underflow means that nothing is left."""
 
 
 @numba.njit(nogil=True, cache=True)
 def _place(theta: FloatArray, angle: float) -> int:
-    """How many points lie below an angle."""
+    """The number of points below an angle."""
     low, high = 0, len(theta)
     while low < high:
         middle = (low + high) // 2
@@ -53,7 +52,7 @@ def _place(theta: FloatArray, angle: float) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def _window(theta: FloatArray, rank: int, total: int, reach: float) -> tuple[int, int]:
-    """The points within so many standard deviations of the share of a rank, ends included."""
+    """The range of points within ``reach`` standard deviations of the share of a rank, inclusive."""
     centre = 2 * math.asin(math.sqrt(rank / (total + 1)))
     width = reach / math.sqrt(total)
     low = _place(theta, centre - width)
@@ -75,8 +74,8 @@ def _averages(
 ) -> None:
     """Weights of E[g(t U^(1/m))] at points low + 1 to high: of the point before, and of four others.
 
-    ``powers`` holds ``ratio`` to the power m - 1 of cells that the step before asked for, as ``known``
-    says.
+    ``powers`` holds ``ratio`` to the power m - 1 for the cells used in the step before, marked in
+    ``known``.
     """
     nodes = rule.shape[2]
     for cell in range(low, high):
@@ -94,7 +93,7 @@ def _averages(
             weights[cell, k] = part
             total += part
         kept = powers[cell, nodes] * ratio[cell, nodes]
-        # Weights sum to one, as averages must, however steep the powers are.
+        # Weights sum to one, as for any average, however steep the powers are.
         scale = (1 - kept) / total if total > 0 else 0.0
         for k in range(4):
             weights[cell, k] *= scale
@@ -123,13 +122,13 @@ def _step(
                 + w2 * g[start + 2, c]
                 + w3 * g[start + 3, c]
             )
-            # A cubic through steep values may dip below 0; an average of positive ones cannot.
+            # A cubic through steep values may fall below 0; an average of positive values cannot.
             out[cell + 1, c] = kept * out[cell, c] + max(inside, 0.0)
 
 
 @numba.njit(nogil=True, cache=True)
 def _rescale(low: int, high: int, g: FloatArray, logs: FloatArray) -> None:
-    """Divide each column by its largest value, and remember its logarithm."""
+    """Divide each column by its largest value, and add its logarithm to ``logs``."""
     for c in range(g.shape[1]):
         top = 0.0
         for j in range(low, high + 1):
@@ -176,7 +175,7 @@ def _block(
     curve: int,
     out: FloatArray,
 ) -> float:
-    """One column of g after a block of ties; returns what was divided out, as a logarithm."""
+    """One column of g after a block of ties; returns the log of the factor divided out."""
     n = zeros + ones
     last = len(share) - 1
     nodes = len(beta_share) if rank > 0 else 1
@@ -241,9 +240,9 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     out: FloatArray,
     logs: FloatArray,
 ) -> tuple[int, int]:
-    """Carry g over scores without ties, labels of shape (bases, scores); the window it ends in.
+    """Propagate g over scores without ties, labels of shape (bases, scores); returns the last window.
 
-    A label beyond the last rank stands for no score: only the average is taken, over all points.
+    A label beyond the last rank means no score: only the average is taken, over all points.
     """
     bases, steps = labels.shape
     points, curves = without.shape
@@ -260,7 +259,7 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
                 for c in range(g.shape[1]):
                     out[j, c] = 1.0
         else:
-            # Points that are new to the window play no part yet.
+            # Points that are new to the window do not contribute yet.
             _spread(low, high, begin, end, g)
             _averages(rank, begin, end, first, ratio, rule, powers, known, weights)
             _step(begin, end, first, weights, g, out)
@@ -283,10 +282,10 @@ def _singles(  # noqa: PLR0912 (one loop, for the compiler)
     return low, high
 
 
-class Curved(NamedTuple):
-    """Curves on a grid: their densities, the part ``members`` of the pool that has the point, in (0, 1).
+class GriddedCurves(NamedTuple):
+    """Densities of curves on a grid; ``members`` in (0, 1) is the share of the pool with the point.
 
-    ``reach`` is how many standard deviations of a rank's share are followed, on either side.
+    ``reach`` is the half-width of the window, in standard deviations of a rank's share.
     """
 
     grid: ShareGrid
@@ -295,11 +294,11 @@ class Curved(NamedTuple):
     reach: float
 
 
-def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> FloatArray:
+def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: GriddedCurves) -> FloatArray:
     """Log Lambda of several bases with equal block sizes, under several curves: (bases, curves).
 
-    ``zeros`` and ``ones`` say how many scores without and with the point each block of ties has, highest
-    first, shape (bases, blocks).
+    ``zeros`` and ``ones`` are the numbers of scores without and with the point in each block of ties,
+    highest first, shape (bases, blocks).
     """
     grid, (without, with_point, below), members, reach = curved
     sizes = zeros[0] + ones[0]
@@ -337,7 +336,7 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> Fl
         g[new[0] : new[1] + 1] = out[new[0] : new[1] + 1]
         rank, window, k = rank + n, new, k + 1
         _rescale(*window, g, logs)
-    # One average more, over the last share, reaches t = 1.
+    # One more average, over the last share, reaches t = 1.
     carry(np.full((bases, 1), 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = logs + np.log(g[-1])
@@ -345,20 +344,20 @@ def log_likelihood_ratios(zeros: IntArray, ones: IntArray, curved: Curved) -> Fl
 
 
 FEW, MANY = 10, 36
-"""Points of a rule for blocks that are small, and for any."""
+"""Numbers of quadrature points for small blocks, and for any."""
 
 
 def beta_rule(rank: int, size: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss points and weights for x ~ Beta(rank, size), by the eigenvalues of Jacobi's matrix."""
+    """Gauss points and weights for x ~ Beta(rank, size), from the eigenvalues of the Jacobi matrix."""
     from scipy.linalg import eigh_tridiagonal
 
     a, b = size - 1.0, rank - 1.0
     k = np.arange(1.0, FEW if size <= FEW else MANY)
     s = 2 * k + a + b
     diagonal = np.append((b - a) / (a + b + 2), (b * b - a * a) / (s * (s + 2)))
-    beside = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
-    # At k = 1 a factor of numerator and denominator cancels, and may be 0.
-    beside[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
-    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(beside))
+    off_diagonal = k * (k + a) * (k + b) * (k + a + b) / (s * s * (s + 1) * (s - 1))
+    # At k = 1 a factor cancels from numerator and denominator, and may be 0.
+    off_diagonal[0] = (1 + a) * (1 + b) / (s[0] ** 2 * (s[0] + 1))
+    values, vectors = eigh_tridiagonal(diagonal, 2 * np.sqrt(off_diagonal))
     weights = vectors[0] ** 2
     return np.clip((values + 1) / 2, 0.0, 1.0), np.maximum(weights, 1e-300)

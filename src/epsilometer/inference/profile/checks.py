@@ -1,4 +1,4 @@
-"""Checks of the whole-curve model: would it make such ROC curves, and how far is it the prior's word."""
+"""Checks of the whole-curve model: does it fit the ROC curves, and how much does the prior matter."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from scipy.special import ndtr
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, IntArray
+from epsilometer._display import Plotted
 from epsilometer.errors import ContradictionError
 from epsilometer.inference.profile.drawing import NOTHING, draw_leaks
 from epsilometer.inference.profile.posterior import ProfilePosterior
-from epsilometer.inference.profile.solve import solve
+from epsilometer.inference.profile.solve import Solution, solve
 from epsilometer.inference.profile.tabulated import Tabulated
 from epsilometer.model.mixtures import Curves
 
@@ -22,30 +23,30 @@ RATES = (0.01, 0.1)
 STATISTICS = ("AUC", *(f"true-positive rate at {rate:g}" for rate in RATES))
 
 MOST_MODELS, MOST_CURVES = 4_000_000, 40_000
-"""Simulated models and ROC curves in all: of large bases, or many, there are fewer replications."""
+"""Largest total number of simulated models and ROC curves; limits replications for large audits."""
 
 SURPRISING = 0.01
 """Two-sided p-value below which a statistic over all bases is surprising."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RocCheck:
-    """Statistics of the ROC curve of each base beside what the posterior predicts.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RocCheck(Plotted, view="checks.ROC"):
+    """Statistics of the ROC curve of each base, with posterior predictive intervals.
 
     Attributes
     ----------
     names
         The bases.
     observed, low, high, p_value
-        Shape (bases, statistics): seen, the ends of the predicted interval, and the two-sided
-        probability of something as far out.
+        Shape (bases, statistics): the observed value, the ends of the predictive interval, and the
+        two-sided p-value.
     overall
-        For each statistic, the two-sided p-value of its mean over bases and of its spread between
+        For each statistic, the two-sided p-values of its mean over bases and of its spread between
         them, shape (statistics, 2).
     level, replications
-        Of the intervals; how many audits were simulated.
+        Level of the intervals; number of simulated audits.
     family
-        The family that the predictions are of; empty for all of them.
+        The family that the predictions are from; empty for the average over all.
     """
 
     names: tuple[str, ...]
@@ -60,20 +61,20 @@ class RocCheck:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What the columns are."""
+        """Names of the columns."""
         return STATISTICS
 
     @property
     def surprising(self) -> list[str]:
-        """What hardly fits, in a few words each."""
+        """The statistics that do not fit, as short texts."""
         found = []
-        # Each statistic is looked at twice.
+        # Each statistic is tested twice.
         limit = SURPRISING / self.overall.size
         for row, name in enumerate(STATISTICS):
             for column, what in enumerate(("mean", "spread")):
                 if self.overall[row, column] < limit:
                     found.append(f"{what} of the bases' {name}")
-        # And each base: a share of the error for every one of them.
+        # And every base is tested: each gets a share of the error.
         worst = self.p_value < SURPRISING / self.p_value.size
         for base, statistic in zip(*np.nonzero(worst), strict=True):
             found.append(f"{STATISTICS[statistic]} of base {self.names[base]}")
@@ -93,12 +94,12 @@ def check_rocs(
     level: float = 0.9,
     family: str = "",
 ) -> RocCheck:
-    """Simulate audits from the posterior and compare their ROC curves with those that were seen.
+    """Simulate audits from the posterior and compare their ROC curves with the observed ones.
 
     Parameters
     ----------
     replications
-        Audits that are simulated; fewer where bases are large or many.
+        Number of simulated audits; fewer for large audits.
     family
         Predict from one family alone, by its name, whatever its probability.
     """
@@ -116,7 +117,7 @@ def check_rocs(
         for number, base in enumerate(bases):
             leak = float(drawn.base_leak[run, number])
             pair = _simulated(curves, leak, base.trials_h0, base.trials_h1, rng)
-            # Counts show their curve at their own threshold only, and so do their replications.
+            # Counts show their curve at one threshold only, and so do their replications.
             ends = np.cumsum(base.zeros + base.ones) if base.grouped else None
             simulated[run, number] = _statistics(_roc(*pair, ends))
     tails = [0.5 - level / 2, 0.5 + level / 2]
@@ -147,8 +148,8 @@ def _only(posterior: ProfilePosterior, family: str) -> ProfilePosterior:
     model = replace(posterior.model, families=kept, no_leak=0.0)
     tables = tuple(each for each in posterior.tables if each.family.name == family)
     if not tables:
-        raise ContradictionError(f"the family {family} is refuted beyond doubt by the scores.")
-    solution = solve(model, tables, posterior.resolution)
+        raise ContradictionError(f"the family {family} is ruled out by the scores.")
+    solution = solve(model, tables, posterior.resolution, known=posterior.solution)
     return replace(posterior, model=model, tables=tables, solution=solution)
 
 
@@ -165,7 +166,7 @@ def _roc(
 ) -> tuple[FloatArray, FloatArray]:
     """False-positive and true-positive rates at every threshold, from (0, 0) to (1, 1).
 
-    Thresholds lie between all scores, or below as many as ``ends`` says.
+    Thresholds lie between all scores, or after the numbers of scores in ``ends``.
     """
     values = np.concatenate([without, with_point])
     order = np.argsort(-values, kind="stable")
@@ -187,10 +188,10 @@ def _statistics(roc: tuple[FloatArray, FloatArray]) -> FloatArray:
 
 
 def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:
-    """Probability of something as far out, ties counted half.
+    """Two-sided p-value, ties counted half.
 
-    Beyond all that was simulated it is a normal tail, no larger than simulations could have shown: a
-    check that never gets below one in so many could not fail for many bases.
+    Beyond all simulated values it is a normal tail, but no larger than simulations could show: a p-value
+    bounded below by the number of simulations could never be surprising with many bases.
     """
     above = np.mean(simulated > seen, axis=0) + np.mean(simulated == seen, axis=0) / 2
     counted = 2 * np.minimum(above, 1 - above)
@@ -202,10 +203,11 @@ def _two_sided(seen: FloatArray, simulated: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlternativeProfilePrior:
-    """Epsilon if the prior's scale were another."""
+    """The posterior of epsilon with the prior's scale multiplied by ``factor``."""
 
     factor: float
     epsilon: Tabulated
+    solution: Solution
 
     def credible_interval(self, level: float = 0.9) -> tuple[float, float]:
         """The central interval."""
@@ -216,11 +218,15 @@ class AlternativeProfilePrior:
 def other_priors(
     posterior: ProfilePosterior, factors: tuple[float, ...] = (0.5, 2.0)
 ) -> tuple[AlternativeProfilePrior, ...]:
-    """Epsilon with the prior's scale halved and doubled; the likelihoods are there already."""
+    """Epsilon with the prior's scale halved and doubled; the likelihoods are reused."""
     found = []
     for factor in factors:
         other = posterior.with_prior(posterior.model.epsilon.rescaled(factor))
         found.append(
-            AlternativeProfilePrior(factor=factor, epsilon=other.epsilon_at(posterior.model.delta))
+            AlternativeProfilePrior(
+                factor=factor,
+                epsilon=other.epsilon_at(posterior.model.delta),
+                solution=other.solution,
+            )
         )
     return tuple(found)

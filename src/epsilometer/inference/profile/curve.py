@@ -1,7 +1,7 @@
-"""Epsilon over delta as one random curve: bands that hold for all deltas at once, and claimed curves.
+"""Epsilon over delta as one random curve: joint bands over all deltas, and claimed curves.
 
-All deltas are read off the same trade-off functions, so quantiles fall with delta by construction, and
-the probability that a claimed curve is exceeded anywhere is one number.
+All deltas are evaluated on the same trade-off functions, so quantiles fall with delta by construction,
+and the probability that a claimed curve is exceeded anywhere is a single number.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import BoolArray, FloatArray, FloatPair
+from epsilometer._display import Plotted
 from epsilometer.errors import InputError
 from epsilometer.inference.claimed_curve import Claim, claimed_at
 from epsilometer.inference.delta_curve import checked_deltas
 from epsilometer.inference.profile.posterior import ProfilePosterior
 
 EXTRAPOLATION = (
-    "Epsilon at delta is decided where the trade-off function is as steep as e^epsilon. Below a delta "
-    "of {below:.3g} that is at false-positive rates under 1 / N, N = {models:,} models of the largest "
-    "base: no score is there, and the family of curves alone says how it goes on."
+    "Epsilon at delta is determined where the trade-off function is as steep as e^epsilon. Below a "
+    "delta of {below:.3g} that is at false-positive rates under 1 / N, N = {models:,} models of the "
+    "largest base: no score is there, and the curve is extrapolated by its family alone."
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ProfileCurve:
-    """The posterior of epsilon over delta, and what it says of a claim.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ProfileCurve(Plotted, view="curves.WHOLE_CURVE"):
+    """The posterior of epsilon over delta, with the verdict on a claim.
 
     Parameters
     ----------
@@ -37,9 +38,9 @@ class ProfileCurve:
     deltas
         Distinct, each in [0, 1); sorted on construction.
     level
-        Probability of intervals and of the joint band.
+        Probability of the intervals and of the joint band.
     claim
-        One epsilon for all deltas, or a function from delta to what is claimed there; None for no claim.
+        One epsilon for all deltas, or a function from delta to the claimed epsilon; None for no claim.
     """
 
     posterior: ProfilePosterior
@@ -51,7 +52,7 @@ class ProfileCurve:
         object.__setattr__(self, "deltas", checked_deltas(np.ravel(self.deltas)))
         object.__setattr__(self, "level", _validate.level(self.level))
         if self.claim is not None and not np.isfinite(self.claims).any():
-            raise InputError("expected a claim at one of the curve's deltas or more, got none.")
+            raise InputError("expected a claim at one or more of the curve's deltas, got none.")
 
     @cached_property
     def grid(self) -> FloatArray:
@@ -60,7 +61,7 @@ class ProfileCurve:
 
     @cached_property
     def claims(self) -> FloatArray:
-        """What is claimed at each delta; infinite where nothing is."""
+        """The claimed epsilon at each delta; infinite where nothing is claimed."""
         if self.claim is None:
             return np.full(len(self.grid), np.inf)
         return claimed_at(self.claim, self.grid)
@@ -77,24 +78,24 @@ class ProfileCurve:
 
     @cached_property
     def quantiles(self) -> FloatArray:
-        """Lower end, median and upper end at each delta taken alone, shape (3, deltas)."""
+        """Lower end, median and upper end at each delta separately, shape (3, deltas)."""
         tails = [0.5 - self.level / 2, 0.5, 0.5 + self.level / 2]
         columns = [self.posterior.epsilon_at(delta).quantile(tails) for delta in self.grid.tolist()]
         return np.stack(columns, axis=1)
 
     @cached_property
     def joint_band(self) -> FloatPair:
-        """Ends between which the whole curve lies with the probability of the level.
+        """Ends of a band that contains the whole curve with the probability ``level``.
 
-        Of all curves those are left out that come nearest to either end of the distribution at some
-        delta, until the level is what remains.
+        Curves that come closest to either end of the distribution at some delta are left out first,
+        until the remaining probability is the level.
         """
         values, weight = self._cells
         depth = np.full(len(weight), 1.0)
         for column in values.T:
             order = np.argsort(column, kind="stable")
             below = np.empty(len(weight))
-            # Curves that agree at a delta are equally deep there.
+            # Curves that agree at a delta have equal depth there.
             _, which = np.unique(column[order], return_inverse=True)
             mass = np.bincount(which, weight[order])
             middle = np.cumsum(mass) - mass / 2
@@ -102,13 +103,13 @@ class ProfileCurve:
             depth = np.minimum(depth, np.minimum(below, 1 - below))
         order = np.argsort(-depth, kind="stable")
         inside = order[: int(np.searchsorted(np.cumsum(weight[order]), self.level)) + 1]
-        # Cells have a width: never inside of the intervals at single deltas.
+        # Cells have a width: never narrower than the intervals at single deltas.
         low, high = values[inside].min(axis=0), values[inside].max(axis=0)
         return np.minimum(low, self.quantiles[0]), np.maximum(high, self.quantiles[2])
 
     @property
     def extrapolated(self) -> BoolArray:
-        """Which deltas lie beyond the data; see :attr:`ProfilePosterior.extrapolated_below_delta`."""
+        """Which deltas are extrapolated; see :attr:`ProfilePosterior.extrapolated_below_delta`."""
         return np.asarray(self.grid < self.posterior.extrapolated_below_delta)
 
     @cached_property
@@ -126,7 +127,7 @@ class ProfileCurve:
 
     @cached_property
     def probability_anywhere(self) -> float:
-        """P(epsilon > claim at one delta or more): the claimed curve judged as one."""
+        """P(epsilon > claim at one or more deltas): the claimed curve judged as a whole."""
         values, weight = self._cells
         anywhere = float(weight[(values > self.claims).any(axis=1)].sum())
         # Cells have a width: never less than at a single delta.
@@ -139,10 +140,10 @@ class ProfileCurve:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of it, one sentence or more each."""
+        """Notes on the curve, one or more sentences each."""
         found = [
-            f"One curve is estimated, not one epsilon for each delta: the joint band holds all of it "
-            f"with probability {self.level:g}. Epsilon's prior is at delta = "
+            f"One curve is estimated, not one epsilon for each delta: the joint band contains all of it "
+            f"with probability {self.level:g}. The prior of epsilon is at delta = "
             f"{self.posterior.model.delta:g}."
         ]
         posterior = self.posterior
@@ -154,7 +155,7 @@ class ProfileCurve:
             anywhere = self.probability_anywhere
             shown = f"{anywhere:.4g}" if anywhere <= 1 - 1e-4 else "above 0.9999"
             found.append(
-                f"The claimed curve is exceeded at one delta or more with probability {shown}, all "
-                "deltas judged at once."
+                f"The claimed curve is exceeded at one or more deltas with probability {shown}, all "
+                "deltas judged jointly."
             )
         return found

@@ -10,7 +10,7 @@ from epsilometer._arrays import FloatArray, IntArray
 from epsilometer.inference.profile.solve import Solution, cell_index
 
 NOTHING = -1
-"""The component of draws in which nothing leaks."""
+"""Marks draws without any leak."""
 
 
 class DrawnLeaks(NamedTuple):
@@ -23,7 +23,7 @@ class DrawnLeaks(NamedTuple):
 
 
 def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> DrawnLeaks:
-    """Draw cells by their probability, places within them evenly, bases given the algorithm."""
+    """Draw cells by probability, positions uniformly within them, and bases given the algorithm."""
     component, law, row, mass = cell_index(solution)
     bases = solution.strands[0].likelihood.shape[1]
     cumulative = np.cumsum(mass)
@@ -46,11 +46,10 @@ def draw_leaks(solution: Solution, size: int, *, rng: np.random.Generator) -> Dr
                 value = float(solution.laws.means[which])
                 base_leak[chosen] = value * leak[chosen, None]
                 continue
-            weights = solution.strength_rows(strand, which)
+            weights = solution.strength_rows(strand, which)[rows[chosen]]
             columns = strand.leaks[strand.columns]
             for base in range(bases):
-                odds = weights * strand.likelihood[strand.columns, base]
-                running = np.cumsum(odds, axis=1)[rows[chosen]]
+                running = np.cumsum(weights * strand.likelihood[strand.columns, base], axis=1)
                 at = rng.random(len(chosen)) * running[:, -1]
                 found = np.minimum((running <= at[:, None]).sum(axis=1), len(columns) - 1)
                 within = np.exp(solution.step * (rng.random(len(chosen)) - 0.5))

@@ -1,10 +1,11 @@
-"""The engine of the whole curve: finer and finer sums, until two levels agree."""
+"""The engine of the whole-curve model: sums are refined until two successive ones agree."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from warnings import warn
 
 import numpy as np
 
@@ -21,27 +22,28 @@ from epsilometer.model.scores import Scores
 from epsilometer.model.strengths import EVERYWHERE, Region
 
 PROBED = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
-"""Quantiles of epsilon by which two levels are compared."""
+"""Quantiles of epsilon compared between refinement steps."""
 
 TAIL = 1e-11
-"""Prior probability of an epsilon beyond the first axis; it is made longer where data ask for it."""
+"""Prior probability of epsilon beyond the initial axis, which is extended if the data require it."""
 
 AT_THE_END = 1e-6
-"""Posterior probability at the end of the axis that asks for a longer one."""
+"""Posterior probability at the end of the axis above which it is extended."""
 
 LONGER = 1.7
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileSettings:
-    """Settings of the engine of the whole curve.
+    """Settings of the whole-curve engine.
 
     Parameters
     ----------
     tolerance
-        Of quantiles of epsilon, relative where above 1, or twice that of the probability below them.
+        Largest error of quantiles of epsilon, relative above 1, or twice the error of the probability
+        below them.
     most_levels
-        At most so many levels, each half as coarse again as the one before; at least 2.
+        Largest number of refinement steps, at least 2.
     """
 
     tolerance: float = 0.01
@@ -51,28 +53,28 @@ class ProfileSettings:
         object.__setattr__(self, "tolerance", _validate.positive("tolerance", self.tolerance))
         _validate.whole_number("most_levels", self.most_levels, least=2)
 
-    def resolution(self, level: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
-        """How finely a level sums, over a region of laws of strengths; levels count from 1."""
-        means, concentrations = 12 + 4 * level, 4 + level
-        if level > 2:
-            # The more bases, the narrower the ridge of laws that fit them, where it did not do yet.
+    def resolution(self, refinement: int, bases: int, region: Region = EVERYWHERE) -> Resolution:
+        """Grid sizes of a refinement step (counted from 1), over a region of laws of strengths."""
+        means, concentrations = 12 + 4 * refinement, 4 + refinement
+        if refinement > 2:
+            # With more bases, fewer laws fit them: refine further where two steps did not suffice.
             means, concentrations = (
                 means + int(2 * np.sqrt(bases)),
                 concentrations + int(np.sqrt(bases) / 2),
             )
-        return Resolution(0.4 / 1.3 ** (level - 1), means, concentrations, region)
+        return Resolution(0.4 / 1.3 ** (refinement - 1), means, concentrations, region)
 
-    def accuracy(self, level: int, bases: int) -> Accuracy:
-        """How finely a level works out likelihoods."""
-        # A chain that is coarser than the first one is not quicker: splines would follow its errors.
-        step = 1.0 / 1.5 ** max(level - 1, 0)
-        # A curve that does not fit moves shares far: levels must not share a window.
-        reach = 10.0 + 4.0 * max(level - 1, 0)
-        # Errors of many bases add up, and not all with the same sign.
-        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (level - 1)))
+    def accuracy(self, refinement: int, bases: int) -> Accuracy:
+        """Accuracy of likelihoods in a refinement step."""
+        # A chain coarser than the first one is not faster: splines would follow its errors.
+        step = 1.0 / 1.5 ** max(refinement - 1, 0)
+        # A curve that does not fit moves shares far: refinement steps must not share a window.
+        reach = 10.0 + 4.0 * max(refinement - 1, 0)
+        # Errors of many bases add up, though not all with the same sign.
+        return Accuracy(step, reach, 0.01 / np.sqrt(bases) / 1.5 ** (3 * (refinement - 1)))
 
     def supports(self, scores: Scores | AttackCounts, model: ProfileModel) -> str | None:
-        """Why scores cannot be estimated from; None if they can."""
+        """Why the scores cannot be used; None if they can."""
         return None
 
     def estimate(
@@ -83,42 +85,50 @@ class ProfileSettings:
         report: Say | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> ProfilePosterior:
-        """The posterior with these settings; counts are read as one threshold of each base."""
+        """Estimate the posterior with these settings; counts are read as one threshold per base."""
         ranked = Scores.of_counts(scores) if isinstance(scores, AttackCounts) else scores
         ranked.check()
         start = time.perf_counter()
         found, farthest = self._first(ranked, model, report)
         tables = found.tables
-        for level in range(2, self.most_levels + 1):
+        for refinement in range(2, self.most_levels + 1):
             if report is not None:
-                report(f"level {level}")
-            tables = self._next(ranked, model, tables, level, farthest)
-            # Only laws of strengths that the level before left.
+                report(f"refinement step {refinement}")
+            tables = self._next(ranked, model, tables, refinement, farthest)
+            # Only laws of strengths that the previous step left.
             region = region_of(found.solution, found.resolution)
-            solution = solve(model, tables, self.resolution(level, len(ranked), region))
-            after = self._posterior(ranked, model, tables, solution, level, np.inf, region)
+            solution = solve(model, tables, self.resolution(refinement, len(ranked), region))
+            after = self._posterior(ranked, model, tables, solution, refinement, np.inf, region)
             error = _difference(found, after)
-            found = self._posterior(ranked, model, tables, solution, level, error, region)
+            found = self._posterior(ranked, model, tables, solution, refinement, error, region)
             if error <= self.tolerance:
                 break
         seconds = time.perf_counter() - start
         return _timed(found, seconds)
 
+    def estimate_quickly(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
+        """A coarse estimate without refinement or error estimate, for studies of thousands of audits."""
+        return self._first(scores, model, None, refinement=0)[0]
+
     def first_look(self, scores: Scores, model: ProfileModel) -> ProfilePosterior:
-        """One coarse level only, whose error is not known: for studies of thousands of audits."""
-        return self._first(scores, model, None, level=0)[0]
+        """Deprecated: use :meth:`estimate_quickly`."""
+        message = "ProfileSettings.first_look is deprecated, use ProfileSettings.estimate_quickly."
+        warn(message, DeprecationWarning, stacklevel=2)
+        return self.estimate_quickly(scores, model)
 
     def _first(
-        self, scores: Scores, model: ProfileModel, report: Say | None, level: int = 1
+        self, scores: Scores, model: ProfileModel, report: Say | None, refinement: int = 1
     ) -> tuple[ProfilePosterior, float]:
-        """The first level, on an axis that is long enough, and the largest epsilon on it."""
+        """The first refinement step, on a long enough axis, and the largest epsilon on it."""
         farthest = min(float(model.epsilon.upper_quantile(TAIL)), LARGEST_EPSILON)
         while True:
-            accuracy = self.accuracy(level, len(scores))
+            accuracy = self.accuracy(refinement, len(scores))
             tables = make_tables(scores, model, farthest, accuracy, report)
-            solution = solve(model, tables, self.resolution(level, len(scores)))
+            solution = solve(model, tables, self.resolution(refinement, len(scores)))
             if farthest >= LARGEST_EPSILON or _at_the_end(solution) < AT_THE_END:
-                return self._posterior(scores, model, tables, solution, level, np.inf), farthest
+                return self._posterior(
+                    scores, model, tables, solution, refinement, np.inf
+                ), farthest
             farthest = min(LONGER * farthest, LARGEST_EPSILON)
 
     def _next(
@@ -126,11 +136,11 @@ class ProfileSettings:
         scores: Scores,
         model: ProfileModel,
         tables: tuple[Table, ...],
-        level: int,
+        refinement: int,
         farthest: float,
     ) -> tuple[Table, ...]:
-        accuracy = self.accuracy(level, len(scores))
-        if level == 2:  # the same leaks: what is between them was checked when they were chosen
+        accuracy = self.accuracy(refinement, len(scores))
+        if refinement == 2:  # the same leaks: interpolation was checked when they were chosen
             return finer(scores, tables, accuracy)
         return make_tables(scores, model, farthest, accuracy)
 
@@ -140,7 +150,7 @@ class ProfileSettings:
         model: ProfileModel,
         tables: tuple[Table, ...],
         solution: Solution,
-        level: int,
+        refinement: int,
         error: float,
         region: Region = EVERYWHERE,
     ) -> ProfilePosterior:
@@ -152,7 +162,7 @@ class ProfileSettings:
             solution=solution,
             tables=tables,
             accuracy=ProfileAccuracy(
-                error=error, tolerance=self.tolerance, levels=level, region=region
+                error=error, tolerance=self.tolerance, levels=refinement, region=region
             ),
         )
 
@@ -168,15 +178,15 @@ def _timed(found: ProfilePosterior, seconds: float) -> ProfilePosterior:
 
 
 def _difference(before: ProfilePosterior, after: ProfilePosterior) -> float:
-    """How far two levels are apart: quantiles, or the probabilities that they stand for.
+    """The difference between two refinement steps: of quantiles, or of their probabilities.
 
-    Where there is next to no probability, as between two families, a quantile moves far for nothing;
-    then half a hundredth of probability counts as a hundredth.
+    In gaps with little probability, as between two families, a small error moves a quantile far;
+    there an error of 0.005 in probability counts as 0.01.
     """
     old, new = (each.quantile("epsilon", PROBED) for each in (before, after))
     apart = np.abs(old - new) / np.maximum(1.0, new)
     reached = np.array([1 - after.probability_above("epsilon", value) for value in old.tolist()])
-    # What lies at 0 is reached at once.
+    # A quantile at 0 is reached at once.
     missed = np.where(old > 0, np.abs(reached - PROBED), np.inf)
     return float(np.max(np.minimum(apart, 2 * missed)))
 

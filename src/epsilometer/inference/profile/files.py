@@ -1,4 +1,4 @@
-"""Posteriors of the whole curve back from NetCDF files; `tree.py` says what is in them."""
+"""Read posteriors of the whole-curve model from NetCDF files; `tree.py` defines the contents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS: dict[str, Any] = {
 
 
 class Reader(Protocol):
-    """What is asked of an open file: plain numbers and text."""
+    """Access to an open file: plain numbers and text."""
 
     arrays: dict[str, Any]
 
@@ -45,7 +45,7 @@ class Reader(Protocol):
 
 
 def model_of_values(data: dict[str, Any]) -> ProfileModel:
-    """The inverse of ``tree.model_values``; what is not known is refused."""
+    """The inverse of ``tree.model_values``; unknown values are refused."""
     given: dict[str, Any] = {}
     for part in fields(ProfileModel):
         if part.name == "reads_low" and part.name not in data:
@@ -68,7 +68,7 @@ def _made(field: str, data: dict[str, Any]) -> Any:
 
 
 def restore(reader: Reader) -> ProfilePosterior:
-    """The posterior of a file, which answers as it did before."""
+    """Restore the posterior from a file; it gives the same results as before."""
     model = model_of_values(reader.json("model"))
     accuracy = ProfileAccuracy(**reader.json("accuracy"))
     provenance = Provenance.from_json(reader.text("provenance"))
@@ -80,7 +80,9 @@ def restore(reader: Reader) -> ProfilePosterior:
         for number, described in enumerate(reader.json("tables"))
     )
     if not tables or not 1 <= accuracy.levels <= settings.most_levels:
-        raise InputError("expected tables of likelihoods, and levels that the settings allow.")
+        raise InputError(
+            "expected tables of likelihoods, and refinement steps within the settings."
+        )
     return ProfilePosterior(
         scores=scores,
         model=model,
@@ -119,7 +121,7 @@ def _scores(reader: Reader) -> Scores:
 
 
 def _shared(reader: Reader, bases: list[BaseScores]) -> list[tuple[IntArray, IntArray]] | None:
-    """Whose scores they are, where bases share models."""
+    """The model of each score, if bases share models."""
     names = [f"observed_data/{name}" for name in MODEL_NUMBERS]
     if not all(name in reader.arrays for name in names):
         return None
@@ -136,7 +138,7 @@ def _shared(reader: Reader, bases: list[BaseScores]) -> list[tuple[IntArray, Int
 def _arrivals(
     reader: Reader, zeros: list[IntArray], ones: list[IntArray]
 ) -> list[tuple[IntArray, IntArray] | None]:
-    """In which order the models of each base came; None where the file does not say."""
+    """The training order of the models of each base; None if the file does not record it."""
     names = [f"observed_data/{name}" for name in ARRIVALS]
     if not all(name in reader.arrays for name in names):
         return [None] * len(zeros)
@@ -145,13 +147,13 @@ def _arrivals(
         places = reader.get(name, ndim=1)
         sizes = [int(each.sum()) for each in tallies]
         if len(places) != sum(sizes):
-            raise InputError(f"expected a place for every model in {name}.")
+            raise InputError(f"expected an index for every model in {name}.")
         parts = np.split(places, np.cumsum(sizes)[:-1])
         for part, tally in zip(parts, tallies, strict=True):
             if (part < 0).any() or not np.array_equal(
                 np.bincount(part, minlength=len(tally)), tally
             ):
-                raise InputError(f"expected the places of the models' scores in {name}.")
+                raise InputError(f"expected the indices of the models' scores in {name}.")
         sides.append(parts)
     return list(zip(*sides, strict=True))
 

@@ -1,7 +1,7 @@
-"""The mean of the law of strengths: its distribution, and draws of it.
+"""The mean of the law of strengths: its distribution, and draws from it.
 
-The laws of a solution stand for all of a region; each mean has a cell around it that holds as much as
-it was likely beforehand.
+The laws of a solution represent a whole region; each mean has a cell around it with its prior
+probability.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from epsilometer.model.strengths import (
 
 
 def _cells(laws: Laws, region: Region) -> tuple[IntArray, FloatArray]:
-    """The cell of each Beta law, and the ends of all cells, increasing."""
+    """The cell of each Beta law, and the increasing ends of all cells."""
     beta = np.isfinite(laws.concentrations)
     _, which = np.unique(laws.means[beta], return_inverse=True)
     prior = np.bincount(which, laws.weights[beta])
     low, high = probability_below_mean(mean_at(np.array(region[:2])))
     share = low + (high - low) * np.append(0.0, np.cumsum(prior) / prior.sum())
     edges = mean_of_probability(np.minimum(share, 1.0))
-    # Below 1, where the law is that all strengths are 1.
+    # Below 1, which is the law that all strengths are 1.
     edges[-1] = min(edges[-1], 1 - 1e-9)
     return which, edges
 
 
 def mean_strength(solution: Solution, region: Region) -> Tabulated:
-    """Its distribution; 1 is the law that every attack was the best possible."""
+    """The distribution of the mean; 1 is the law that every attack was the best possible."""
     laws, weights = solution.laws, solution.law_weights
     which, edges = _cells(laws, region)
     mass = np.bincount(which, weights[np.isfinite(laws.concentrations)])
@@ -45,7 +45,7 @@ def mean_strength(solution: Solution, region: Region) -> Tabulated:
 def drawn_means(
     solution: Solution, region: Region, law: IntArray, *, rng: np.random.Generator
 ) -> FloatArray:
-    """Means of laws that were drawn, by their numbers: anywhere in their cells."""
+    """Draw means uniformly from the cells of the given laws."""
     laws = solution.laws
     beta = np.isfinite(laws.concentrations)
     if not beta.any():

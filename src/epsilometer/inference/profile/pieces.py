@@ -1,8 +1,8 @@
-"""Likelihood of labels under curves of pieces, such as randomised response: a finite sum, exact.
+"""Likelihood of labels under piecewise linear curves, such as randomised response: an exact finite sum.
 
-If the likelihood ratio takes finitely many values, scores of one piece are in random order.  So only the
-places matter at which one piece ends and the next begins: how many scores, without and with the point,
-are above each cut.  Where a cut falls into a block of ties, all ways of splitting it are averaged over.
+If the likelihood ratio takes finitely many values, scores within one piece are in random order.  So only
+the cuts between pieces matter: how many scores, without and with the point, are above each cut.  Where a
+cut falls into a block of ties, all ways of splitting the block are averaged over.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from epsilometer.inference.profile.blocks import Blocks
 from epsilometer.model.families import Family
 
 MOST_CUTS = 40_000
-"""Of one base; of a large block of ties every so manyth split stands for its neighbours."""
+"""Most cuts of one base; in a large block of ties a regular subset of splits represents the rest."""
 
 MOST_TERMS = 2_000_000
-"""Of sums that are worked out at a time."""
+"""Most terms of a sum computed at a time."""
 
 MOST_PAIRS = 3_000
-"""Cuts of a family with more than two pieces, where pairs of cuts count."""
+"""Most cuts for a family with more than two pieces, where pairs of cuts are summed."""
 
 
 class Cuts(NamedTuple):
-    """Places for a cut: scores above it, those of its block among them, and log weights."""
+    """Positions of a cut: scores above it, scores above it within its block, and log weights."""
 
     zeros: FloatArray
     ones: FloatArray
@@ -39,7 +39,7 @@ class Cuts(NamedTuple):
 
 
 def cuts_of(base: Blocks) -> Cuts:
-    """Every place at which a cut can fall, with the log weight of being the only one."""
+    """Every position of a cut, with the log weight of being the only one."""
     sizes = base.zeros + base.ones
     total = float(sizes.sum())
     ends = np.cumsum(base.zeros), np.cumsum(base.ones)
@@ -51,7 +51,7 @@ def cuts_of(base: Blocks) -> Cuts:
     ]
     tied = np.flatnonzero(sizes > 1)
     work = float(np.sum((base.zeros[tied] + 1.0) * (base.ones[tied] + 1.0)))
-    # A sum over a smooth bell is as good with steps of a fraction of its width.
+    # A sum over a smooth bell curve is as accurate with steps of a fraction of its width.
     coarse = work > MOST_CUTS
     for block in tied.tolist():
         a, b = int(base.zeros[block]), int(base.ones[block])
@@ -77,7 +77,7 @@ def cuts_of(base: Blocks) -> Cuts:
 
 
 def _splits(count: int, coarse: bool) -> tuple[FloatArray, FloatArray]:
-    """Numbers from 0 to ``count`` that stand for all of them, and for how many each."""
+    """Representative numbers from 0 to ``count``, and how many numbers each represents."""
     step = max(1, int(np.sqrt(count) / 6)) if coarse else 1
     ends = np.append(np.arange(0, count, step), count)
     weight = np.ones(len(ends))
@@ -115,7 +115,7 @@ def log_likelihood_ratios(
         else:
             plain.setdefault(len(base.zeros), []).append(row)
     for size, rows in plain.items():
-        # Bases without blocks have the same cuts: as many scores above each, of whichever kind.
+        # Bases without blocks have the same cuts: equal total numbers of scores above each.
         weight = _log_choose(float(size), np.arange(size + 1.0))
         part = max(1, MOST_TERMS // (len(leaks) * (size + 1)))
         for start in range(0, len(rows), part):
@@ -129,7 +129,7 @@ def log_likelihood_ratios(
 
 
 def _times(count: FloatArray, log_mass: float) -> FloatArray:
-    """Count times a log probability, where none of something impossible is possible."""
+    """Count times a log probability; 0 if the count is 0, even for probability 0."""
     if np.isinf(log_mass):
         return np.where(count > 0, -np.inf, 0.0)
     return np.asarray(count * log_mass)
@@ -142,7 +142,7 @@ def _two_pieces(
     log_zero: FloatArray,
     log_one: FloatArray,
 ) -> FloatArray:
-    """Of several bases, scores above each cut (bases, cuts); both pieces are always possible."""
+    """For several bases, scores above each cut (bases, cuts); both pieces are always possible."""
     n0, n1 = zeros.max(axis=1)[:, None], ones.max(axis=1)[:, None]
     below = n0 * log_zero[:, 1] + n1 * log_one[:, 1]
     slope0, slope1 = log_zero[:, 0] - log_zero[:, 1], log_one[:, 0] - log_one[:, 1]
@@ -154,10 +154,10 @@ def _two_pieces(
 
 
 def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: FloatArray) -> float:
-    """Cut after cut, from the top: each piece holds what lies between two of them."""
+    """Sum over cuts in order, from the top: each piece holds the scores between two cuts."""
     if len(cuts.zeros) > MOST_PAIRS:
         raise InputError(
-            f"expected at most {MOST_PAIRS} places between scores for a family with an atom, got "
+            f"expected at most {MOST_PAIRS} positions between scores for a family with an atom, got "
             f"{len(cuts.zeros)}."
         )
     n0, n1 = float(base.zeros.sum()), float(base.ones.sum())
@@ -166,7 +166,7 @@ def _several_pieces(base: Blocks, cuts: Cuts, log_zero: FloatArray, log_one: Flo
     left_zeros = base.zeros[cuts.block] - cuts.part_zeros
     left_ones = base.ones[cuts.block] - cuts.part_ones
     rest = _log_parts(left_zeros, left_ones)
-    # Blocks that a cut touches are divided by what they would be whole, once each.
+    # Blocks that a cut splits are divided by their unsplit weight, once each.
     zeros, ones = base.zeros.astype(np.float64), base.ones.astype(np.float64)
     whole = _log_parts(zeros[cuts.block], ones[cuts.block])
     same = cuts.block[:, None] == cuts.block[None, :]

@@ -1,4 +1,4 @@
-"""The posterior of the whole trade-off curve, and what it answers."""
+"""The posterior of the whole trade-off curve, and its queries."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilometer import _validate
 from epsilometer._arrays import FloatArray, FloatPair, Say
+from epsilometer._deprecated import renamed_parameters
 from epsilometer.errors import InputError
 from epsilometer.inference import trees
 from epsilometer.inference.marginal_queries import MarginalQueries
@@ -46,20 +48,19 @@ if TYPE_CHECKING:
 PARAMETERS = ("epsilon", "shown", "strength")
 
 FOR_BASES, MOST_WORK = Resolution(0.6, 10, 4), 4e9
-"""Where reading single bases from the whole solution would take more multiplications than this, a
-coarser one serves."""
+"""A coarser solution for single bases, used if the full one would take this many multiplications."""
 
 RARE = 1e-6
-"""Probability of curves that are left out of bands."""
+"""Total probability of curves left out of bands."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileAccuracy:
-    """What the engine says of its own error.
+    """The engine's error estimate.
 
-    ``error`` is the largest change of any probed quantile between the last two levels, relative for
-    values above 1, or twice the change of the probability below it.  ``region`` holds the laws of
-    strengths that the last of them summed over.
+    ``error`` is the largest change of any checked quantile between the last two refinement steps,
+    relative for values above 1, or twice the change of the probability below it.  ``region`` contains
+    the laws of strengths summed over in the last step.
     """
 
     error: float
@@ -81,7 +82,7 @@ class ProfileAccuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyShare:
-    """One family with a mixture and its reading, and its probability."""
+    """The probability of one family with a mixing rate and reading."""
 
     family: str
     mixing: float
@@ -91,39 +92,35 @@ class FamilyShare:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ProfilePosterior(MarginalQueries):
-    """The posterior of trade-off curves, leaks and strengths, from the order of all scores.
+class ProfilePosterior(MarginalQueries, view="posteriors.WHOLE_CURVE"):
+    """The posterior of trade-off curves, leaks and strengths, from the ranks of all scores.
 
-    Parameters it answers for: ``epsilon`` (of the algorithm, with what attacks may have missed),
-    ``shown`` (of the base that leaks most) and ``strength`` (mean of the law of strengths; 1: every
-    attack was the best possible).
+    Parameters: ``epsilon`` (of the algorithm, including what attacks may have missed), ``shown`` (of the
+    base that leaks most) and ``strength`` (mean of the law of strengths; 1: every attack was the best
+    possible).
 
     Attributes
     ----------
     scores, model
-        What was observed and what is assumed.
+        The data and the model.
     provenance, engine
-        How it was computed, and the settings, which know how to estimate again.
+        How it was computed, and the settings, with which it can be estimated again.
     solution, tables
-        Probabilities on the axis of leaks, and the likelihoods they were made from.
+        Probabilities on the axis of leaks, and the likelihoods they were computed from.
     accuracy
-        What the engine says of its error.
+        The engine's error estimate.
     """
 
     scores: Scores
     model: ProfileModel
     provenance: Provenance
-    engine: Any = None  # ProfileSettings, which know this class and not the other way round
+    engine: Any = None  # ProfileSettings, which imports this class
     solution: Solution
     tables: tuple[Table, ...]
     accuracy: ProfileAccuracy
     history: tuple[Batch, ...] = ()
 
-    def __repr__(self) -> str:
-        low, high = self.credible_interval("epsilon", 0.9)
-        return f"ProfilePosterior({self.scores!r}, epsilon 90 % interval {low:.3g} to {high:.3g})"
-
-    # --- what every posterior has -------------------------------------------------------------
+    # --- interface of all posteriors ----------------------------------------------------------
 
     @property
     def log_evidence(self) -> float:
@@ -138,20 +135,20 @@ class ProfilePosterior(MarginalQueries):
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the engine reached the accuracy it was asked for."""
+        """Whether the engine reached the requested accuracy."""
         return self.accuracy.met
 
     @property
     def resolution(self) -> Resolution:
-        """How finely its solution was summed."""
+        """The resolution of its solution."""
         found: Resolution = self.engine.resolution(
             self.accuracy.levels, len(self.scores), self.accuracy.region
         )
         return found
 
     @property
-    def engine_words(self) -> str:
-        """Which engine, and how far its answer can be trusted."""
+    def engine_description(self) -> str:
+        """The engine and its accuracy, as text."""
         met = "met" if self.accuracy.met else "NOT MET"
         return (
             f"whole curve, exact sums; estimated error {self.accuracy.error:.1e}, tolerance "
@@ -166,7 +163,7 @@ class ProfilePosterior(MarginalQueries):
         return {"accuracy": accuracy, "log_evidence": self.log_evidence}
 
     def prior_probability_above(self, epsilon: float) -> float:
-        """P(epsilon > value) before any data."""
+        """The prior probability P(epsilon > value)."""
         return self.model.prior_probability_above(epsilon)
 
     def marginal(self, parameter: str) -> Marginal:
@@ -205,39 +202,40 @@ class ProfilePosterior(MarginalQueries):
         }
 
     def to_datatree(self) -> xarray.DataTree:
-        """The posterior as ArviZ and xarray know it: groups posterior, observed_data and more."""
+        """The posterior as a tree for ArviZ and xarray: groups posterior, observed_data and more."""
         return tree.to_datatree(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NetCDF file, from which :func:`epsilometer.load` restores it."""
+        """Write everything to a NetCDF file; :func:`epsilometer.load` restores it."""
         trees.write(self.to_datatree(), path)
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """What each batch of scores did, in order; one batch unless there were updates."""
+        """The effect of each batch of scores, in order; one batch unless there were updates."""
         return self.history or (profile_batch(None, self, rows=len(self.scores), label="batch 1"),)
 
     def with_batches(self, batches: tuple[Batch, ...]) -> Self:
-        """The same posterior with another account of how its scores came in."""
+        """The same posterior with a different history of batches."""
         return replace(self, history=tuple(batches))
 
+    @renamed_parameters(report="on_message")
     def update(
         self,
         new_scores: Scores,
         *,
         label: str | None = None,
         engine: ProfileSettings | None = None,
-        report: Say | None = None,
+        on_message: Say | None = None,
     ) -> ProfilePosterior:
-        """The posterior given these scores and new ones: what estimating from all of them gives.
+        """The posterior given these scores and new ones, equal to estimating from all of them.
 
-        New scores of a base that is there already are more models of it.
+        New scores of an existing base are treated as more models of it.
         """
         if not isinstance(new_scores, Scores):
             raise InputError(f"expected Scores to update with, got {type(new_scores).__name__}.")
         settings = engine or self.engine
         after: ProfilePosterior = settings.estimate(
-            self.scores.joined(new_scores), self.model, report=report
+            self.scores.joined(new_scores), self.model, report=on_message
         )
         label = f"batch {len(self.batches) + 1}" if label is None else label
         new = profile_batch(self, after, rows=len(new_scores), label=label)
@@ -247,7 +245,7 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def families(self) -> tuple[FamilyShare, ...]:
-        """Every family, mixture and reading with its probability, the likeliest first."""
+        """Every family, mixing rate and reading with its probability, the likeliest first."""
         found = {
             (
                 component.curves.family.name,
@@ -289,15 +287,22 @@ class ProfilePosterior(MarginalQueries):
         return tuple(sorted(rows, key=lambda row: -row.probability))
 
     def family_probability(self, name: str) -> float:
-        """Probability of a family, whatever the mixture."""
+        """Probability of a family, over all mixing rates."""
         return sum(row.probability for row in self.families if row.family == name)
 
     @property
-    def alike(self) -> float:
-        """Probability that every attack was the best possible; where it is fixed, 1 or 0."""
+    def full_strength_probability(self) -> float:
+        """Probability that every attack was the best possible; 1 or 0 if the strength is fixed."""
         if self.model.strength.fixed_value is not None:
             return float(self.model.strength.fixed_value == 1)
         return float(self.solution.law_weights[0])
+
+    @property
+    def alike(self) -> float:
+        """Deprecated: use :attr:`full_strength_probability`."""
+        message = "ProfilePosterior.alike is deprecated, use full_strength_probability."
+        warn(message, DeprecationWarning, stacklevel=2)
+        return self.full_strength_probability
 
     @cached_property
     def _strength(self) -> Tabulated | PointMass:
@@ -310,7 +315,7 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def _algorithm(self) -> list[tuple[Curves, FloatArray, FloatArray]]:
-        """Of each component: ends of fine cells of the leak, largest first, and probabilities."""
+        """For each component: edges of fine cells of the leak, largest first, and probabilities."""
         found = []
         for number, component in enumerate(self.solution.components):
             mass = self.solution.probability[number].sum(axis=0)
@@ -320,7 +325,7 @@ class ProfilePosterior(MarginalQueries):
         return found
 
     def _of_leaks(self, value: Callable[[Curves, FloatArray], FloatArray]) -> Tabulated:
-        """Distribution of a quantity that rises with the algorithm's leak."""
+        """Distribution of a quantity that increases with the algorithm's leak."""
         parts = [
             (value(curves, edges)[::-1], mass[::-1]) for curves, edges, mass in self._algorithm
         ]
@@ -331,7 +336,7 @@ class ProfilePosterior(MarginalQueries):
         return self.epsilon_at(self.model.delta)
 
     def epsilon_at(self, delta: float) -> Tabulated:
-        """The distribution of epsilon at another delta: the same curves, read elsewhere."""
+        """The distribution of epsilon at another delta, from the same curves."""
         delta = _validate.delta(delta)
         return self._of_leaks(lambda curves, leaks: curves.epsilon(leaks, delta))
 
@@ -348,10 +353,7 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def _for_bases(self) -> Solution:
-        """What single bases are read from: fewer laws and steps where the whole would take long.
-
-        That is so where everything is possible still, as after null scores, and nothing is sharp.
-        """
+        """The solution for single bases: coarser if the full one would take long."""
         return (
             self.solution
             if _work(self.solution) < MOST_WORK
@@ -384,8 +386,7 @@ class ProfilePosterior(MarginalQueries):
     ) -> FloatArray:
         """Quantiles of f, the least false-negative rate, at false-positive rates in [0, 1].
 
-        Of the algorithm's own curve, or of what attacks see of a base, by its number.  Shape
-        (probabilities, rates).
+        Of the algorithm, or of one base as seen by attacks; shape (probabilities, rates).
         """
         rates = np.atleast_1d(np.asarray(false_positive_rate, dtype=float))
         if not np.all((rates >= 0) & (rates <= 1)):
@@ -398,7 +399,7 @@ class ProfilePosterior(MarginalQueries):
         parts = []
         for curves, edges, mass in self._seen(base):
             seen = curves if base is not None or curves.subsampled else Curves(family=curves.family)
-            # What is gained over chance rises with the leak, and is 0 without one.
+            # The gain over chance increases with the leak, and is 0 without one.
             gain = seen.seen_true_positives(rates, edges) - rates[:, None]
             rising = np.maximum.accumulate(np.maximum(gain[:, ::-1], 0.0), axis=1)
             parts.append((rising, mass[::-1]))
@@ -411,7 +412,7 @@ class ProfilePosterior(MarginalQueries):
         return np.maximum(1 - rates - gains, 0.0)
 
     def _seen(self, base: int | None) -> list[tuple[Curves, FloatArray, FloatArray]]:
-        """Of the algorithm, or of one base: curves, ends of cells of leaks and probabilities."""
+        """For the algorithm, or one base: curves, edges of cells of leaks and probabilities."""
         if base is None:
             return [
                 (component.curves, self.solution.edges_of(number), mass.sum(axis=0))
@@ -437,11 +438,11 @@ class ProfilePosterior(MarginalQueries):
 
     @cached_property
     def extrapolated_below_delta(self) -> float:
-        """The delta below which epsilon is decided by rates smaller than any base could show.
+        """The delta below which epsilon depends on rates smaller than any base could show.
 
         Epsilon at delta is the slope of the trade-off function where a line touches it.  If that is at
-        a false-positive rate below 1 / N, N the models of the largest base, the family alone says how
-        the curve goes on there.  The median over all curves and leaks; 0 if nothing is extrapolated.
+        a false-positive rate below 1 / N, N the models of the largest base, the curve there is
+        extrapolated by its family.  The median over all curves and leaks; 0 if nothing is extrapolated.
         """
         values, masses = [np.zeros(1)], [np.array([self.solution.no_leak])]
         for curves, edges, mass in self._seen(None):
@@ -451,14 +452,13 @@ class ProfilePosterior(MarginalQueries):
         return float(_weighted_quantiles(*together, np.array([0.5]))[0])
 
     def with_prior(self, prior: Prior) -> ProfilePosterior:
-        """The same likelihoods under another prior of epsilon, at the last level's resolution."""
+        """The same likelihoods under another prior of epsilon, at the last step's resolution."""
         model = replace(self.model, epsilon=prior)
-        return replace(
-            self, model=model, history=(), solution=solve(model, self.tables, self.resolution)
-        )
+        solution = solve(model, self.tables, self.resolution, known=self.solution)
+        return replace(self, model=model, history=(), solution=solution)
 
     def cells(self) -> tuple[list[tuple[Curves, FloatArray]], FloatArray]:
-        """Curves with leaks, and all their probabilities one after the other; no leak comes last."""
+        """Curves with leaks, and all their probabilities concatenated; no leak comes last."""
         kept = [part for part in self._algorithm if part[2].sum() > RARE]
         curves = [(each, middles(edges)) for each, edges, _ in kept]
         weight = np.concatenate([*(mass for *_, mass in kept), np.array([self.solution.no_leak])])
@@ -466,7 +466,7 @@ class ProfilePosterior(MarginalQueries):
 
 
 def _work(solution: Solution) -> float:
-    """Multiplications that the leaks of single bases take."""
+    """Number of multiplications for the leaks of single bases."""
     found = 0.0
     for number, table in enumerate(solution.probability):
         strand = solution.strands[solution.strand_of[number]]
@@ -479,7 +479,7 @@ def _work(solution: Solution) -> float:
 def _whole(
     parts: list[tuple[FloatArray, FloatArray]], at_zero: float
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Parts whose probabilities sum to what is not at 0, also where negligible ones were left out."""
+    """Rescale parts, from which negligible ones were dropped, to the probability that is not at 0."""
     total = sum(float(mass.sum()) for _, mass in parts)
     return [(edges, mass * ((1 - at_zero) / total)) for edges, mass in parts] if total else parts
 

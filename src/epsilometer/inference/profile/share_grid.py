@@ -1,8 +1,8 @@
-"""Points of the pooled share t in [0, 1] at which the chain of ranks is followed.
+"""Grid points of the pooled share t in [0, 1] on which the chain of ranks is computed.
 
-t is the share of both hypotheses, mixed as they are among the scores, with a higher score.  The rank of
-a score among M fixes t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) everywhere in the angle
-theta = 2 asin(sqrt(t)): points are even in theta, and closer at 0, at 1 and where a family may jump.
+t is the share, among both hypotheses in the proportions of the scores, with a higher score.  The rank of
+a score among M determines t to about sqrt(t (1 - t) / M), which is 1 / sqrt(M) everywhere in the angle
+theta = 2 asin(sqrt(t)): points are even in theta, and denser at 0, at 1 and where a family may jump.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from epsilometer._arrays import FloatArray, IntArray
 
 CLUSTER = 0.85
-"""Of the cosine that draws points together at the ends of a stretch; at 1 they would coincide there."""
+"""Weight of the cosine that concentrates points at the ends of a stretch; at 1 they would coincide."""
 STENCIL = 4
-"""Points that a cubic goes through."""
+"""Number of points of a cubic."""
 
 
 class ShareGrid(NamedTuple):
-    """Points, and for each cell between two of them how a cubic through four points is integrated.
+    """Grid points, and for each cell the rule that integrates a cubic through four points.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ShareGrid(NamedTuple):
     first
         The first of the four points of each cell.
     ratio
-        Gauss points of each cell and, last, its lower end, all over its upper end; (cells, nodes + 1).
+        Gauss points of each cell and, last, its lower end, divided by its upper end; (cells, nodes + 1).
     rule
         Weights of the Gauss points over t times the four cubics' values there, (cells, 4, nodes).
     """
@@ -42,7 +42,7 @@ class ShareGrid(NamedTuple):
 
 
 def share_grid(step: float, jump: float, nodes: int) -> ShareGrid:
-    """A grid with points about ``step`` apart in theta, ``jump`` among them."""
+    """A grid with points about ``step`` apart in theta, including ``jump``."""
     middle = 2 * np.arcsin(np.sqrt(jump))
     parts = [_stretch(0.0, middle, step), _stretch(middle, np.pi, step)]
     theta = np.concatenate([parts[0], parts[1][1:]])

@@ -1,13 +1,13 @@
-"""From tables of likelihoods to probabilities: of families, laws of strengths and leaks, all sums.
+"""From tables of likelihoods to probabilities of families, laws of strengths and leaks, by summation.
 
 The axis is the logarithm of the algorithm's leak, in even steps.  For every component (a family with a
-mixture and its reading) and every law of strengths, the likelihoods of all bases are averaged over their
-strengths and multiplied.
+mixing rate and its reading) and every law of strengths, the likelihoods of all bases are averaged over
+their strengths and multiplied.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,20 +23,20 @@ from epsilometer.model.profile import Component, ProfileModel
 from epsilometer.model.strengths import EVERYWHERE, Laws, Region
 
 SMALLEST = 1e-4
-"""The smallest leak, in units of the largest: at smaller ones nothing is left to see."""
+"""The smallest leak, in units of the largest: smaller ones are indistinguishable from none."""
 
 NEGLIGIBLE = 30.0
-"""Nats below the best from which nothing is worked out."""
+"""Nats below the best beyond which nothing is computed."""
 
 WIDEST_STEP = 0.2
-"""Standard deviations count as this one where they are larger: axes are never coarse."""
+"""Larger standard deviations are replaced by this one, so that axes are never coarse."""
 
 
 class Resolution(NamedTuple):
-    """Steps of log leak in standard deviations of what is sharpest, and laws of strengths.
+    """Step of log leak, in standard deviations of the sharpest likelihood, and laws of strengths.
 
-    The laws are Beta laws of so many means and so many concentrations each, in a region that holds all
-    that matter.
+    The laws are Beta laws, a grid of means and concentrations in a region that contains all that have
+    probability.
     """
 
     steps: float
@@ -49,8 +49,8 @@ class Resolution(NamedTuple):
 class Strand:
     """One table on the axis: leaks, largest first, and likelihoods of bases relative to their best.
 
-    ``rows`` are the leaks of the algorithm that may matter, ``columns`` those of a base.  ``alike`` is
-    the log likelihood of all bases where they have the same leak.
+    ``rows`` are the leaks of the algorithm that may have probability, ``columns`` those of a base.
+    ``alike`` is the log likelihood of all bases if they have the same leak.
     """
 
     table: Table
@@ -69,11 +69,13 @@ class Solution:
     Attributes
     ----------
     strands
-        One for each family and rate that is left.
+        One for each remaining family and rate.
     components, strand_of
-        The components of the model that are left, and the strand of each.
+        The remaining components of the model, and the strand of each.
     laws
         Laws of strengths.
+    log_likelihood
+        For each strand: log likelihood of all bases at (law, row), which other priors share.
     probability
         For each component: probability of (law, row of its strand).
     no_leak
@@ -81,7 +83,7 @@ class Solution:
     log_evidence
         Log probability of the order of scores, relative to labels in random order.
     step
-        Of the logarithm of the leak.
+        Step of the log leak.
     """
 
     model: ProfileModel
@@ -89,6 +91,7 @@ class Solution:
     components: tuple[Component, ...]
     strand_of: tuple[int, ...]
     laws: Laws
+    log_likelihood: tuple[FloatArray, ...]
     probability: tuple[FloatArray, ...]
     no_leak: float
     log_evidence: float
@@ -101,7 +104,7 @@ class Solution:
 
     @cached_property
     def law_weights(self) -> FloatArray:
-        """Posterior probability of each law of strengths; where nothing leaks, that before the data."""
+        """Posterior probability of each law of strengths; without any leak, the prior probability."""
         found = np.sum([each.sum(axis=1) for each in self.probability], axis=0)
         return np.asarray(found + self.no_leak * self.laws.weights)
 
@@ -111,7 +114,7 @@ class Solution:
         return strand.leaks[strand.rows]
 
     def edges_of(self, component: int) -> FloatArray:
-        """Ends of the cells around these leaks, largest first; one more."""
+        """Edges of the cells around these leaks, largest first; one more."""
         leaks = self.rows_of(component)
         half = np.exp(self.step / 2)
         return np.append(leaks * half, leaks[-1] / half)
@@ -130,12 +133,20 @@ def solve(
     tables: tuple[Table, ...],
     resolution: Resolution,
     prior: Prior | None = None,
+    known: Solution | None = None,
 ) -> Solution:
-    """Sum everything; ``prior`` is that of epsilon if it is not the model's."""
+    """Compute all probabilities; ``prior`` replaces the model's prior of epsilon.
+
+    ``known`` is a solution with the same strength distributions, for another prior or for more tables:
+    its likelihoods are reused where they are on a fine enough axis.
+    """
     epsilon_prior = prior or model.epsilon
     laws = model.strength.laws(resolution.means, resolution.concentrations, resolution.region)
     fixed = model.strength.fixed_value or 1.0
     step = min(_sharpest(tables), WIDEST_STEP) * resolution.steps
+    if known is not None and (known.step > step or not _same_laws(known.laws, laws)):
+        known = None
+    step = step if known is None else known.step
     keys = [(table.family.name, table.rate) for table in tables]
     left = [
         (component, keys.index(key))
@@ -147,7 +158,7 @@ def solve(
         for component, number in left
     ]
     strands = _strands(tables, [number for _, number in left], priors, step, fixed)
-    log_likelihood = _log_products(strands, laws, step)
+    log_likelihood = _log_products(strands, laws, step, known)
     with np.errstate(divide="ignore"):
         log_laws = np.log(laws.weights)[:, None]
     logs = [
@@ -158,13 +169,14 @@ def solve(
     leaking = float(logsumexp([logsumexp(each) for each in logs])) + float(np.log1p(-nothing))
     total = float(np.logaddexp(leaking, np.log(nothing) if nothing else -np.inf))
     if not np.isfinite(total):
-        raise ContradictionError("no curve of the model can make scores in this order.")
+        raise ContradictionError("no curve of the model can generate scores in this order.")
     return Solution(
         model=model,
         strands=strands,
         components=tuple(component for component, _ in left),
         strand_of=tuple(number for _, number in left),
         laws=laws,
+        log_likelihood=tuple(log_likelihood),
         probability=tuple((1 - nothing) * np.exp(each - total) for each in logs),
         no_leak=float(np.exp(np.log(nothing) - total)) if nothing else 0.0,
         log_evidence=total,
@@ -178,11 +190,11 @@ def _axis(table: Table, step: float) -> FloatArray:
 
 
 def _sharpest(tables: tuple[Table, ...]) -> float:
-    """Smallest standard deviation of log leak, if all bases have the same leak, among what matters."""
+    """Smallest standard deviation of log leak, if all bases have the same leak, among likely tables."""
     found, best = 1.0, -np.inf
     for table in tables:
         axis = _axis(table, 0.004)
-        # Where the likelihood is sharper than this axis, a finer one around its best.
+        # If the likelihood is sharper than this axis, use a finer one around its maximum.
         for _ in range(4):
             logs = table.at(axis).sum(axis=0)
             weights = np.exp(logs - logs.max())
@@ -204,7 +216,7 @@ def _sharpest(tables: tuple[Table, ...]) -> float:
 def _log_prior(
     component: Component, leaks: FloatArray, step: float, delta: float, prior: Prior
 ) -> FloatArray:
-    """Log prior probability of the cell around each leak, that of the component included."""
+    """Log prior probability of the cell around each leak, including that of the component."""
     half = np.exp(step / 2)
     curves = component.curves
     edges = curves.epsilon(np.append(leaks * half, leaks[-1] / half), delta)
@@ -222,12 +234,12 @@ def _strands(
     step: float,
     fixed: float,
 ) -> tuple[Strand, ...]:
-    """Likelihoods on the axis, and which leaks may matter under any law."""
+    """Likelihoods on the axis, and the leaks that may matter under any law."""
     drafts, best = [], -np.inf
     for number, table in enumerate(tables):
         leaks = _axis(table, step)
         logs = table.at(fixed * leaks)
-        # No law makes the likelihood of a base larger than its best up to the algorithm's leak.
+        # Under any law, the likelihood of a base is at most its maximum up to the algorithm's leak.
         most = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
         prior = np.max([p for p, own in zip(priors, numbers, strict=True) if own == number], axis=0)
         drafts.append((leaks, logs, most + prior))
@@ -236,7 +248,7 @@ def _strands(
     for table, (leaks, logs, most) in zip(tables, drafts, strict=True):
         kept = np.flatnonzero(most > best - NEGLIGIBLE)
         rows = slice(int(kept[0]), int(kept[-1]) + 1) if len(kept) else slice(0, 1)
-        # The best of what no law puts out of reach.
+        # The maximum over leaks that some law can reach.
         top = logs[:, rows.start :].max(axis=1, keepdims=True)
         near = np.flatnonzero((logs > top - NEGLIGIBLE).any(axis=0))
         columns = slice(int(near[0]), int(near[-1]) + 1)
@@ -267,36 +279,62 @@ def _averages(strand: Strand, laws: Laws, law: int, step: float) -> FloatArray:
     return _strength_rows(strand, laws, law, step) @ strand.likelihood[strand.columns]
 
 
-def _log_products(strands: tuple[Strand, ...], laws: Laws, step: float) -> list[FloatArray]:
+def _same_laws(one: Laws, other: Laws) -> bool:
+    return np.array_equal(one.means, other.means) and np.array_equal(
+        one.concentrations, other.concentrations
+    )
+
+
+def _log_products(
+    strands: tuple[Strand, ...], laws: Laws, step: float, known: Solution | None
+) -> list[FloatArray]:
     """Log likelihood of all bases together, for each strand (law, row)."""
     found = [
         np.empty((len(laws.weights), strand.rows.stop - strand.rows.start)) for strand in strands
     ]
-    alike: dict[tuple[int, ...], list[int]] = {}
+    by_range: dict[tuple[int, ...], list[int]] = {}
     for number, strand in enumerate(strands):
-        ends = (strand.rows.start, strand.rows.stop, strand.columns.start, strand.columns.stop)
-        alike.setdefault(ends, []).append(number)
+        for start, stop in _unknown_rows(strand, known, found[number]):
+            ends = (start, stop, strand.columns.start, strand.columns.stop)
+            by_range.setdefault(ends, []).append(number)
     bases = strands[0].likelihood.shape[1]
-    for numbers in alike.values():
-        # Strands on the same stretch of the axis share the averages over strengths.
-        first = strands[numbers[0]]
+    for (start, stop, *_), numbers in by_range.items():
+        # Strands on the same part of the axis share the averages over strengths.
+        first = replace(strands[numbers[0]], rows=slice(start, stop))
         together = np.concatenate(
             [strands[number].likelihood[first.columns] for number in numbers], axis=1
         )
         for law in range(len(laws.weights)):
+            own = [found[n][law, start - strands[n].rows.start :][: stop - start] for n in numbers]
             if np.isinf(laws.concentrations[law]):
-                # Bases may contradict each other by more than any number can hold.
-                for number in numbers:
-                    found[number][law] = strands[number].alike[first.rows]
+                # Bases may contradict each other so strongly that products underflow.
+                for target, number in zip(own, numbers, strict=True):
+                    target[:] = strands[number].alike[first.rows]
                 continue
             logs = log_products(_strength_rows(first, laws, law, step) @ together, bases)
-            for place, number in enumerate(numbers):
-                found[number][law] = logs[:, place] + strands[number].log_top
+            for place, (target, number) in enumerate(zip(own, numbers, strict=True)):
+                target[:] = logs[:, place] + strands[number].log_top
     return found
 
 
+def _unknown_rows(
+    strand: Strand, known: Solution | None, found: FloatArray
+) -> list[tuple[int, int]]:
+    """Fill in the rows of a strand that are known; the ends of the stretches that are not."""
+    start, stop = strand.rows.start, strand.rows.stop
+    for number, other in enumerate(() if known is None else known.strands):
+        low, high = max(start, other.rows.start), min(stop, other.rows.stop)
+        if known is not None and other.table is strand.table and low < high:
+            shift = other.rows.start
+            found[:, low - start : high - start] = known.log_likelihood[number][
+                :, low - shift : high - shift
+            ]
+            return [(a, b) for a, b in ((start, low), (high, stop)) if a < b]
+    return [(start, stop)]
+
+
 def region_of(solution: Solution, resolution: Resolution) -> Region:
-    """The laws that matter, and their neighbours: many bases leave few of them."""
+    """The laws with probability, and their neighbours: many bases leave few of them."""
     own = np.isfinite(solution.laws.concentrations)
     if not own.any():
         return resolution.region
@@ -310,7 +348,7 @@ def region_of(solution: Solution, resolution: Resolution) -> Region:
         share = table.sum(axis=1 - axis)
         x = (np.polynomial.legendre.leggauss(len(share))[0] + 1) / 2
         kept = np.flatnonzero(share > 1e-6 * share.max())
-        # Out to the next law on either side, which does not matter any more.
+        # Extend to the next law on either side, which no longer matters.
         low = x[kept[0] - 1] if kept[0] > 0 else 0.0
         high = x[kept[-1] + 1] if kept[-1] + 1 < len(x) else 1.0
         ends += [float(first + (last - first) * low), float(first + (last - first) * high)]

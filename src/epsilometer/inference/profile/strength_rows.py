@@ -1,8 +1,8 @@
 """Averages over a base's strength: the likelihood at leak s lambda, s from a Beta law.
 
-On leaks that are even in the logarithm, lambda_j = lambda_0 e^(-j step), an average depends on the
-difference of two places only.  Likelihoods are taken as straight between neighbours, Beta laws as they
-are; leaks below the last one count as that one.
+On leaks that are even in the logarithm, lambda_j = lambda_0 e^(-j step), an average depends only on the
+difference of two indices.  Likelihoods are linear between neighbours, Beta laws are exact; leaks below
+the last one are treated as the last one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray
     count, width = len(means), columns.stop - columns.start
     before = np.append(1.0, means[:-1])
     weights = np.append(np.zeros(count - 1), np.maximum(before - means, 0.0))
-    # Row k begins at its own place: windows of one long row.
+    # Row k starts at its own offset: the rows are windows of one long row.
     first, last = count - rows.stop + columns.start, count - rows.start + columns.start
     padded = np.append(weights, np.zeros(max(0, last + width - 1 - len(weights))))
     found = np.array(sliding_window_view(padded, width)[first:last][::-1])
@@ -51,7 +51,7 @@ def averaging_rows(means: FloatArray, rows: slice, columns: slice) -> FloatArray
 def log_products(average: FloatArray, bases: int) -> FloatArray:
     """Log of the products over bases, from shape (rows, strands * bases) to (rows, strands).
 
-    A logarithm is taken only now and then, before a product is too small for a number.
+    Logarithms are taken only occasionally, before a product underflows.
     """
     rows, strands = average.shape[0], average.shape[1] // bases
     found = np.zeros((rows, strands))

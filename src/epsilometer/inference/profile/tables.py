@@ -1,7 +1,7 @@
-"""Log likelihood of every base as a function of the leak, one table for each family and mixing rate.
+"""Log likelihood of every base as a function of the leak, one table per family and mixing rate.
 
-A table is a smooth curve through leaks at which the likelihood was worked out.  Leaks are added where
-any base still says something and the curve does not follow yet.
+A table is a smooth curve through leaks at which the likelihood was computed.  Leaks are added where they
+matter to some base and the curve is not accurate yet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from epsilometer._arrays import BoolArray, FloatArray, IntArray, Say
 from epsilometer.inference.profile import pieces
 from epsilometer.inference.profile.blocks import Blocks
-from epsilometer.inference.profile.chain import Curved, log_likelihood_ratios
+from epsilometer.inference.profile.chain import GriddedCurves, log_likelihood_ratios
 from epsilometer.inference.profile.share_grid import share_grid
 from epsilometer.model.families import Family
 from epsilometer.model.mixtures import Curves, Densities
@@ -27,43 +27,43 @@ from epsilometer.model.profile import ProfileModel
 from epsilometer.model.scores import BaseScores, Scores
 
 FIRST_LEAKS = 20
-"""Between 0 and the largest leak, closer at 0."""
+"""Initial leaks between 0 and the largest, denser near 0."""
 
 FAR_BELOW = 40.0
-"""Nats below a base's best leak from which it plays no part, unless all bases together are best
+"""Nats below a base's best leak beyond which a leak is ignored, unless all bases together are best
 there."""
 
 DEEPEST = 1e6
-"""Nats below a base's best leak at which all lies that is impossible."""
+"""Nats below a base's best leak assigned to impossible leaks."""
 
 MOST_ROUNDS = 14
-"""Of halving: from a range of 25 to steps of a thousandth."""
+"""Rounds of halving: from a range of 25 to steps of a thousandth."""
 
 WORSE = 6.0
-"""By so many times a curve through half of the leaks may be worse: halving takes its error down about
-eight times."""
+"""How much larger the error of a curve through half of the leaks may be: halving reduces the error about
+eightfold."""
 
 LARGEST_STEP = 0.05
-"""Of theta, for few scores: families themselves must be followed."""
+"""Largest step of theta, for few scores: the families themselves must be resolved."""
 
 MOST_COLUMNS = 600
-"""Bases times curves that are carried at a time: what a processor keeps near."""
+"""Bases times curves processed at a time: fits the processor's cache."""
 
 ORDERS, MOST_RANKS = 8, 40_000
-"""Random orders of scores with ties, and how many ranks they may have together."""
+"""Random orders of scores with ties, and the largest total number of ranks in them."""
 
 THINNED_FROM, THINNED_TO = 5_000, 2_500
-"""Scores of a base from which a sample of so many of them says first where to look."""
+"""Bases with more scores are first scanned with a sample of this size."""
 
 REFUTED = 40.0
-"""Nats, and one more a base, by which curves that play no part fall short of the best."""
+"""Nats, plus one per base, by which curves that are ignored fall short of the best."""
 
 
 class Accuracy(NamedTuple):
     """How finely a table is made.
 
-    Steps of the chain of ranks and how many standard deviations of a share it follows, and the error of
-    a spline in nats, per base.
+    The step of the chain of ranks, its window in standard deviations of a share, and the error of a
+    spline in nats, per base.
     """
 
     chain_step: float = 1.0
@@ -73,7 +73,7 @@ class Accuracy(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Log likelihood ratios of all bases at some leaks, shape (bases, leaks), and between them."""
+    """Log likelihood ratios of all bases at some leaks, shape (bases, leaks), interpolated between."""
 
     family: Family
     rate: float
@@ -82,12 +82,12 @@ class Table:
 
     @cached_property
     def _spline(self) -> CubicHermiteSpline:
-        # Slopes from neighbours only: a cliff far below the best must not be felt near it.
+        # Slopes from neighbours only: a cliff far below the maximum must not affect values near it.
         near = _filled(self.logs, 2 * FAR_BELOW)
         slopes = np.gradient(near, self.leaks, axis=1, edge_order=2)
         deep = self.logs < near
         if deep.any():
-            # Down there nothing was looked at closely: a curve that never rises above its points.
+            # Values there are rough: use a curve that never rises above its points.
             safe = PchipInterpolator(self.leaks, self.logs, axis=1).derivative()(self.leaks)
             slopes = np.where(deep, safe, slopes)
         return CubicHermiteSpline(self.leaks, self.logs, slopes, axis=1)
@@ -98,18 +98,22 @@ class Table:
 
 
 def make_tables(
-    scores: Scores, model: ProfileModel, farthest: float, accuracy: Accuracy, say: Say | None = None
+    scores: Scores,
+    model: ProfileModel,
+    farthest: float,
+    accuracy: Accuracy,
+    report: Say | None = None,
 ) -> tuple[Table, ...]:
-    """Tables of the families and rates that matter, up to the leak that has epsilon ``farthest``.
+    """Tables of the families and rates that matter, up to the leak with epsilon ``farthest``.
 
-    What is refuted beyond doubt by a first look, at some leaks or at a sample of many scores, is left
-    out.
+    Curves that are clearly ruled out by a first scan, at some leaks or on a sample of many scores, are
+    left out.
     """
     groups: dict[tuple[str, float], list[Curves]] = {}
     for component in model.components:
         curves = component.curves
         groups.setdefault((curves.family.name, curves.rate), []).append(curves)
-    sought = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
+    candidates = [Curves(family=each[0].family, rate=each[0].rate) for each in groups.values()]
     ends = [
         max(curves.largest_leak(farthest, model.delta) for curves in each)
         for each in groups.values()
@@ -118,13 +122,13 @@ def make_tables(
     factor = int(factors.max())
     sample = scores if factor == 1 else _thinned(scores, factors)
 
-    def look(curves: Curves, end: float) -> Table:
+    def scan(curves: Curves, end: float) -> Table:
         leaks = end * np.linspace(0.0, 1.0, FIRST_LEAKS + 1) ** 1.5
         logs = evaluate(sample, curves, leaks, accuracy)
         first = Table(family=curves.family, rate=curves.rate, leaks=leaks, logs=_filled(logs))
         if factor == 1:
             return first
-        # Errors grow with the number of scores, and so do differences: where leaks will be needed.
+        # Errors grow with the number of scores, and so do differences: refine where leaks are needed.
         same = accuracy._replace(spline=accuracy.spline / factor)
         return _refined(sample, first, same, _depth(factor) / factor)
 
@@ -133,15 +137,15 @@ def make_tables(
         return _refined(scores, rough, accuracy)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        first = list(pool.map(look, sought, ends))
+        first = list(pool.map(scan, candidates, ends))
         reached = np.array([table.logs.max(axis=1).sum() for table in first])
         left = reached > reached.max() - REFUTED - len(scores)
         jobs = [pool.submit(finish, table) for table, kept in zip(first, left, strict=True) if kept]
         found = []
         for number, job in enumerate(jobs, start=1):
             found.append(job.result())
-            if say is not None:
-                say(f"curves {number} of {len(jobs)}")
+            if report is not None:
+                report(f"curves {number} of {len(jobs)}")
     return tuple(found)
 
 
@@ -162,14 +166,14 @@ def finer(scores: Scores, tables: tuple[Table, ...], accuracy: Accuracy) -> tupl
 
 
 def _factors(scores: Scores) -> IntArray:
-    """Every how manyth score of each base is enough for a first look; counts are looked at whole."""
+    """Thinning factor of each base for a first scan; counts are not thinned."""
     sizes = scores.trials_h0 + scores.trials_h1
     whole = np.array([base.grouped for base in scores.bases]) | (sizes <= THINNED_FROM)
     return np.where(whole, 1, -(-sizes // THINNED_TO))
 
 
 def _thinned(scores: Scores, factors: IntArray) -> Scores:
-    """Every so manyth score of each hypothesis, in the order of scores."""
+    """Every n-th score of each hypothesis, in the order of scores."""
     return scores.with_bases(
         base if factor == 1 else BaseScores.of(*(values[::factor] for values in base.by_hypothesis))
         for base, factor in zip(scores.bases, factors.tolist(), strict=True)
@@ -177,34 +181,33 @@ def _thinned(scores: Scores, factors: IntArray) -> Scores:
 
 
 def _depth(factor: int) -> float:
-    """Nats below the best of all scores at which their best may lie, as a sample of them has it.
+    """How far, in nats, the best leak of all scores may be below the best one of a sample.
 
-    The best leaks of both are apart by about sqrt(factor) standard deviations of the sharper one.
+    The two differ by about sqrt(factor) standard deviations of the sharper one.
     """
     return float((5 * np.sqrt(factor) + np.sqrt(2 * FAR_BELOW)) ** 2 / 2)
 
 
 def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accuracy) -> Table:
-    """The table of a sample's leaks, worked out for all scores around their best.
+    """Compute the table of a sample's leaks for all scores, around their best leak.
 
-    Each call goes through all ranks, so leaks are asked for together: first some of those that may be
-    the best, then all that lie near it.  What is far below plays no part, and is taken from the sample,
-    times as many.
+    Each call goes through all ranks, so leaks are evaluated together: first some that may be the best,
+    then all that are near it.  Leaks far below do not matter, and are taken from the sample, scaled up.
     """
     curves = Curves(family=rough.family, rate=rough.rate)
     scaled = factors[:, None] * rough.logs
-    possible = _wider(_near(scaled, _depth(int(factors.max()))))
+    possible = _with_neighbours(_near(scaled, _depth(int(factors.max()))))
     possible[0] = False  # without a leak the ratio is 1
-    asked = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
+    first_leaks = np.flatnonzero(possible)[:: max(1, int(possible.sum()) // FIRST_LEAKS)]
     known = ~possible
-    known[asked] = True
-    scaled[:, asked] = evaluate(scores, curves, rough.leaks[asked], accuracy)
+    known[first_leaks] = True
+    scaled[:, first_leaks] = evaluate(scores, curves, rough.leaks[first_leaks], accuracy)
     first = replace(rough, leaks=rough.leaks[known], logs=_filled(scaled[:, known]))
-    near = _wider(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
+    near = _with_neighbours(_near(first.at(rough.leaks), FAR_BELOW)) & ~known
     scaled[:, near] = evaluate(scores, curves, rough.leaks[near], accuracy)
-    # What a sample says of leaks that nobody asked for must not look like the best there is.
-    top = scaled[:, [0, *asked, *np.flatnonzero(near)]].max(axis=1, keepdims=True)
-    guessed = known & ~np.isin(np.arange(len(known)), asked)
+    # Leaks known only from the sample must not appear to be the best.
+    top = scaled[:, [0, *first_leaks, *np.flatnonzero(near)]].max(axis=1, keepdims=True)
+    guessed = known & ~np.isin(np.arange(len(known)), first_leaks)
     guessed[0] = False
     scaled[:, guessed] = np.minimum(scaled[:, guessed], top - 2 * FAR_BELOW)
     known |= near
@@ -212,9 +215,9 @@ def _around_best(scores: Scores, rough: Table, factors: IntArray, accuracy: Accu
 
 
 def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FAR_BELOW) -> Table:
-    """Halve intervals, down to some depth, until the spline predicted what was in their middle."""
+    """Halve intervals, down to some depth, until the spline predicts the values in their middle."""
     curves = Curves(family=table.family, rate=table.rate)
-    open_ones = _live(table.logs, depth) & _unforeseen(table, accuracy, depth)
+    open_ones = _live(table.logs, depth) & _poorly_predicted(table, accuracy, depth)
     for _ in range(MOST_ROUNDS):
         if not open_ones.any():
             break
@@ -225,16 +228,16 @@ def _refined(scores: Scores, table: Table, accuracy: Accuracy, depth: float = FA
         leaks = np.append(table.leaks, new)
         order = np.argsort(leaks, kind="stable")
         logs = _filled(np.append(table.logs, values, axis=1)[:, order])
-        foretold = np.append(table.logs, predicted, axis=1)[:, order]
-        bad = _missed(logs, foretold, accuracy, depth)
+        expected = np.append(table.logs, predicted, axis=1)[:, order]
+        bad = _mispredicted(logs, expected, accuracy, depth)
         table = replace(table, leaks=leaks[order], logs=logs)
-        # Both halves of an interval whose middle was missed.
+        # Both halves of an interval whose middle was mispredicted.
         open_ones = (bad[:-1] | bad[1:]) & _live(logs, depth)
     return table
 
 
 def _near(logs: FloatArray, depth: float) -> BoolArray:
-    """Leaks at which some base is not far below its best, or all of them together below theirs."""
+    """Leaks at which some base, or all bases together, are not far below their best."""
     return np.asarray(_near_by_base(logs, depth).any(axis=0))
 
 
@@ -244,32 +247,34 @@ def _near_by_base(logs: FloatArray, depth: float) -> BoolArray:
     return np.asarray(own | (together > together.max() - depth))
 
 
-def _missed(logs: FloatArray, foretold: FloatArray, accuracy: Accuracy, depth: float) -> BoolArray:
-    """Leaks at which a likelihood that matters to its base is not as the leaks around it foretold.
+def _mispredicted(
+    logs: FloatArray, expected: FloatArray, accuracy: Accuracy, depth: float
+) -> BoolArray:
+    """Leaks at which a likelihood that matters to its base differs from the interpolated one.
 
-    It matters beside a leak that does, too, however low: the best may lie between the two.
+    Neighbours of leaks that matter count too, however low: the best may lie between the two.
     """
-    matters = _wider(_near_by_base(np.maximum(logs, foretold), depth))
-    return np.asarray((matters & (np.abs(logs - foretold) > WORSE * accuracy.spline)).any(axis=0))
+    matters = _with_neighbours(_near_by_base(np.maximum(logs, expected), depth))
+    return np.asarray((matters & (np.abs(logs - expected) > WORSE * accuracy.spline)).any(axis=0))
 
 
-def _unforeseen(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
-    """Intervals beside leaks whose likelihood the leaks around them did not foretell."""
+def _poorly_predicted(table: Table, accuracy: Accuracy, depth: float) -> BoolArray:
+    """Intervals next to leaks whose likelihood is mispredicted from every other leak."""
     kept = np.arange(len(table.leaks)) % 2 == 0
     kept[-1] = True
     fewer = replace(table, leaks=table.leaks[kept], logs=table.logs[:, kept])
-    bad = _missed(table.logs, fewer.at(table.leaks), accuracy, depth)
+    bad = _mispredicted(table.logs, fewer.at(table.leaks), accuracy, depth)
     return np.asarray(bad[:-1] | bad[1:])
 
 
 def _live(logs: FloatArray, depth: float = FAR_BELOW) -> BoolArray:
     """Intervals that may matter."""
-    # The best may lie beside the best that was seen.
-    wide = _wider(_near(logs, depth))
+    # The best may lie next to the best one seen.
+    wide = _with_neighbours(_near(logs, depth))
     return np.asarray(wide[:-1] & wide[1:])
 
 
-def _wider(near: BoolArray) -> BoolArray:
+def _with_neighbours(near: BoolArray) -> BoolArray:
     """These leaks, along the last axis, and their neighbours."""
     wide = near.copy()
     wide[..., 1:] |= near[..., :-1]
@@ -278,7 +283,7 @@ def _wider(near: BoolArray) -> BoolArray:
 
 
 def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
-    """What is deeper than this below a base's best, all at that depth."""
+    """Limit the depth of log likelihoods below each base's best."""
     return np.asarray(np.maximum(logs, logs.max(axis=1, keepdims=True) - depth))
 
 
@@ -288,7 +293,7 @@ def _filled(logs: FloatArray, depth: float = DEEPEST) -> FloatArray:
 def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> FloatArray:
     """Log likelihood ratios of all bases at some leaks, shape (bases, leaks).
 
-    Of scores with ties, the mean over several random orders.
+    For scores with ties, the mean over several random orders.
     """
     if not len(leaks):
         return np.empty((len(scores), 0))
@@ -297,9 +302,9 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
     if curves.family.pieces:
         found = pieces.log_likelihood_ratios(ordered, curves.family, leaks, curves.rate)
     else:
-        for rows in _alike(ordered):
+        for rows in _group_by_size(ordered):
             largest = max((ordered[row] for row in rows), key=lambda base: len(base.zeros))
-            curved = _curved(largest, curves, leaks, accuracy)
+            curved = _gridded(largest, curves, leaks, accuracy)
             for same in _same_blocks(ordered, rows):
                 part = max(1, MOST_COLUMNS // len(leaks))
                 for start in range(0, len(same), part):
@@ -315,7 +320,7 @@ def evaluate(scores: Scores, curves: Curves, leaks: FloatArray, accuracy: Accura
 
 
 def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
-    """Bases as blocks of ranks, several orders of those with ties; and whose each is."""
+    """Bases as blocks of ranks, in several orders if there are ties; and the base of each order."""
     found, owner = [], []
     for number, base in enumerate(bases):
         if base.grouped:
@@ -329,32 +334,32 @@ def _in_orders(bases: tuple[BaseScores, ...]) -> tuple[list[Blocks], IntArray]:
     return found, np.array(owner)
 
 
-def _curved(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> Curved:
+def _gridded(base: Blocks, curves: Curves, leaks: FloatArray, accuracy: Accuracy) -> GriddedCurves:
     total, blocks = int(base.zeros.sum() + base.ones.sum()), len(base.zeros)
-    # Errors of single steps add up, so more steps want smaller ones; of many they nearly cancel.
+    # Errors of single steps add up, so more steps need smaller ones; for many they nearly cancel.
     chain_step = accuracy.chain_step * min(max(1.0, total / 10_000), 2.0)
     step = chain_step * min(blocks**-0.25 * total**-0.5, LARGEST_STEP)
     nodes = 8 if total < 3000 else 16
-    # As in the scores: a pool of other proportions would have every rank elsewhere.
+    # The proportions of the scores: in other proportions every rank would have another share.
     members = int(base.ones.sum()) / total
     grid = share_grid(step, curves.rate * members, nodes)
     found = Densities(*map(np.ascontiguousarray, curves.densities(grid.share, leaks, members)))
-    return Curved(grid, found, members, accuracy.reach)
+    return GriddedCurves(grid, found, members, accuracy.reach)
 
 
-def _alike(bases: Iterable[Blocks]) -> list[list[int]]:
-    """Bases of about one size and one share of members, which can share a grid."""
+def _group_by_size(bases: Iterable[Blocks]) -> list[list[int]]:
+    """Group bases of similar size and share of members, which can share a grid."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for row, base in enumerate(bases):
         total, ones = int(base.zeros.sum() + base.ones.sum()), int(base.ones.sum())
-        # To a standard deviation of a rank's share, a tenth of what the chain looks at.
+        # To a standard deviation of a rank's share, a tenth of the chain's window.
         part = round(2 * np.arcsin(np.sqrt(ones / total)) * 2 ** (total.bit_length() / 2))
         found.setdefault((total.bit_length(), len(base.zeros).bit_length(), part), []).append(row)
     return list(found.values())
 
 
 def _same_blocks(bases: list[Blocks], rows: list[int]) -> list[IntArray]:
-    """Bases whose blocks have the same sizes, which can be carried together."""
+    """Group bases whose blocks have the same sizes, which can be processed together."""
     found: dict[bytes, list[int]] = {}
     for row in rows:
         found.setdefault((bases[row].zeros + bases[row].ones).tobytes(), []).append(row)

@@ -1,8 +1,8 @@
-"""Distributions of epsilon out of probabilities of leaks: a distribution function on points.
+"""Distributions of epsilon from probabilities of leaks, as tabulated distribution functions.
 
-Every component has its own map from leaks to epsilon, so distributions are added up as functions of
-epsilon.  There may be probability at 0, where nothing leaks, and at infinity, where no epsilon is
-enough.
+Every component has its own map from leaks to epsilon, so distributions are summed as functions of
+epsilon.  There may be probability at 0, where nothing leaks, and at infinity, where no epsilon
+suffices.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from scipy.interpolate import CubicSpline
 from epsilometer._arrays import FloatArray
 
 FINER = 6
-"""Cells that one cell of the axis is divided into, along a smooth curve through its neighbours."""
+"""Subdivisions of a cell of the axis, along a smooth curve through its neighbours."""
 
 MOST_POINTS = 6000
-"""Of a distribution function; intervals are read off between them."""
+"""Most points of a distribution function; quantiles are interpolated between them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tabulated:
     """A distribution on [0, inf]: its distribution function at increasing finite points.
 
-    ``cumulative`` begins with the probability at the first point and ends with that of being finite.
+    ``cumulative`` starts with the probability at the first point and ends with that of finite values.
     """
 
     points: FloatArray
@@ -39,7 +39,7 @@ class Tabulated:
         return np.where(wanted > self.cumulative[-1] + 1e-12, np.inf, found)
 
     def probability_above(self, value: float) -> float:
-        # At the first point all of its own probability is there already.
+        # The first point includes its own probability.
         found = np.interp(value, self.points, self.cumulative, left=0.0)
         return float(np.clip(1 - found, 0.0, 1.0))
 
@@ -52,7 +52,7 @@ class Tabulated:
         if self.infinite > 1e-9:
             return float("inf")
         low, high = self.points[:-1], self.points[1:]
-        # Of even distributions between the points.
+        # Uniform between the points.
         cells = (low + high) / 2 if power == 1 else (low * low + low * high + high * high) / 3
         return float(
             np.diff(self.cumulative) @ cells + self.cumulative[0] * self.points[0] ** power
@@ -65,7 +65,7 @@ class Tabulated:
         return float(np.sqrt(max(0.0, self._moment(2) - self._moment(1) ** 2)))
 
     def density(self, value: ArrayLike) -> FloatArray:
-        """A difference quotient over a hundredth of the middle half, without what lies at 0."""
+        """A difference quotient over a hundredth of the interquartile range, without the mass at 0."""
         x = np.asarray(value, dtype=float)
         low, high = self.quantile([0.25, 0.75])
         width = 0.01 * float(high - low) if np.isfinite(high) and high > low else 1e-3
@@ -79,7 +79,7 @@ class Tabulated:
 def refined(leaks: FloatArray, mass: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
     """Edges of finer cells, largest leak first, and their probabilities.
 
-    ``leaks`` are even in the logarithm; where the probabilities are smooth so is what is put between.
+    ``leaks`` are even in the logarithm; smooth probabilities are interpolated smoothly.
     """
     some = mass > 1e-12 * mass.max()
     first, last = int(np.argmax(some)), len(some) - int(np.argmax(some[::-1]))
@@ -91,31 +91,31 @@ def refined(leaks: FloatArray, mass: FloatArray, step: float) -> tuple[FloatArra
         return np.exp(edges), inner
     edges = np.linspace(axis[0] + half, axis[-1] - half, FINER * len(inner) + 1)
     middle = (edges[1:] + edges[:-1]) / 2
-    # Inside the outermost nodes; beyond them the last values go on.
+    # Interpolate inside the outermost nodes; beyond them use the last values.
     spline = CubicSpline(axis[::-1], np.log(inner)[::-1])
     fine = np.exp(spline(np.clip(middle, axis[-1], axis[0])))
     return np.exp(edges), fine * (inner.sum() / fine.sum())
 
 
 def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tabulated:
-    """One distribution out of parts: increasing ends of cells, and the cells' probabilities.
+    """Combine parts into one distribution: increasing edges of cells, and the cells' probabilities.
 
-    Ends may be infinite, and cells without width; ``at_zero`` is what lies at 0 beside them.
+    Edges may be infinite, and cells without width; ``at_zero`` is additional probability at 0.
     """
     finite = [edges[np.isfinite(edges)] for edges, _ in parts]
     points = np.unique(np.concatenate([np.zeros(1), *finite]))
     if len(points) > MOST_POINTS:
-        # Those that stand closest add least.
+        # Drop the points that are closest together.
         points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)]
     cumulative = np.full(len(points), at_zero)
     for edges, mass in parts:
         running = np.append(0.0, np.cumsum(mass))
         ends = np.isfinite(edges)
         if ends.any():
-            # A jump, where cells have no width, is at its end already.
+            # A cell without width is a jump, complete at its position.
             last = np.append(np.diff(edges[ends]) > 0, True)
             cumulative += np.interp(points, edges[ends][last], running[ends][last], left=0.0)
-    # Cells that hardly mattered were left out; nothing is lost to infinity with them.
+    # Negligible cells were left out; their probability must not appear at infinity.
     total = at_zero + sum(float(mass.sum()) for _, mass in parts)
     return Tabulated(points=points, cumulative=np.maximum.accumulate(cumulative) / total)
 
@@ -124,12 +124,12 @@ def mixed(parts: Sequence[tuple[FloatArray, FloatArray]], at_zero: float) -> Tab
 
 
 def step_of(leaks: FloatArray) -> float:
-    """Of the logarithm of leaks that are even in it."""
+    """The step of leaks that are even in the logarithm."""
     return abs(float(np.log(leaks[0] / leaks[-1]))) / max(len(leaks) - 1, 1)
 
 
 def edges_of(leaks: FloatArray) -> FloatArray:
-    """Ends of the cells around leaks, largest first."""
+    """Edges of the cells around leaks, largest first."""
     half = np.exp(step_of(leaks) / 2)
     return np.append(leaks * half, leaks[-1] / half)
 

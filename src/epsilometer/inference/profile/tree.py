@@ -1,7 +1,7 @@
-"""Posteriors of the whole curve as labelled trees: what a NetCDF file of one holds.
+"""Posteriors of the whole-curve model as labelled trees: the contents of their NetCDF files.
 
 The layout is ArviZ's, as in `inference/trees.py`: draws, the scores, and in the group ``grid`` the
-tables of likelihoods, from which everything else is summed up again.  Files are read in `files.py`.
+tables of likelihoods, from which everything else is recomputed.  `files.py` reads files.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from epsilometer.model.profile import ProfileModel
 
 CHOICES = ("epsilon", "mixing", "strength")
-"""Fields of the model that are objects themselves; ``families`` are several."""
+"""Fields of the model that are single objects; ``families`` are several."""
 
 
 ARRIVALS = ("arrival_h0", "arrival_h1")
-"""Places of the models among the scores of their base, in the order in which they came."""
+"""Index of each model's score within its base, in the order of training."""
 
 MODEL_NUMBERS = ("model_h0", "model_h1")
-"""Numbers of the models of each base, in the same order, where bases share models."""
+"""Numbers of the models of each base, in the same order, if bases share models."""
 
 
 def model_values(model: ProfileModel) -> dict[str, Any]:
-    """The model as plain values, choices with the names of their classes."""
+    """The model as plain values; objects include the names of their classes."""
     found: dict[str, Any] = {}
     for part in fields(model):
         value = getattr(model, part.name)
         if part.name == "reads_low" and not value:
-            continue  # files of models that do not are as they always were
+            continue  # omitted, so that such files are the same as before
         if part.name == "families":
             found[part.name] = [_described(each) for each in value]
         else:

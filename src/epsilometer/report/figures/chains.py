@@ -15,7 +15,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Rule
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, ReferenceLine
 from epsilometer.report.summary import LABELS
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
@@ -61,7 +61,7 @@ def trace_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     """Every chain's path, thinned to what an eye can see."""
     every = max(1, draws.shape[1] // (PRINT_TRACE_POINTS if fine else PAGE_TRACE_POINTS))
     x = np.arange(draws.shape[1], dtype=float)[::every]
-    hover = "%{y:.4g} at iteration %{x}"
+    hover = "{y:.4g} at iteration {x}"
     return _each_chain(((x, chain[::every]) for chain in draws), hover, fine, width=0.5)
 
 
@@ -70,8 +70,8 @@ def rank_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     # Counts over their expectation: 1 everywhere for chains that agree.
     shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
     x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
-    hover, look = "%{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
-    return [*_each_chain(((x, row) for row in shares), hover, fine, **look), Rule(y=1)]
+    hover, look = "{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
+    return [*_each_chain(((x, row) for row in shares), hover, fine, **look), ReferenceLine(y=1)]
 
 
 def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
@@ -80,11 +80,11 @@ def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     figures = [diagnose_parameter(draws[:, :length]) for length in lengths]
     bulk = [each.bulk_effective_size for each in figures]
     tail = [each.tail_effective_size for each in figures]
-    x, hover = lengths * len(draws), "%{y:,.0f} of %{x:,} draws"
+    x, hover = lengths * len(draws), "{y:,.0f} of {x:,} draws"
     return [
         Line(x, bulk, "blue", "bulk", marker="circle", hover=f"bulk: {hover}"),
         Line(x, tail, "orange", "tail", marker="square", hover=f"tail: {hover}"),
-        Rule(y=LEAST_EFFECTIVE_SIZE),
+        ReferenceLine(y=LEAST_EFFECTIVE_SIZE),
     ]
 
 
@@ -93,7 +93,10 @@ def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
     lags = np.arange(longest + 1, dtype=float)
     lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
-    return [*_each_chain(lines, "%{y:.3f} at lag %{x}", fine, width=1.3), Rule(y=0, dash="solid")]
+    return [
+        *_each_chain(lines, "{y:.3f} at lag {x}", fine, width=1.3),
+        ReferenceLine(y=0, dash="solid"),
+    ]
 
 
 def _each_chain(
@@ -101,7 +104,7 @@ def _each_chain(
 ) -> list[Mark]:
     """A line a chain; of many chains the page shows some."""
     kept = lines if fine else islice(lines, MOST_PAGE_CHAINS)
-    look |= {"opacity": 0.75, "digits": 6}
+    look |= {"opacity": 0.75}
     return [
         Line(x, y, colour, f"chain {k}", hover=f"chain {k}: {hover}", **look)
         for k, ((x, y), colour) in enumerate(zip(kept, cycle(style.SEVERAL), strict=False), start=1)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from epsilometer.report.figures import render_page, render_print
 from epsilometer.report.figures.marks import Plot, Sheet
@@ -41,8 +41,13 @@ class Chart(Sheet):
         return [render_page.panel(plot) for plot in plots]
 
 
-def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -> None:
-    """Write a figure; the bytes depend on the figure alone."""
+def save_figure(
+    figure: Figure, target: Path | BinaryIO, *, form: str = "png", letters: bool = False
+) -> None:
+    """Write a figure; the bytes depend on the figure alone.
+
+    ``letters``: text of an SVG stays text, in a font of whoever shows it, and takes a third of the room.
+    """
     from matplotlib import rc_context
 
     nameless: dict[str, dict[str, None]] = {
@@ -51,7 +56,9 @@ def save_figure(figure: Figure, target: Path | BinaryIO, *, form: str = "png") -
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
     # Without a salt the names inside an SVG would be drawn at random; 42 keeps text in a PDF as text.
-    with rc_context({"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}), warnings.catch_warnings():
+    settings: dict[str, Any] = {"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}
+    settings["svg.fonttype"] = "none" if letters else "path"
+    with rc_context(settings), warnings.catch_warnings():
         # Names of bases may be in any script; a glyph that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(target, format=form, dpi=160, metadata=nameless[form])

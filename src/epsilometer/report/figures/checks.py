@@ -18,10 +18,20 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.model.priors import Prior
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Note, Plot, Points, Rule, Span
+from epsilometer.report.figures.marks import (
+    Axis,
+    Band,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    ReferenceLine,
+    Span,
+)
 from epsilometer.report.text import pair_text, percent
 
-PRIOR_POINTS = 500
+PRIOR_POINTS = 240
 """Smooth at the width of a plot."""
 
 PRIOR_COLOURS = ("green", "blue", "orange")
@@ -69,7 +79,7 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
     room = 0.08 * (high - low) or 1e-9
     x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
-    says = "<br>epsilon %{x:.3f}, density %{y:.4g}"
+    says = "\nepsilon {x:.3f}, density {y:.4g}"
     thin: dict[str, Any] = {"width": 1.0, "dash": "dash", "listed": False}
     middle = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2])
     densities, rows, intervals, peaks = [], [], [], []
@@ -107,7 +117,7 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     )
 
 
-def predictive_chart(counts: AttackCounts, check: PredictiveCheck) -> Chart:
+def predictive_chart(counts: AttackCounts | None, check: PredictiveCheck) -> Chart:
     """Sorted rates of the attacks beside those of attacks that the posterior would predict."""
     odd = [item.name for item in check.statistics if item.surprising]
     caption = (
@@ -135,17 +145,18 @@ def predictive_chart(counts: AttackCounts, check: PredictiveCheck) -> Chart:
     )
 
 
-def _sorted_plot(counts: AttackCounts, quantity: SortedQuantity, level: float) -> Plot:
+def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: float) -> Plot:
     kept = style.picked(len(quantity.observed), MOST_POINTS)
     x, low, high = kept + 1, quantity.low[kept], quantity.high[kept]
-    rows, hover = style.hover_of_bases(counts)
+    # For print nothing is said of single bases, and their counts need not be known.
+    rows, hover = ([], None) if counts is None else style.hover_of_bases(counts)
     seen = Points(
         x,
         quantity.observed[kept],
         "orange",
         "seen",
         size=style.dot_size(len(x)),
-        rows=[rows[base] for base in quantity.order[kept].tolist()],
+        rows=[rows[base] for base in quantity.order[kept].tolist()] if rows else None,
         hover=hover,
     )
     wide: ArrayLike = x
@@ -171,13 +182,12 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
         if each.posterior is None:
             continue
         factor, row = each.log_bayes_factor, len(names)
-        evidence = each.words if factor is None or each.own else f"log BF {factor:+.1f}"
+        evidence = each.interpretation if factor is None or each.own else f"log BF {factor:+.1f}"
         colour = "orange" if each.own else "grey" if factor is None else "blue"
         median = each.posterior.median("epsilon")
         interval = each.posterior.credible_interval("epsilon", level)
-        label, extra = style.page_name(each.label), f"<br>{evidence}"
         marks += [
-            style.interval_row(row, median, interval, level, colour, label, extra=extra),
+            style.interval_row(row, median, interval, level, colour, each.label, extra=evidence),
             Note(evidence, row),
         ]
         names.append(each.label)
@@ -199,7 +209,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
     )
 
 
-def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
+def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
     """Median and interval of epsilon without each base, beside those with all of them."""
     without = np.stack([influence.low, influence.median, influence.high])
     moved = np.abs(without - np.array(influence.with_all)[:, None]).max(axis=0)
@@ -217,7 +227,7 @@ def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
     doubtful = int((~influence.reliable).sum())
     if doubtful:
         caption += f" For {doubtful:,} bases this could be worked out only roughly (hollow)."
-    rows, hover = style.hover_of_bases(counts)
+    rows, hover = ([[]] * len(order), "") if counts is None else style.hover_of_bases(counts)
     low, median, high = without[:, shown]
     dots = Points(
         median,
@@ -231,13 +241,13 @@ def influence_chart(counts: AttackCounts, influence: Influence) -> Chart:
             [*rows[base], pair_text(*ends)]
             for base, *ends in zip(shown.tolist(), low.tolist(), high.tolist(), strict=True)
         ],
-        hover=f"{hover}<br>without it: median %{{x:.4g}}, interval %{{customdata[3]}}",
+        hover=f"{hover}\nwithout it: median {{x:.4g}}, interval {{3}}",
     )
     names = [style.shortened(influence.names[base], LONGEST_TICK) for base in shown.tolist()]
     plot = Plot(
         Axis(f"epsilon without the base, {percent(influence.level)} interval"),
         Axis("", (len(shown) - 0.4, -0.6), names=names),
-        [Span(start, end), Rule(x=middle, colour="blue", dash="solid"), dots],
+        [Span(start, end), ReferenceLine(x=middle, colour="blue", dash="solid"), dots],
         legend=False,
         page_height=140 + 20 * max(len(shown), 4),
     )

@@ -24,7 +24,12 @@ GAUSSIAN = "purple"
 
 
 def draw_comparison(found: Comparison) -> Figure:
-    """Draw all that apply, the best base solid and the pooled counts thin below it."""
+    """Draw the sheet below."""
+    return render_print.draw(comparison_sheet(found))
+
+
+def comparison_sheet(found: Comparison) -> Sheet:
+    """All estimators that apply, the best base solid and the pooled counts thin below it."""
     rows = [row for row in found.rows if row.applies]
     ends = [value for row in rows for value in (row.low, row.high, *(row.pooled or ()))]
     reach = 1.12 * max([*filter(math.isfinite, ends), 0.1])
@@ -52,7 +57,7 @@ def draw_comparison(found: Comparison) -> Figure:
     )
     title = f"Every estimator on the same data\n{found.source}"
     size = (7.4, 1.9 + 0.36 * len(rows))
-    return render_print.draw(Sheet(title, [plot], size, legend="below"))
+    return Sheet(title, [plot], size, legend="below")
 
 
 def _bar(

@@ -11,7 +11,7 @@ from epsilometer.attacks.result import ErrorCurves
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Band, Line, Mark, Rule
+from epsilometer.report.figures.marks import Band, Line, Mark, ReferenceLine
 from epsilometer.report.text import percent
 
 MOST_LINES = 40
@@ -44,20 +44,17 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     rates: list[Mark] = []
     if len(chosen) < bases:
         low, high = np.quantile(positives, [0.05, 0.95], axis=1)
-        rates.append(Band(targets, low, high, "blue", "middle 90 % of bases", digits=5))
+        rates.append(Band(targets, low, high, "blue", "middle 90 % of bases"))
     low, high = chance_band(targets, int(counts.trials_h0.min()))
-    rates.append(Band(targets, low, high, "grey", f"{percent(BAND)} by chance alone", digits=5))
+    rates.append(Band(targets, low, high, "grey", f"{percent(BAND)} by chance alone"))
     opacity = 0.55 if len(chosen) > 5 else 0.9
-    thin: dict[str, Any] = {"width": 0.9, "opacity": opacity, "listed": False, "digits": 5}
+    thin: dict[str, Any] = {"width": 0.9, "opacity": opacity, "listed": False}
     for base in chosen.tolist():
         name = counts.names[base]
-        # Plotly's templates would read ``%{x}`` in a name as a place to fill.
-        literal = style.page_name(name).replace("%", "&#37;").replace("{", "&#123;")
-        title = f"<b>{literal}</b><br>"
         x, y = positives[:, base], negatives[:, base]
-        hover = f"{title}false-positive rate %{{x:.3f}}<br>false-negative rate %{{y:.3f}}"
+        hover = "{label}\nfalse-positive rate {x:.3f}\nfalse-negative rate {y:.3f}"
         errors.append(Line([0, *x, 1], [1, *y, 0], "blue", name, hover=hover, **thin))
-        hover = f"{title}target %{{x:.2f}}, realised %{{y:.3f}}"
+        hover = "{label}\ntarget {x:.2f}, realised {y:.3f}"
         rates.append(Line(targets, x, "blue", name, hover=hover, **thin))
     errors.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
     rates.append(Line([0, 1], [0, 1], "grey", width=1, dash="dot"))
@@ -65,7 +62,7 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     errors.append(style.attack_points(counts, *where, label="the counts used"))
     if target_alpha is not None:
         caption += f" Counts were taken at the target rate {target_alpha:g}."
-        rates.append(Rule(x=target_alpha, colour="orange", width=1.2, dash="solid"))
+        rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
         caption += (
             f" Drawn are {len(chosen)} of {bases:,} bases, from the strongest attack to the "

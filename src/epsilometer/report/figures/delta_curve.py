@@ -26,7 +26,7 @@ def delta_curve_chart(judged: JudgedCurve) -> Chart:
     # 0 has no place on the axis and stands a little left of the smallest other.
     x = np.where(deltas > 0, deltas, 0.1 * float(positive[0]) if len(positive) else 1.0)
     marker = "circle" if len(x) <= MOST_DOTS else None
-    hover = "delta %{x:.3g}: median %{y:.4g}, %{customdata[0]:.4g} to %{customdata[1]:.4g}"
+    hover = "delta {x:.3g}: median {y:.4g}, {0:.4g} to {1:.4g}"
     rows = np.stack([low, high], axis=1).tolist()
     ends, wide, held = None, x, (low, high)
     if len(x) == 1:  # a band over one delta has no width
@@ -48,7 +48,7 @@ def delta_curve_chart(judged: JudgedCurve) -> Chart:
         if (claimed & ~far).any():
             caption += " Where the claim lies below the band, the counts speak against it."
             shown = np.where(claimed & ~far, claims, np.nan)
-            said = "claimed at delta %{x:.3g}: %{y:.4g}"
+            said = "claimed at delta {x:.3g}: {y:.4g}"
             marks.append(Line(x, shown, "orange", "claim", marker=marker, step="post", hover=said))
         if (claimed & far).any():
             caption += f" {int((claimed & far).sum())} claims lie above the plot."

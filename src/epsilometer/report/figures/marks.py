@@ -1,7 +1,11 @@
-"""What a figure consists of: plots with marks, described once and drawn for print and for the page.
+"""The contents of a figure: plots made of marks, described once for print and for the page.
 
-Sizes are those of print, in points; the page derives its own.  Colours are names of `style.py`.
-``hover`` is a template of Plotly's (``%{x:.3g}``), ``rows`` what it can name as ``%{customdata[0]}``.
+Sizes are in points, as in print; the page scales them.  Colours are names from `style.py`.
+
+``hover`` is the text that the page shows for a value of a mark.  It may contain ``{x:.3g}``, ``{y}``,
+``{z}``, ``{label}`` and ``{0}``, ``{1}``, ... for the entries of that value's row in ``rows``.  A line
+break starts a new line; the first of several lines is printed in bold.  The text filled in is never
+read as a template, so any name may be used.
 """
 
 from __future__ import annotations
@@ -15,9 +19,9 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line, in steps (``post`` or ``mid``) if told so; NaN leaves a gap.
+    """A line, or steps if ``step`` is ``post`` or ``mid``; NaN leaves a gap.
 
-    ``marker`` is the symbol at every point, if any.  A line that is not ``listed`` is in no legend.
+    ``marker`` is the symbol drawn at every point.  A line that is not ``listed`` has no legend entry.
     """
 
     x: ArrayLike
@@ -33,12 +37,11 @@ class Line:
     marker: str | None = None
     hover: str | None = None
     rows: Sequence[Any] | None = None
-    digits: int = 7
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The ground between two lines, or under one if ``low`` is None; ``hatched`` in strokes only."""
+    """The area between two lines, or between 0 and one line if ``low`` is None."""
 
     x: ArrayLike
     low: ArrayLike | None
@@ -48,14 +51,13 @@ class Band:
     _: KW_ONLY
     opacity: float = 0.2
     hatched: bool = False
-    digits: int = 7
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Markers, with bars of a width to the ends of intervals in x or in y if there are any.
+    """Markers, with interval bars in x or y if ``x_ends`` or ``y_ends`` are given.
 
-    ``rim`` is the width of a rim in the colour of the paper; the ``hollow`` ones have only an outline.
+    ``rim`` is the width of an outline in the background colour.  ``hollow`` markers are not filled.
     """
 
     x: ArrayLike
@@ -77,7 +79,10 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """Probabilities ``z[y, x]`` as shades of blue; NaN is left blank."""
+    """Probabilities ``z[y, x]`` as shades of blue; NaN is left blank.
+
+    ``x`` and ``y`` are evenly spaced on their axes, linear or logarithmic.
+    """
 
     x: ArrayLike
     y: ArrayLike
@@ -88,9 +93,9 @@ class HeatMap:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """The smallest regions that hold given probabilities of a density ``z[x, y]``.
+    """Highest-density regions of a density ``z[x, y]`` on an even grid.
 
-    ``held`` is, for each cell, the probability of the smallest region that reaches it.
+    ``held`` is, for each cell, the probability of the smallest region that contains it.
     """
 
     x: ArrayLike
@@ -102,19 +107,20 @@ class Regions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A straight line across the plot, at one value of x or of y."""
+class ReferenceLine:
+    """A straight line across the plot at one value of x or of y, with an optional label at its end."""
 
     x: float | None = None
     y: float | None = None
     colour: str = "grey"
     width: float = 0.8
     dash: str = "dot"
+    label: str | None = None
 
 
 @dataclass(frozen=True)
 class Span:
-    """A shaded strip between two values of x, under everything else."""
+    """A shaded strip between two values of x, drawn below everything else."""
 
     low: float
     high: float
@@ -122,22 +128,22 @@ class Span:
 
 @dataclass(frozen=True)
 class Note:
-    """Words for print, which the page says when hovering: beside the plot at ``y``, or above a place."""
+    """A short text: to the right of the plot at ``y``, or just above the point (``x``, ``y``)."""
 
     text: str
     y: float
     x: float | None = None
 
 
-Mark = Line | Band | Points | HeatMap | Regions | Rule | Span | Note
+Mark = Line | Band | Points | HeatMap | Regions | ReferenceLine | Span | Note
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis; if the first of its ``ends`` is the larger, it points down.
+    """An axis; it is reversed if the first of its ``ends`` is the larger.
 
-    The numbers of a logarithmic axis are ``plain`` ones in print, or ``powers`` of ten on the page too.
-    ``whole``: ticks are at whole numbers only.  ``names`` stand instead of the numbers 0, 1, 2, ...
+    Ticks of a logarithmic axis are ``plain`` numbers in print, or ``powers`` of ten on the page too.
+    ``whole``: ticks at whole numbers only.  ``names`` replace the tick labels 0, 1, 2, ...
     """
 
     title: str
@@ -153,7 +159,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """One plot, a panel of the page; both axes of a ``square`` one have the same scale."""
+    """One plot, a panel of the page; both axes of a ``square`` one have the same length."""
 
     x: Axis
     y: Axis
@@ -167,10 +173,10 @@ class Plot:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A whole figure: its plots, and how they stand on paper, row by row.
+    """A whole figure: its plots and their arrangement in print, row by row.
 
-    Legends are ``inside`` plots, ``above`` the first, or one for all is ``below``.  With ``bar`` the
-    shades of a heat map are explained at the side.  ``subtitle`` is what print adds to the title.
+    Legends are ``inside`` the plots, ``above`` the first, or there is one for all ``below``.  ``bar``
+    adds a colour bar for the heat map.  ``subtitle`` is appended to the title in print.
     """
 
     title: str

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from epsilometer.planning.plan import AuditPlan, PlannedDesign
 from epsilometer.report.figures import render_print, style
-from epsilometer.report.figures.marks import Axis, Line, Mark, Note, Plot, Points, Rule, Sheet
+from epsilometer.report.figures.marks import (
+    Axis,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    ReferenceLine,
+    Sheet,
+)
 from epsilometer.report.text import percent
 
 if TYPE_CHECKING:
@@ -14,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def draw_plan(plan: AuditPlan) -> Figure:
-    """Draw the width and how often the goals are reached, for several numbers of bases.
+    """Draw the sheet below."""
+    return render_print.draw(plan_sheet(plan))
+
+
+def plan_sheet(plan: AuditPlan) -> Sheet:
+    """The width and how often the goals are reached, for several numbers of bases.
 
     Points are simulated designs, with the 10 to 90 % range of widths and one standard error of
     probabilities; lines a surface fitted to all simulations; the star is the recommended design.
@@ -44,9 +58,7 @@ def draw_plan(plan: AuditPlan) -> Figure:
     ]
     title = "dotted: the floor, if every error rate were known"
     whole = "What an audit of this size would find"
-    return render_print.draw(
-        Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
-    )
+    return Sheet(whole, plots, (9.6, 4.6), columns=2, legend="below", legend_title=title)
 
 
 def _place(plan: AuditPlan, design: PlannedDesign) -> int:
@@ -69,9 +81,14 @@ def _limits(plan: AuditPlan) -> tuple[list[Mark], list[Mark]]:
         most = max(floors)
         widths.append(Note("floor", floors[most], most))
     for curve in plan.curves:
-        widths.append(Rule(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2))
+        widths.append(
+            ReferenceLine(y=floors[curve.bases], colour=_colour(plan, curve.bases), width=1.2)
+        )
     if plan.width_goal is not None:
         # Words at the end where curves of large audits have left it.
         wanted, most = plan.width_goal.at_most, max(_place(plan, each) for each in plan.designs)
-        widths += [Rule(y=wanted, dash="dash", width=1), Note(f"wanted: {wanted:g}", wanted, most)]
-    return widths, [Rule(y=plan.wanted_probability, dash="dash", width=1)]
+        widths += [
+            ReferenceLine(y=wanted, dash="dash", width=1),
+            Note(f"wanted: {wanted:g}", wanted, most),
+        ]
+    return widths, [ReferenceLine(y=plan.wanted_probability, dash="dash", width=1)]

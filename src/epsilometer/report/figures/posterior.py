@@ -14,7 +14,16 @@ from epsilometer.inference.sample_posterior import SamplePosterior
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Regions, Rule
+from epsilometer.report.figures.marks import (
+    Axis,
+    Band,
+    Line,
+    Mark,
+    Plot,
+    Points,
+    ReferenceLine,
+    Regions,
+)
 from epsilometer.report.summary import LABELS
 from epsilometer.report.text import pair_text, percent, probability_text
 
@@ -32,6 +41,9 @@ DRAWS = 250_000
 
 BINS = 200
 """Along each axis; finer than the kernel that smooths."""
+
+PAGE_STEP = 2
+"""The page has every second bin, and interpolates between them."""
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Probabilities of the highest-density regions."""
@@ -55,12 +67,12 @@ def exceedance_chart(
         "Read it at any epsilon somebody might claim: a claim where the curve is below "
         f"{low:g} passes, one where it is above {high:g} fails."
     )
-    hover = "P(epsilon > %{x:.3f}) = %{y:.4f}", "before the data: %{y:.4f}"
+    hover = "P(epsilon > {x:.3f}) = {y:.4f}", "before the data: {y:.4f}"
     marks: list[Mark] = [
         Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
         Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
-        Rule(y=low),
-        Rule(y=high),
+        ReferenceLine(y=low),
+        ReferenceLine(y=high),
     ]
     if verdict is not None:
         claim, above = verdict.claim, verdict.probability_above
@@ -71,8 +83,8 @@ def exceedance_chart(
         if claim > x[-1]:
             caption += " The claim lies to the right of the plot."
         else:
-            said = "claim %{x:g}: exceeded with probability %{y:.4f}"
-            marks.append(Rule(x=claim, colour="orange", width=1.2, dash="solid"))
+            said = "claim {x:g}: exceeded with probability {y:.4f}"
+            marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
             marks.append(Points([claim], [above], "orange", f"claim {claim:g}", hover=said))
     plot = Plot(Axis("e", (0, x[-1])), Axis("P(epsilon > e)", (-0.02, 1.02)), marks)
     title = "Probability that epsilon exceeds a value"
@@ -134,7 +146,7 @@ def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot,
     density, inside = posterior.density(parameter, x), (x >= low) & (x <= high)
     label, median = LABELS[parameter], posterior.median(parameter)
     height = float(posterior.density(parameter, median))
-    hover = f"{label} %{{x:.4g}}<br>density %{{y:.4g}}"
+    hover = f"{label} {{x:.4g}}\ndensity {{y:.4g}}"
     marks: list[Mark] = [
         Band(x[inside], None, density[inside], "blue", f"{percent(level)} interval", opacity=0.25),
         Line(x, density, "blue", "posterior", hover=hover),
@@ -186,10 +198,13 @@ def joint_chart(posterior: Posterior) -> Chart:
     """Highest-density regions of epsilon and the strength together; both must be estimated."""
     *edges, density = joint_density(posterior)
     x, y = (0.5 * (each[1:] + each[:-1]) for each in edges)
-    hover = "epsilon %{x:.3f}, strength %{y:.3f}<br>reached by the smallest region holding %{z:.0%}"
-    regions = Regions(x, y, density, _held(density), LEVELS, hover)
+    hover = "epsilon {x:.3f}, strength {y:.3f}\nreached by the smallest region holding {z:.0%}"
+    held = _held(density)
+    regions = Regions(x, y, density, held, LEVELS, hover)
+    some = slice(None, None, PAGE_STEP)
+    coarse = Regions(x[some], y[some], density[some, some], held[some, some], LEVELS, hover)
     where = [posterior.median("epsilon")], [posterior.median("strength")]
-    hover = "medians: epsilon %{x:.3f}, strength %{y:.3f}"
+    hover = "medians: epsilon {x:.3f}, strength {y:.3f}"
     medians = Points(*where, "orange", "medians", size=8.0, rim=0.8, symbol="cross", hover=hover)
     across, up = Axis("epsilon", (x[0], x[-1])), Axis("attack strength", (y[0], y[-1]))
     return Chart(
@@ -199,6 +214,7 @@ def joint_chart(posterior: Posterior) -> Chart:
         "weak attacks would leave room for a large one. Strength 1 would mean that every attack was "
         "the best possible on the worst base; it is estimated, never assumed.",
         plots=[Plot(across, up, [regions, medians])],
+        page_plots=lambda: [Plot(across, up, [coarse, medians])],
         size=(6.4, 4.8),
         legend_title="smallest region holding",
     )

@@ -12,15 +12,17 @@ from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.posterior import FamilyShare
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.report.figures import checks
+from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.delta_curve import FARTHEST_CLAIM, MOST_DOTS
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Rule
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.figures.posterior import exceedance_chart
 from epsilometer.report.figures.profile_bases import leaks_chart, roc_chart, roc_check_chart
 from epsilometer.report.text import percent, probability_text
 from epsilometer.report.units import units_of
 
 PROFILE_CHART_NAMES = (
+    "answer",
     "exceedance",
     "roc",
     "leaks",
@@ -47,10 +49,11 @@ WORTH_A_WORD = 1e-3
 def profile_charts(result: ProfileResult) -> list[Chart]:
     """Every figure of a result, in the order of the page."""
     found = [
+        answer_chart(result),
         exceedance(result),
         roc_chart(result),
         leaks_chart(result),
-        families_chart(result, result.misfits),
+        families_chart(result, result.poorly_fitting_families),
         profile_delta_chart(result),
     ]
     if result.other_priors:
@@ -61,6 +64,7 @@ def profile_charts(result: ProfileResult) -> list[Chart]:
 def folder_charts(result: ProfileResult) -> list[Chart]:
     """The figures that need nothing but the posterior itself."""
     return [
+        answer_chart(result),
         exceedance(result),
         roc_chart(result),
         leaks_chart(result),
@@ -75,7 +79,7 @@ def folder_charts(result: ProfileResult) -> list[Chart]:
 def exceedance(result: ProfileResult) -> Chart:
     """P(epsilon > e); what lies at 0 is told, as a curve that begins below 1 does not explain itself."""
     chart = exceedance_chart(
-        result.posterior, verdict=result.verdict, thresholds=result.asked.thresholds
+        result.posterior, verdict=result.verdict, thresholds=result.question.thresholds
     )
     nothing = result.posterior.solution.no_leak
     if nothing < WORTH_A_WORD:
@@ -171,9 +175,9 @@ def _bars(rows: list[tuple[str, float, float, bool]], size: int) -> Plot:
             said = [[f"{value:.4f}"] for value in after[which].tolist()]
             marks.append(
                 Points(after[which], places[which], colour, label, x_ends=ends, bar=5,
-                       size=5, rows=said, hover="after the data: %{customdata[0]}")
+                       size=5, rows=said, hover="after the data: {0}")
             )  # fmt: skip
-    hover = "before the data: %{x:.4f}"
+    hover = "before the data: {x:.4f}"
     # A little lower, so that no bar covers them.
     rings = Points(before, places + 0.3, "grey", "before the data", hollow=True, hover=hover)
     marks.append(rings)
@@ -219,8 +223,7 @@ def profile_delta_chart(result: ProfileResult) -> Chart:
     marks: list[Mark] = _bands(x, (low, high, joint_low, joint_high), curve)
     marker = "circle" if len(x) <= MOST_DOTS else None
     hover = (
-        "delta %{x:.3g}: median %{y:.4g}<br>interval %{customdata[0]:.4g} to %{customdata[1]:.4g}"
-        "<br>joint band %{customdata[2]:.4g} to %{customdata[3]:.4g}"
+        "delta {x:.3g}: median {y:.4g}\ninterval {0:.4g} to {1:.4g}\njoint band {2:.4g} to {3:.4g}"
     )
     marks.append(Line(x, median, "blue", "median", marker=marker, hover=hover, rows=said))
     caption = (
@@ -241,7 +244,7 @@ def profile_delta_chart(result: ProfileResult) -> Chart:
     if own > 0:
         place = float(result.posterior.median("epsilon"))
         marks += [
-            Rule(x=own),
+            ReferenceLine(x=own),
             Points([own], [place], "green", f"delta = {own:g}", symbol="square", size=7,
                    hover=f"the delta of this result: {own:g}"),
         ]  # fmt: skip
@@ -295,8 +298,8 @@ def _claims(
 ) -> tuple[list[Mark], str, float]:
     """What is claimed, as marks, words and where the axis of epsilon then ends."""
     shown = np.where(np.isfinite(curve.claims), curve.claims, np.nan)
-    if curve.claim is None and result.asked.claim is not None and result.model.delta > 0:
-        x, shown = np.array([result.model.delta]), np.array([result.asked.claim])
+    if curve.claim is None and result.question.claim is not None and result.model.delta > 0:
+        x, shown = np.array([result.model.delta]), np.array([result.question.claim])
     claimed, far = np.isfinite(shown), shown > FARTHEST_CLAIM * top
     if not claimed.any():
         return [], "", top
@@ -308,7 +311,7 @@ def _claims(
     if far.all() or (far | ~claimed).all():
         return [], more, top
     seen = np.where(far, np.nan, shown)
-    hover = "claimed at delta %{x:.3g}: %{y:.4g}"
+    hover = "claimed at delta {x:.3g}: {y:.4g}"
     if len(seen) == 1:
         mark: Mark = Points(x, seen, "orange", "claim", hover=hover, size=7)
     else:

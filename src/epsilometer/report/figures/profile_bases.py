@@ -8,12 +8,12 @@ import numpy as np
 
 from epsilometer import _files
 from epsilometer._arrays import FloatArray, FloatPair, IntArray
-from epsilometer.inference.profile.checks import SURPRISING
+from epsilometer.inference.profile.checks import SURPRISING, RocCheck
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.model.scores import BaseScores
 from epsilometer.report.figures import style
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, Rule
+from epsilometer.report.figures.marks import Axis, Band, Line, Mark, Plot, Points, ReferenceLine
 from epsilometer.report.profile_summary import leak_rows
 from epsilometer.report.text import counted, pair_text, percent
 from epsilometer.report.units import units_of
@@ -71,10 +71,7 @@ def rows_of_bases(result: ProfileResult) -> list[BaseRow]:
     ]
 
 
-HOVER = (
-    "<b>%{customdata[0]}</b><br>epsilon %{customdata[3]}<br>AUC %{customdata[1]}"
-    "<br>scores: %{customdata[2]}"
-)
+HOVER = "{0}\nepsilon {3}\nAUC {1}\nscores: {2}"
 
 
 # --- ROC curves -------------------------------------------------------------------------------
@@ -106,14 +103,14 @@ def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: Fl
     tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
     low, middle, high = 1 - result.posterior.trade_off(rates, tails, base=each.number)
     false, true = drawn_roc(base, finest)
-    where = "<br>false-positive rate %{x:.3g}, true-positive rate %{y:.3f}"
+    where = "\nfalse-positive rate {x:.3g}, true-positive rate {y:.3f}"
     best = f"best attack on the algorithm{where}"
     marks: list[Mark] = [
-        Band(rates, low, high, "blue", f"{percent(level)} band", digits=5, opacity=0.25),
-        Line(rates, rates, "grey", "guessing", width=0.9, dash="dot", digits=5),
-        Line(rates, limit, "grey", "best", width=1.1, dash="dash", digits=5, hover=best),
-        Line(rates, middle, "blue", "median", width=1.2, digits=5, hover=f"median{where}"),
-        Line(false, true, "orange", "seen", width=1.3, digits=5, hover=f"seen{where}"),
+        Band(rates, low, high, "blue", f"{percent(level)} band", opacity=0.25),
+        Line(rates, rates, "grey", "guessing", width=0.9, dash="dot"),
+        Line(rates, limit, "grey", "best", width=1.1, dash="dash", hover=best),
+        Line(rates, middle, "blue", "median", width=1.2, hover=f"median{where}"),
+        Line(false, true, "orange", "seen", width=1.3, hover=f"seen{where}"),
     ]
     if base.grouped:  # nothing is known between the thresholds
         x, y = np.stack(base.roc())[:, 1:-1]
@@ -175,7 +172,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
         ends.append(interval[1])
     low, median, high = np.array([(each.low, each.median, each.high) for each in drawn]).T
     marks += [
-        Rule(y=1.5),
+        ReferenceLine(y=1.5),
         Points(
             median,
             np.arange(len(drawn)) + 2,
@@ -223,9 +220,7 @@ def roc_check_chart(result: ProfileResult) -> Chart:
     kept = style.picked(len(bases), MOST_PREDICTED)
     order = np.array([bases[place].number for place in kept.tolist()])
     said = [bases[place].said for place in kept.tolist()]
-    plots = [
-        _predicted(result, column, kept + 1, order, said) for column in range(len(check.statistics))
-    ]
+    plots = predicted_plots(check, order, base=base, places=kept + 1, said=said)
     caption = (
         f"Dots: what was seen of each {base}, in the order of their leaks. Bars: where "
         f"{percent(check.level)} of newly made-up audits with the posterior's curves would put it. "
@@ -252,10 +247,29 @@ def roc_check_chart(result: ProfileResult) -> Chart:
     )
 
 
+def predicted_plots(
+    check: RocCheck,
+    order: IntArray,
+    *,
+    base: str,
+    places: IntArray | None = None,
+    said: list[list[str]] | None = None,
+) -> list[Plot]:
+    """A plot of each statistic, bases in ``order`` at ``places``; ``said`` is what hovering says."""
+    x = np.arange(1, len(order) + 1) if places is None else places
+    return [
+        _predicted(check, column, x, order, said, base) for column in range(len(check.statistics))
+    ]
+
+
 def _predicted(
-    result: ProfileResult, column: int, x: IntArray, order: IntArray, said: list[list[str]]
+    check: RocCheck,
+    column: int,
+    x: IntArray,
+    order: IntArray,
+    said: list[list[str]] | None,
+    base: str,
 ) -> Plot:
-    check = result.predictive
     seen, low, high = (values[order, column] for values in (check.observed, check.low, check.high))
     odd = (check.p_value < SURPRISING / check.p_value.size)[order, column]
     gaps = np.full(len(x), np.nan)
@@ -266,15 +280,16 @@ def _predicted(
     for which, colour, label in ((~odd, "orange", "seen"), (odd, "purple", "seen, and odd")):
         if which.any():
             rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, own in zip(
-                said, low.tolist(), high.tolist(), which.tolist(), strict=True) if own]  # fmt: skip
-            hover = f"{HOVER}<br>seen %{{y:.3f}}, predicted %{{customdata[4]}}"
+                said or [[""] * 4] * len(x), low.tolist(), high.tolist(), which.tolist(), strict=True
+            ) if own]  # fmt: skip
+            hover = f"{HOVER}\nseen {{y:.3f}}, predicted {{4}}"
             marks.append(
                 Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
                        rows=rows, hover=hover)
             )  # fmt: skip
     across = Axis(
-        f"{units_of(result.scores).base}s, the worst first",
-        (0.4, len(result.scores) + 0.6),
+        f"{base}s, the worst first",
+        (0.4, len(check.names) + 0.6),
         whole=len(x) <= 12,
     )
     return Plot(across, Axis(check.statistics[column], (-0.03, 1.03)), marks)

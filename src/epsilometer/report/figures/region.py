@@ -128,8 +128,7 @@ def _shaded(posterior: Posterior, ticks: FloatArray, *, above: bool = True) -> H
     if not above:
         shade = np.where(ticks[None, :] + ticks[:, None] > 1, np.nan, shade)
     hover = (
-        "false-positive rate %{x:.3g}, false-negative rate %{y:.3g}<br>"
-        "allowed with probability %{z:.3f}"
+        "false-positive rate {x:.3g}, false-negative rate {y:.3g}\nallowed with probability {z:.3f}"
     )
     return HeatMap(ticks, ticks, shade, "probability that the region holds the point", hover)
 

@@ -48,6 +48,22 @@ def draw(sheet: marks.Sheet) -> Figure:
     return figure
 
 
+def draw_into(axes: Axes, sheet: marks.Sheet) -> Figure:
+    """The only plot of a sheet in axes that are there already; the figure that they belong to."""
+    from matplotlib.figure import Figure
+
+    _draw_plot(axes, sheet.plots[0])
+    if sheet.plots[0].title is None:
+        axes.set_title(sheet.title + sheet.subtitle, fontsize=10.5)
+    if sheet.plots[0].legend and len(axes.get_legend_handles_labels()[1]) in range(
+        1, MOST_ENTRIES + 1
+    ):
+        axes.legend(fontsize=8.5, framealpha=0.8, edgecolor="none", title=sheet.legend_title)
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
+
+
 def _draw_plot(axes: Axes, plot: marks.Plot) -> None:
     for mark in plot.marks:
         _draw_mark(axes, mark)
@@ -130,10 +146,13 @@ def _draw_mark(axes: Axes, mark: marks.Mark) -> None:
         axes.pcolormesh(mark.x, mark.y, mark.z, cmap=shades, vmin=0, vmax=1, rasterized=True)
     elif isinstance(mark, marks.Regions):
         _draw_regions(axes, mark)
-    elif isinstance(mark, marks.Rule):
+    elif isinstance(mark, marks.ReferenceLine):
         across: Any = axes.axhline if mark.x is None else axes.axvline
         look = {"color": style.PRINT_COLOURS[mark.colour], "linewidth": mark.width}
         across(mark.y if mark.x is None else mark.x, linestyle=DASHES[mark.dash], **look)
+        if mark.label is not None and mark.x is not None:
+            place: Any = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
+            axes.annotate(mark.label, (mark.x, 1.005), fontsize=9, color=look["color"], **place)
     elif isinstance(mark, marks.Span):
         axes.axvspan(mark.low, mark.high, color=style.BLUE, alpha=0.12, linewidth=0)
     else:

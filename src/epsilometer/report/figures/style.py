@@ -5,7 +5,6 @@ Colours are from Okabe and Ito's set, told apart by the colour-blind, and have n
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -55,10 +54,10 @@ TALLEST = 8.0
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A matplotlib figure that no window or global state knows of."""
-    from matplotlib.figure import Figure
+    """A matplotlib figure that no window or global state knows of; notebooks show it as an image."""
+    from epsilometer.report.figures.shown import ShownFigure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def tidy(axes: Axes) -> None:
@@ -86,8 +85,8 @@ def printed_name(name: str) -> str:
 
 
 def page_name(name: str) -> str:
-    """A name as Plotly shows it literally: it would read ``<b>`` as bold."""
-    return html.escape(shortened(name, LONGEST_NAME), quote=False)
+    """A name for the page, which shows all text literally."""
+    return shortened(name, LONGEST_NAME)
 
 
 def picked(size: int, most: int) -> IntArray:
@@ -133,10 +132,7 @@ def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
             counts.names, *(column.tolist() for column in columns), strict=True
         )
     ]
-    return rows, (
-        "<b>%{customdata[0]}</b><br>false positives %{customdata[1]}"
-        "<br>false negatives %{customdata[2]}"
-    )
+    return rows, ("{0}\nfalse positives {1}\nfalse negatives {2}")
 
 
 def interval_row(
@@ -152,8 +148,10 @@ def interval_row(
     """A median with its interval, as one row of several."""
     low, high = interval
     said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
-    hover = f"{label}<br>{said}{extra}"
-    return Points([median], [row], colour, x_ends=([low], [high]), bar=3, hover=hover)
+    words = [page_name(label), said, *([extra] if extra else [])]
+    hover = "\n".join(f"{{{place}}}" for place in range(len(words)))
+    ends = ([low], [high])
+    return Points([median], [row], colour, x_ends=ends, bar=3, rows=[words], hover=hover)
 
 
 def median_text(posterior: Posterior, name: str) -> str:

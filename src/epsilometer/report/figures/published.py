@@ -6,6 +6,7 @@ from epsilometer.inference.posterior import Posterior
 from epsilometer.inference.result import Result
 from epsilometer.inference.verdict import Thresholds, Verdict
 from epsilometer.report.figures import chains, checks
+from epsilometer.report.figures.answer import answer_chart
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.curves import curves_chart
 from epsilometer.report.figures.delta_curve import delta_curve_chart
@@ -13,6 +14,7 @@ from epsilometer.report.figures.posterior import exceedance_chart, joint_chart, 
 from epsilometer.report.figures.region import region_chart
 
 CHART_NAMES = (
+    "answer",
     "exceedance",
     "region",
     "marginals",
@@ -31,8 +33,9 @@ CHART_NAMES = (
 def charts(result: Result) -> list[Chart]:
     """Every figure that makes sense for this result, in the order of the page."""
     posterior, origin, level = result.posterior, result.origin, result.level
-    found = posterior_charts(
-        posterior, level=level, verdict=result.verdict, thresholds=result.asked.thresholds
+    found = [answer_chart(result)] if "epsilon" in posterior.parameters else []
+    found += posterior_charts(
+        posterior, level=level, verdict=result.verdict, thresholds=result.question.thresholds
     )
     if result.over_delta is not None:
         found.append(delta_curve_chart(result.over_delta))

@@ -1,4 +1,4 @@
-"""Doubts about correlated counts at 0 or N: raised where most bases have them, and only there."""
+"""Warnings about correlated counts at 0 or N: given if most bases have them, and only then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from epsilometer.errors import InputError
 from epsilometer.inference.checks import warnings as doubts
-from epsilometer.inference.checks.warnings import CountsAtTheirEnds, counts_at_their_ends
+from epsilometer.inference.checks.warnings import ExtremeCounts, check_extreme_counts
 from epsilometer.inference.exact.engine import estimate_exact
 from epsilometer.inference.mcmc.diagnostics import diagnose
 from epsilometer.inference.provenance import Provenance
@@ -31,7 +31,7 @@ ALL = counts_of([20, 20, 20], [15, 14, 16])
 
 
 def draws(counts: AttackCounts, model: AuditModel) -> SamplePosterior:
-    """Any posterior of given counts: only its counts and its model are looked at."""
+    """Any posterior of given counts: only its counts and its model are used."""
     samples = {name: np.full((2, 10), 0.5) for name in model.parameters_of(counts)}
     return SamplePosterior(
         counts=counts,
@@ -44,12 +44,12 @@ def draws(counts: AttackCounts, model: AuditModel) -> SamplePosterior:
 
 def doubt(
     counts: AttackCounts, likelihood: Likelihood | None = None, **others: object
-) -> CountsAtTheirEnds | None:
+) -> ExtremeCounts | None:
     model = AuditModel(delta=0.01, likelihood=likelihood or CorrelatedNormal(), **others)  # type: ignore[arg-type]
-    return counts_at_their_ends(draws(counts, model), level=0.9)
+    return check_extreme_counts(draws(counts, model), level=0.9)
 
 
-# --- where most bases are at an end -----------------------------------------------------------
+# --- most bases have extreme counts -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -61,11 +61,11 @@ def test_the_binomial_answer_is_set_beside(counts: AttackCounts, level: float) -
         strength=Beta(a=2.0, b=1.0),
         likelihood=CorrelatedNormal(),
     )
-    found = counts_at_their_ends(draws(counts, model), level=level)
+    found = check_extreme_counts(draws(counts, model), level=level)
     binomial = AuditModel(delta=0.01, epsilon=HalfNormal(scale=2.0), strength=Beta(a=2.0, b=1.0))
-    # The very same computation.
+    # Exactly the same computation.
     expected = estimate_exact(counts, binomial).credible_interval("epsilon", level)
-    assert found == CountsAtTheirEnds(bases=3, of=3, level=level, binomial_interval=expected)
+    assert found == ExtremeCounts(bases=3, of=3, level=level, binomial_interval=expected)
 
 
 def test_none_and_all_are_one_case() -> None:
@@ -73,14 +73,14 @@ def test_none_and_all_are_one_case() -> None:
     first, second = doubt(NONE), doubt(ALL)
     assert first is not None
     assert second is not None
-    # The engine folds the reflection away first.
+    # The engine removes the reflection first.
     assert first == second
 
 
 def test_the_correlated_answer_is_indeed_far_off() -> None:
-    """What the doubt is for: at X = 0 on every base, correlated epsilons lie above all binomial."""
+    """The purpose of the warning: at X = 0 on every base, correlated epsilons are above all binomial."""
     posterior = estimate_exact(NONE, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
-    found = counts_at_their_ends(posterior, level=0.9)
+    found = check_extreme_counts(posterior, level=0.9)
     assert found is not None
     assert found.binomial_interval[1] < posterior.credible_interval("epsilon", 0.9)[0]
     # Control: away from the ends both are about the same.
@@ -109,7 +109,7 @@ def test_bases_at_an_end_are_counted_once(x: list[int], y: list[int], bases: int
 
 
 def test_the_two_hypotheses_are_one_case() -> None:
-    """Exchanging them on some bases changes no posterior, so it changes no doubt about it."""
+    """Exchanging them on some bases does not change the posterior, nor the warning."""
     plain = counts_of([0, 0, 0, 0], [5, 6, 7, 4])
     exchanged = counts_of([0, 0, 7, 4], [5, 6, 0, 0])
     first, second = doubt(plain), doubt(exchanged)
@@ -118,7 +118,7 @@ def test_the_two_hypotheses_are_one_case() -> None:
     assert first.bases == 4
 
 
-# --- where there is nothing to doubt ----------------------------------------------------------
+# --- no warning -------------------------------------------------------------------------------
 
 
 def refuse(*_: object) -> None:
@@ -169,13 +169,11 @@ def test_trials_may_differ_between_bases() -> None:
     )) is None  # fmt: skip
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------
 
 
 def test_the_sentence_has_the_numbers() -> None:
-    sentence = CountsAtTheirEnds(
-        bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)
-    ).sentence
+    sentence = ExtremeCounts(bases=7, of=9, level=0.9, binomial_interval=(1.234, 5.678)).sentence
     assert sentence.startswith("7 of 9 bases ")
     assert "epsilon is 1.23 to 5.68 with probability 0.9." in sentence
     assert "\n" not in sentence
@@ -185,4 +183,4 @@ def test_the_sentence_has_the_numbers() -> None:
 def test_level_out_of_range(level: float) -> None:
     posterior = draws(NONE, AuditModel(delta=0.01, likelihood=CorrelatedNormal()))
     with pytest.raises(InputError, match="level"):
-        counts_at_their_ends(posterior, level=level)
+        check_extreme_counts(posterior, level=level)

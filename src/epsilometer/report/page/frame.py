@@ -1,8 +1,8 @@
 """What every page of a report shares: its frame, its figures, its downloads and its security policy.
 
-Names in a page are untrusted.  Jinja2 escapes all text; the numbers of the plots are JSON in which no
-``<`` can occur; names in plots are escaped once more, as Plotly reads tags in text; and the page's own
-security policy lets no script run but the two that are part of it, and nothing be fetched.
+Names in a page are untrusted.  Jinja2 escapes all text; the numbers of the plots are JSON without any
+``<``, and the scripts insert text as text only.  The page's security policy allows only the scripts
+that are part of it, by their hashes, and no requests.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import hashlib
 import io
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsilometer import _files
-from epsilometer.errors import InputError
 from epsilometer.inference.result import Origin
 from epsilometer.report.figures.chart import Chart, save_figure
 from epsilometer.report.figures.style import PAGE_COLOURS
@@ -25,11 +23,14 @@ from epsilometer.report.figures.style import PAGE_COLOURS
 FOLDER = Path(__file__).parent
 """Where templates, script and style are."""
 
-LARGEST_SVG = 400_000
-"""Bytes from which the printed form of a figure goes into the page as PNG instead."""
+SCRIPTS = ("plot.js", "page.js", "what_if.js", "what_if_controls.js")
+"""The scripts of the page, in the order in which they run."""
+
+PLOT_COLOURS = ("ink", "soft", "line", "paper")
+"""Colours that plots use besides those of marks, as CSS variables."""
 
 MOST_OPEN_ROWS = 60
-"""Up to so many bases the table of all bases is open, and goes to paper too."""
+"""Largest number of bases whose table is open at first, and printed."""
 
 
 class Download(NamedTuple):
@@ -41,25 +42,15 @@ class Download(NamedTuple):
     text: str
 
 
-def check_extras() -> None:
-    """Refuse to begin what could not be written in the end."""
-    for module in ("jinja2", "plotly"):
-        if find_spec(module) is None:
-            raise InputError(f"the HTML report needs {module}: pip install 'epsilometer[report]'.")
-
-
 def fill(
     template: str, *, charts: Sequence[Chart], downloads: Sequence[Download], **values: Any
 ) -> str:
-    """A whole page from its template, which extends the frame."""
-    check_extras()
+    """A whole page from its template, which extends the frame; the first figure leads it."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
-    # What a browser hashes has its line ends normalised.
-    plotly = script(get_plotlyjs())
-    own = script(_text("page.js"))
+    scripts = [script(_text(name)) for name in SCRIPTS]
+    lead, *rest = charts
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -68,12 +59,13 @@ def fill(
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(
-        policy=_policy(plotly, own),
-        plotly=Markup(plotly),
-        script=Markup(own),
+        policy=_policy(*scripts),
+        scripts=[Markup(text) for text in scripts],
         style=Markup(_text("page.css")),
         colours=PAGE_COLOURS,
-        charts=[_chart(chart) for chart in charts],
+        plot_colours=" ".join([*PAGE_COLOURS, *PLOT_COLOURS]),
+        lead=_chart(lead) | {"image": _image(lead)},
+        charts=[_chart(chart) for chart in rest],
         downloads=[(each.name, each.what, _address(each)) for each in downloads],
         **values,
     )
@@ -84,17 +76,18 @@ def _text(name: str) -> str:
 
 
 def script(text: str) -> str:
-    """A script as it may stand in a page.
+    """A script that can be embedded in a page.
 
-    ``</script`` would end it and ``<!--`` begin a comment; in strings and regular expressions, the only
-    places where they can occur, the escaped form means the same.
+    ``</script`` would end it and ``<!--`` start a comment; in strings and regular expressions, the only
+    places where they can occur, the escaped form means the same.  Line ends are normalised, as they
+    are when a browser computes the hash.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return re.sub(r"<(/script|!--)", r"<\\\1", text, flags=re.IGNORECASE)
 
 
 def _policy(*scripts: str) -> str:
-    """What the page may do: run the scripts that it came with, and show what it holds."""
+    """The content security policy: run the page's own scripts, load nothing."""
     hashes = " ".join(
         f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'" for text in scripts
     )
@@ -105,7 +98,7 @@ def _policy(*scripts: str) -> str:
 
 
 def title_of(bases: str, origin: Origin) -> str:
-    """What was audited, as far as it is known."""
+    """What was audited, as far as known."""
     title = f"Privacy audit: {bases}"
     if "population" in origin.plan:
         title += f" from {_files.printable(origin.plan['population'])}"
@@ -115,19 +108,20 @@ def title_of(bases: str, origin: Origin) -> str:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    """A figure; its printed form is seen where scripts do not run, and on paper."""
-    figure, kind, image = chart.draw(), "svg+xml", io.BytesIO()
-    save_figure(figure, image, form="svg")
-    if image.tell() > LARGEST_SVG:
-        kind, image = "png", io.BytesIO()
-        save_figure(figure, image)
+    """A figure as the template needs it."""
     return {
         "name": chart.name,
         "title": chart.title,
         "caption": chart.caption,
         "panels": chart.panels(),
-        "image": f"data:image/{kind};base64,{_base64(image.getvalue())}",
     }
+
+
+def _image(chart: Chart) -> str:
+    """A static image of a figure, for readers without scripts."""
+    image = io.BytesIO()
+    save_figure(chart.draw(), image)
+    return f"data:image/png;base64,{_base64(image.getvalue())}"
 
 
 def _address(file: Download) -> str:

@@ -1,4 +1,4 @@
-"""The page of a result of the whole-curve model; its frame is that of every page (`page_frame.py`)."""
+"""The page of a result of the whole-curve model; its frame is that of every page (`frame.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from epsilometer.model.counts import AttackCounts
 from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
 from epsilometer.report.figures.profile import curve_of, profile_charts
-from epsilometer.report.page_frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.next_step import next_step
+from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.page.what_if import what_if
 from epsilometer.report.summary import batches_note, rows_of_batches
 from epsilometer.report.text import counted, pair_text, percent, plain, probability_text
 from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions, units_of
@@ -33,16 +35,18 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
     verdict, batches = result.verdict, result.posterior.batches
     curve, units = curve_of(result), units_of(result.scores)
     return fill(
-        "profile_page.html.jinja",
+        "whole_curve.html.jinja",
         charts=profile_charts(result) if shown is None else shown,
         downloads=_downloads(result, curve),
+        what_if=what_if(result),
         made_from="scores",
         title=title_of(units.bases(len(result.scores)), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=_headline(result),
+        next_step=next_step(result),
         after=_after(result),
         verdict=verdict,
-        thresholds=result.asked.thresholds,
+        thresholds=result.question.thresholds,
         warnings=[_files.printable(text) for text in result.warnings],
         answers=profile_summary.rows_of_answers(result),
         meaning=meaning(result),
@@ -86,9 +90,9 @@ def _after(result: ProfileResult) -> list[str]:
         return ["Estimate again, with more levels, before judging."]
     advice = wording.advice(verdict) or units_of(result.scores).more_data
     said = [advice, *wording.with_other_priors(result, verdict)]
-    if verdict.outcome is not Outcome.FAIL or result.asked.claim is None:
+    if verdict.outcome is not Outcome.FAIL or result.question.claim is None:
         return said
-    above = probability_text(result.posterior.probability_above("shown", result.asked.claim))
+    above = probability_text(result.posterior.probability_above("shown", result.question.claim))
     worst = units_of(result.scores).worst
     return [*said, f"The {worst} alone exceeds the claim with probability {above}."]
 
@@ -194,7 +198,7 @@ def _misfits(result: ProfileResult) -> list[str]:
     """Why families do not fit, a sentence each."""
     return [
         f"{_capital(name)} alone would hardly make these scores: {_files.printable(why)}."
-        for name, why in result.misfits.items()
+        for name, why in result.poorly_fitting_families.items()
     ]
 
 
@@ -224,7 +228,7 @@ def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
     sentences = [
         f"The model of the paper reads one operating point of each attack: error counts{at}, of the "
         "same models.",
-        result.parting or "The two answers do not contradict each other.",
+        result.disagreement or "The two answers do not contradict each other.",
     ]
     verdict = published.verdict
     if verdict is not None:
@@ -264,7 +268,7 @@ def report_data(result: ProfileResult) -> dict[str, Any]:
     """Everything the page shows, ready for JSON."""
     check, level = result.predictive, result.level
     checks: dict[str, Any] = {
-        "misfits": dict(result.misfits),
+        "misfits": dict(result.poorly_fitting_families),
         "other_priors": [
             {
                 "factor": other.factor,

@@ -1,6 +1,6 @@
 """A report as one HTML file that needs nothing else: no network, no server, no other file.
 
-What all pages share, and how untrusted names are kept harmless, is in `page_frame.py`.
+What all pages share, and how untrusted names are kept harmless, is in `frame.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from epsilometer import _files
 from epsilometer.inference.result import Result
 from epsilometer.report import data, delta_table, model_table, wording
-from epsilometer.report.evidence import charts
 from epsilometer.report.figures.chart import Chart
-from epsilometer.report.page_frame import (
-    MOST_OPEN_ROWS,
-    Download,
-    fill,
-    title_of,
-)
+from epsilometer.report.figures.published import charts
+from epsilometer.report.next_step import next_step
+from epsilometer.report.page.frame import MOST_OPEN_ROWS, Download, fill, title_of
+from epsilometer.report.page.what_if import what_if
 from epsilometer.report.summary import LABELS, batches_note, rows_of_batches, rows_of_parameters
 from epsilometer.report.text import counted, pair_text, percent
 
@@ -28,16 +25,18 @@ def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
     """The whole page; ``shown`` are its figures, if they are made already."""
     verdict, batches = result.verdict, result.posterior.batches
     return fill(
-        "page.html.jinja",
+        "published.html.jinja",
         charts=charts(result) if shown is None else shown,
         downloads=_downloads(result),
+        what_if=what_if(result),
         made_from="counts",
         title=title_of(counted(len(result.counts), "challenge base"), result.origin),
         badge="ESTIMATE" if verdict is None else verdict.label,
         headline=wording.headline(result),
+        next_step=next_step(result),
         after=wording.after_verdict(result),
         verdict=verdict,
-        thresholds=result.asked.thresholds,
+        thresholds=result.question.thresholds,
         meaning=wording.meaning_of_epsilon(result),
         either_way=wording.claims_either_way(result),
         parameters=rows_of_parameters(result),

@@ -1,0 +1,75 @@
+"""How results show themselves: ``repr``, HTML for notebooks, ``summary()`` and ``plot()``.
+
+The base classes of results and data.  What is shown is decided in ``display/``.  Its modules are
+found by name when something is first shown, so that imports point one way.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from epsilometer._table import Table
+    from epsilometer.display.view import View
+
+VIEWS = "epsilometer.display"
+"""The package that holds the views."""
+
+
+class Displayed:
+    """Something with a short ``repr``, an HTML form for notebooks and a table.
+
+    A subclass names its view as ``view="module.NAME"``: a module of ``display/`` and a constant in
+    it.  Without one a class is shown as its base is.
+    """
+
+    _view: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, view: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if view:
+            cls._view = view
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({view_of(self).line(self)})"
+
+    def _repr_html_(self) -> str:
+        """A small table, and a figure where there is one; what notebooks show."""
+        return view_of(self).html(self)
+
+    def summary(self) -> Table:
+        """The main numbers as a table."""
+        return view_of(self).table(self)
+
+
+class Plotted(Displayed):
+    """The same with a figure."""
+
+    def plot(self, which: str | None = None, *, ax: Axes | None = None) -> Figure:
+        """Draw the main figure with matplotlib.
+
+        Parameters
+        ----------
+        which
+            The name of another figure, for results that have several.  An unknown name raises an error
+            that lists them.
+        ax
+            Axes to draw into, for figures of one panel.
+
+        Returns
+        -------
+        Figure
+            A new figure, or the one that ``ax`` belongs to.
+        """
+        return view_of(self).draw(self, which, ax)
+
+
+def view_of(shown: Displayed) -> View:
+    """The view of a result or of data."""
+    module, _, name = shown._view.partition(".")
+    found: View = getattr(import_module(f"{VIEWS}.{module}"), name)
+    return found

@@ -1,0 +1,172 @@
+"""Progress of long calls: a bar in notebooks, a bar on the terminal if asked for, or a callback.
+
+Public calls have ``on_progress``: None shows a bar in a notebook and nothing elsewhere, ``"bar"`` shows
+one everywhere, ``"none"`` shows nothing, and a function is called now and then.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Protocol
+
+from epsilometer import _files
+from epsilometer._arrays import Say
+from epsilometer.errors import InputError
+
+SECONDS_BETWEEN = 0.2
+"""Time between two updates of a bar."""
+
+PATIENCE = 1.0
+"""Seconds before calls that are usually short show a bar."""
+
+OnProgress = Callable[..., None] | str | None
+
+
+class Bar(Protocol):
+    """Shows a line of text and how much of the work is done."""
+
+    def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show the state now; it may be left out if the last was shown just before."""
+
+    def close(self) -> None:
+        """Show the last state, or take the bar away."""
+
+
+def in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook; IPython is never imported for it."""
+    module: Any = sys.modules.get("IPython")
+    shell = module.get_ipython() if hasattr(module, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookBar:
+    """A bar in the output of a notebook's cell."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self._keep, self._handle = keep, None
+        self._started = self._shown = time.monotonic()
+        self._last: tuple[str, int | None, int | None] | None = None
+
+    def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        self._last = (text, done, total)
+        now = time.monotonic()
+        waiting = not self._keep and now - self._started < PATIENCE
+        if waiting or (self._handle is not None and now - self._shown < SECONDS_BETWEEN):
+            return
+        self._shown = now
+        self._display(*self._last)
+
+    def close(self) -> None:
+        if self._keep and self._last is not None:
+            self._display(*self._last)
+        elif self._handle is not None:
+            self._handle.update({"text/html": "", "text/plain": ""}, raw=True)
+
+    def _display(self, text: str, done: int | None, total: int | None) -> None:
+        said = html.escape(_files.printable(text))
+        bar = "" if total is None else f'<progress value="{done or 0}" max="{total}"></progress> '
+        data = {"text/html": f"<div>{bar}{said}</div>", "text/plain": _files.printable(text)}
+        if self._handle is None:
+            shown: Any = import_module("IPython.display")
+            self._handle = shown.display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+
+
+class TerminalBar:
+    """A bar on stderr, which is gone when the work is done."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+        )
+        console = Console(file=sys.stderr)
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        said = _files.printable(text)
+        self._bar.update(self._task, description=said, completed=done or 0, total=total)
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def _bar(on_progress: OnProgress, *, keep: bool) -> Bar | None:
+    if callable(on_progress) or on_progress == "none":
+        return None
+    if on_progress not in (None, "bar"):
+        raise InputError(
+            f"expected on_progress to be a function, 'bar', 'none' or None, got {on_progress!r}."
+        )
+    if in_notebook():
+        return NotebookBar(keep=keep)
+    return TerminalBar() if on_progress == "bar" else None
+
+
+class _Shown:
+    """What calls report to a bar: numbers and messages in one line."""
+
+    def __init__(self, bar: Bar, state: Callable[..., tuple[str, int | None, int | None]]) -> None:
+        self._bar, self._state = bar, state
+        self._numbers: tuple[str, int | None, int | None] = ("", None, None)
+        self._message = ""
+
+    def progress(self, *numbers: Any) -> None:
+        self._numbers = self._state(*numbers)
+        self._show()
+
+    def message(self, text: str) -> None:
+        self._message = text
+        self._show()
+
+    def finish(self) -> None:
+        """Without the last message, which is about what was still to do."""
+        self._message = ""
+        self._show()
+
+    def _show(self) -> None:
+        text, done, total = self._numbers
+        self._bar.show("; ".join(filter(None, (text, self._message))), done, total)
+
+
+@contextmanager
+def progress_of(
+    on_progress: OnProgress,
+    on_message: Say | None = None,
+    *,
+    state: Callable[..., tuple[str, int | None, int | None]],
+    keep: bool = False,
+) -> Iterator[tuple[Callable[..., None] | None, Say | None]]:
+    """The two functions that a call reports to: numbers, and messages.
+
+    Parameters
+    ----------
+    on_progress, on_message
+        As the user gave them.
+    state
+        What the numbers mean: text, how much is done, and how much there is (None if not known).
+    keep
+        Whether the bar is shown at once and stays when the work is done.
+    """
+    bar = _bar(on_progress, keep=keep)
+    if bar is None:
+        yield (on_progress if callable(on_progress) else None), on_message
+        return
+    shown = _Shown(bar, state)
+    try:
+        yield shown.progress, on_message or shown.message
+        shown.finish()
+    finally:
+        bar.close()

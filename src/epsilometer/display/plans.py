@@ -1,0 +1,106 @@
+"""Views of plans: what to measure, by simulation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
+from epsilometer.planning import one_run_wording, wording
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Points, ReferenceLine, Sheet
+from epsilometer.report.figures.plan import plan_sheet
+from epsilometer.report.text import percent
+
+if TYPE_CHECKING:
+    from epsilometer.planning.one_run import OneRunPlan
+    from epsilometer.planning.plan import AuditPlan
+
+
+def _audit_line(found: AuditPlan) -> str:
+    best = found.recommended
+    if best is None:
+        return "nothing needed" if found.nothing_needed else "no design within the limits is enough"
+    return (
+        f"{best.bases:,} challenge bases x {best.challenges:,} challenges, {best.models:,} models; "
+        f"reaches the goal with probability {best.probability:.2f}"
+    )
+
+
+def _audit_table(found: AuditPlan) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            "*" if each == found.recommended else "",
+            each.bases,
+            each.challenges,
+            each.median_width,
+            each.floor_width,
+            each.probability,
+            each.standard_error,
+            each.models,
+            each.hours,
+        )
+        for each in found.designs
+    ]
+    columns = ("", "bases", "challenges", "median width", "floor", "P(goal)", "standard error",
+               "models", "hours")  # fmt: skip
+    notes = [wording.recommendation(found), *wording.help_sentences(found)]
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+AUDIT = View(line=_audit_line, table=_audit_table, figures={"plan": plan_sheet})
+
+
+def _one_run_line(found: OneRunPlan) -> str:
+    best = found.recommended
+    if best is None:
+        return "nothing needed" if found.nothing_needed else "no number of canaries is enough"
+    return (
+        f"{best.canaries:,} canaries in {found.design.runs} training run"
+        f"{'s' if found.design.runs > 1 else ''}; reaches the goal with probability "
+        f"{best.probability:.2f}"
+    )
+
+
+def _one_run_table(found: OneRunPlan) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            "*" if each == found.recommended else "",
+            each.canaries,
+            each.median_width,
+            each.probability,
+            each.standard_error,
+            each.proven,
+            each.refuted_share,
+        )
+        for each in found.designs
+    ]
+    columns = ("", "canaries", "median width", "P(goal)", "standard error", "proven (median)",
+               "P(refuted)")  # fmt: skip
+    notes = [one_run_wording.recommendation(found), *one_run_wording.help_sentences(found)]
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+def _one_run_sheet(found: OneRunPlan) -> Sheet:
+    sizes = [each.canaries for each in found.designs]
+    width = [each.median_width for each in found.designs]
+    ends = [each.low_width for each in found.designs], [each.high_width for each in found.designs]
+    widths: list[Mark] = [Points(sizes, width, "blue", "median, 10 to 90 %", y_ends=ends, size=5)]
+    share = [each.probability for each in found.designs]
+    shares: list[Mark] = [
+        ReferenceLine(y=found.wanted_probability, dash="dash", width=1),
+        Line(sizes, share, "blue", "goal reached", marker="circle"),
+    ]
+    if found.claim_goal is not None and found.proofs:
+        refuted = [each.refuted_share for each in found.proofs if each.refuted_share is not None]
+        places = [each.canaries for each in found.proofs if each.refuted_share is not None]
+        shares.append(Line(places, refuted, "orange", "claim refuted", marker="circle"))
+    across = Axis("canaries", logarithmic=True, plain=True)
+    up = Axis(f"width of the {percent(found.level)} interval of epsilon", from_zero=True)
+    plots = [
+        Plot(across, up, widths, legend=False),
+        Plot(across, Axis("probability", (-0.03, 1.06)), shares),
+    ]
+    return Sheet("What so many canaries would find", plots, (9.6, 4.0), columns=2)
+
+
+ONE_RUN = View(line=_one_run_line, table=_one_run_table, figures={"plan": _one_run_sheet})

@@ -1,0 +1,174 @@
+"""Views of posteriors: epsilon with its interval, all parameters in a table, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from epsilometer._table import Cell, Table
+from epsilometer.display.view import View
+from epsilometer.inference.checks.sensitivity import AlternativePrior
+from epsilometer.inference.posterior import Posterior
+from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.updating import LEVEL, Batch
+from epsilometer.inference.verdict import Thresholds
+from epsilometer.report.figures import checks, posterior, profile, profile_bases, region, style
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, Sheet
+from epsilometer.report.profile_summary import LABELS as PROFILE_LABELS
+from epsilometer.report.summary import LABELS, answers_data
+from epsilometer.report.text import counted, pair_text, percent, shortened
+from epsilometer.report.units import units_of
+
+NOT_CONVERGED = "Do not quote this: the engine did not reach its tolerance, or did not converge."
+
+
+def epsilon_words(found: Posterior | ProfilePosterior) -> str:
+    """The median of epsilon with its interval."""
+    median = found.median("epsilon")
+    if "epsilon" not in found.parameters:
+        return f"epsilon = {median:g} (fixed)"
+    low, high = found.credible_interval("epsilon", LEVEL)
+    return f"epsilon {median:.2f}, {percent(LEVEL)} interval {pair_text(low, high)}"
+
+
+def _answers(
+    found: Posterior | ProfilePosterior, labels: dict[str, str], names: list[str], level: float
+) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name, known in answers_data(found, names, level).items():
+        low, high = known["interval"]
+        rows.append((labels[name], known["median"], low, high, known["mean"]))
+    ends = [percent(0.5 - level / 2), percent(0.5 + level / 2)]
+    notes = [f"delta = {found.model.delta:g}; {found.engine_description}."]
+    if not found.trustworthy:
+        notes.insert(0, NOT_CONVERGED)
+    return Table(columns=("", "median", *ends, "mean"), rows=rows, notes=notes)
+
+
+# --- the whole trade-off curve ----------------------------------------------------------------
+
+
+def _profile_line(found: ProfilePosterior) -> str:
+    bases = units_of(found.scores).bases(len(found.scores))
+    doubtful = "" if found.trustworthy else "; NOT ACCURATE"
+    return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
+
+
+def _profile_table(found: ProfilePosterior, level: float = LEVEL) -> Table:
+    shown = units_of(found.scores).shown
+    labels = {name: label or shown for name, label in PROFILE_LABELS.items()}
+    return _answers(found, labels, list(PROFILE_LABELS), level)
+
+
+def _of_result(chart: Callable[[ProfileResult], Chart]) -> Callable[[ProfilePosterior], Chart]:
+    return lambda found: chart(ProfileResult(posterior=found))
+
+
+WHOLE_CURVE = View(
+    line=_profile_line,
+    table=_profile_table,
+    figures={
+        "exceedance": _of_result(profile.exceedance),
+        "roc": _of_result(profile_bases.roc_chart),
+        "leaks": _of_result(profile_bases.leaks_chart),
+        "families": _of_result(lambda result: profile.families_chart(result, {})),
+        "delta-curve": _of_result(profile.profile_delta_chart),
+    },
+)
+
+
+# --- the published model ----------------------------------------------------------------------
+
+
+def _published_line(found: Posterior) -> str:
+    bases = counted(len(found.counts), "challenge base")
+    doubtful = "" if found.trustworthy else "; NOT CONVERGED"
+    return f"{epsilon_words(found)}, at delta = {found.model.delta:g}; {bases}{doubtful}"
+
+
+def _published_table(found: Posterior, level: float = LEVEL) -> Table:
+    wanted = {"epsilon", "strength", *found.parameters}
+    return _answers(found, LABELS, [name for name in LABELS if name in wanted], level)
+
+
+PUBLISHED = View(
+    line=_published_line,
+    table=_published_table,
+    figures={
+        "exceedance": partial(posterior.exceedance_chart, verdict=None, thresholds=Thresholds()),
+        "marginals": partial(posterior.marginals_chart, level=LEVEL),
+        "joint": posterior.joint_chart,
+        "region": partial(region.region_chart, level=LEVEL),
+    },
+)
+
+
+# --- other priors and batches -----------------------------------------------------------------
+
+
+def _prior_line(found: AlternativePrior) -> str:
+    low, high = found.credible_interval(LEVEL)
+    median = float(found.epsilon.quantile([0.5])[0])
+    return (
+        f"prior scale x {found.factor:g}: epsilon {median:.2f}, {percent(LEVEL)} interval "
+        f"{pair_text(low, high)}"
+    )
+
+
+def _prior_table(found: AlternativePrior) -> Table:
+    low, high = found.credible_interval(LEVEL)
+    median = float(found.epsilon.quantile([0.5])[0])
+    ends = [percent(0.5 - LEVEL / 2), percent(0.5 + LEVEL / 2)]
+    return Table(
+        columns=("prior", "median", *ends),
+        rows=[(f"scale x {found.factor:g}", median, low, high)],
+        notes=[f"With this prior epsilon is {found.model.epsilon.description} before the data."],
+    )
+
+
+def _prior_sheet(found: AlternativePrior) -> Sheet:
+    low, high = found.epsilon.quantile([0.001, 0.995]).tolist()
+    x = np.linspace(max(low - 0.05 * (high - low), 0.0), high or 1.0, checks.PRIOR_POINTS)
+    marks: list[Mark] = [
+        Line(x, found.epsilon.density(x), "blue", "posterior"),
+        Line(
+            x, np.exp(found.model.epsilon.log_density(x)), "grey", "prior", dash="dash", width=1.2
+        ),
+    ]
+    plot = Plot(Axis("epsilon", (x[0], x[-1])), Axis("density", from_zero=True), marks)
+    return Sheet(f"Epsilon if the prior's scale were x {found.factor:g}", [plot], (5.6, 3.2))
+
+
+PRIOR = View(line=_prior_line, table=_prior_table, figures={"prior": _prior_sheet})
+
+
+def _batch_line(found: Batch) -> str:
+    return (
+        f"{shortened(found.label, 40)!r}, {counted(found.rows, 'row')}: epsilon {found.median:.2f} "
+        f"({pair_text(*found.interval)}) after it, moved by {found.shift:+.2f}"
+    )
+
+
+def _batch_table(found: Batch) -> Table:
+    ends = [percent(0.5 - LEVEL / 2), percent(0.5 + LEVEL / 2)]
+    columns = ("batch", "rows", "median", *ends, "moved by", "information (nats)", "log predictive")
+    numbers = (found.median, *found.interval, found.shift, found.information, found.log_predictive)
+    return Table(columns=columns, rows=[(found.label, found.rows, *numbers)])
+
+
+def _batch_chart(found: Batch) -> Sheet:
+    rows = [style.interval_row(0, found.median, found.interval, LEVEL, "blue", "after it")]
+    plot = Plot(
+        Axis("epsilon", (0, 1.1 * found.interval[1] or 1.0)),
+        Axis("", (-0.6, 0.6), names=[style.shortened(found.label, 16)]),
+        rows,
+        legend=False,
+    )
+    return Sheet(f"Epsilon after the batch, {percent(LEVEL)} interval", [plot], (6.0, 1.5))
+
+
+BATCH = View(line=_batch_line, table=_batch_table, figures={"interval": _batch_chart})

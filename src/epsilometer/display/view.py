@@ -1,0 +1,88 @@
+"""What a view is: a line of text, a table, and figures made on demand."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from epsilometer._display import Displayed, view_of
+from epsilometer._table import Table, escaped
+from epsilometer.errors import InputError
+from epsilometer.report.figures import render_print
+from epsilometer.report.figures.chart import save_figure
+from epsilometer.report.figures.marks import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDEST = 640
+"""Pixels of a figure below a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """How one class is shown.
+
+    Attributes
+    ----------
+    line
+        What it is and its main numbers, in a line; it stands in the brackets of ``repr``.
+    table
+        What ``summary()`` returns.
+    figures
+        What ``plot()`` draws, by name; the first is the main one.
+    small_table
+        The table in the HTML form, if it is another than that of ``summary()``.
+    drawn
+        Whether the HTML form has the main figure.
+    """
+
+    line: Callable[[Any], str]
+    table: Callable[..., Table]
+    figures: Mapping[str, Callable[[Any], Sheet]] = field(default_factory=dict)
+    small_table: Callable[[Any], Table] | None = None
+    drawn: bool = True
+
+    def html(self, shown: Any) -> str:
+        """A heading, a table and the main figure."""
+        heading = f"<b>{escaped(type(shown).__name__)}</b>: {escaped(self.line(shown))}"
+        parts = [f'<div style="margin:4px 0">{heading}</div>']
+        parts.append((self.small_table or self.table)(shown)._repr_html_())
+        if self.figures and self.drawn:
+            parts.append(image(self.draw(shown, None, None), alt=self.line(shown)))
+        return f'<div class="epsilometer">{"".join(parts)}</div>'
+
+    def draw(self, shown: Any, which: str | None, ax: Axes | None) -> Figure:
+        """One of the figures, new or into axes."""
+        name = next(iter(self.figures)) if which is None else which
+        if name not in self.figures:
+            known = ", ".join(self.figures)
+            raise InputError(f"expected one of the figures {known}, got {which!r}.")
+        sheet = self.figures[name](shown)
+        if ax is None:
+            return render_print.draw(sheet)
+        if len(sheet.plots) > 1:
+            raise InputError(
+                f"expected ax only for a figure of one panel, got one of {len(sheet.plots)}: "
+                "leave it out."
+            )
+        return render_print.draw_into(ax, sheet)
+
+
+def figures_of(shown: Displayed) -> tuple[str, ...]:
+    """The names of the figures that ``plot`` can draw."""
+    return tuple(view_of(shown).figures)
+
+
+def image(figure: Figure, *, alt: str) -> str:
+    """A figure as an image inside HTML: SVG that is not part of the page, so that nothing in it runs."""
+    held = io.BytesIO()
+    save_figure(figure, held, form="svg", letters=True)
+    data = base64.b64encode(held.getvalue()).decode("ascii")
+    width = min(WIDEST, round(96 * figure.get_size_inches()[0]))
+    style = f"max-width:100%;width:{width}px;background:white"
+    return f'<img alt="{escaped(alt)}" style="{style}" src="data:image/svg+xml;base64,{data}">'

@@ -1,0 +1,171 @@
+"""The first figure: what is proven, shown, estimated and claimed, on one axis of epsilon."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsilometer._arrays import FloatArray
+from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.result import JudgedResult
+from epsilometer.proofs.proof import rounded_down
+from epsilometer.report.figures import style
+from epsilometer.report.figures.chart import Chart
+from epsilometer.report.figures.marks import (
+    Axis,
+    Band,
+    Line,
+    Mark,
+    Note,
+    Plot,
+    Points,
+    ReferenceLine,
+)
+from epsilometer.report.text import estimate_text, percent, probability_text
+from epsilometer.report.units import units_of
+
+POINTS = 240
+"""Points of the density, besides some at its own quantiles."""
+
+FARTHEST_CLAIM = 4.0
+"""A claim beyond this multiple of the other values is not drawn."""
+
+DENSITY_ROWS = 1.9
+"""Height of the density, in rows."""
+
+WORTH_A_SENTENCE = 1e-3
+"""Smallest probability of no leak that the caption mentions."""
+
+
+class _Row(NamedTuple):
+    """A row of the figure: name, colour, interval with median."""
+
+    name: str
+    colour: str
+    low: float
+    median: float
+    high: float
+
+
+def answer_chart(result: JudgedResult) -> Chart:
+    """Proven bound, intervals and claim on one axis, below the posterior density of epsilon."""
+    level, claim, proof = result.level, result.question.claim, result.proof
+    proven = 0.0 if proof is None else proof.at_least
+    rows = _rows(result)
+    end = 1.15 * max(float(result.posterior.quantile("epsilon", 0.99)), rows[0].high, proven) or 1.0
+    drawn = claim is not None and claim < FARTHEST_CLAIM * end
+    if claim is not None and drawn:
+        end = max(end, 1.15 * claim)
+    marks: list[Mark] = [*_proven(proven, end), *_intervals(rows, level)]
+    marks += _density(result, rows[-1], len(rows) + 1, end)
+    if claim is not None and drawn:
+        look: dict[str, Any] = {"colour": "orange", "width": 1.6, "dash": "solid"}
+        marks.append(ReferenceLine(x=claim, label=f"claim {claim:g}", **look))
+    names = ["proven", *(row.name for row in rows), "posterior"]
+    top = len(rows) + 1 - 0.35 + DENSITY_ROWS
+    plot = Plot(
+        Axis(f"epsilon at delta = {result.posterior.model.delta:g}", (0, end)),
+        Axis("", (-0.55, top + 0.1), names=names),
+        marks,
+        legend=False,
+        page_height=62 * (len(rows) + 3),
+    )
+    return Chart(
+        name="answer",
+        title="Proven, shown, estimated and claimed"
+        if len(rows) > 1
+        else "Proven, estimated, claimed",
+        caption=_caption(result, claim_is_drawn=drawn),
+        plots=[plot],
+        size=(7.2, 0.62 * (len(rows) + 3) + 1.0),
+    )
+
+
+def _rows(result: JudgedResult) -> list[_Row]:
+    """The intervals, the one for epsilon itself last."""
+    found = []
+    names = [("epsilon", "estimated", "blue")]
+    if isinstance(result, ProfileResult):
+        names.insert(0, ("shown", units_of(result.scores).shown, "green"))
+    for parameter, name, colour in names:
+        low, high = result.posterior.credible_interval(parameter, result.level)
+        found.append(_Row(name, colour, low, result.posterior.median(parameter), high))
+    return found
+
+
+def _proven(bound: float, end: float) -> list[Mark]:
+    """An arrow from the bound upwards; a note if there is none."""
+    if not bound > 0:
+        return [Note("nothing proven", 0, 0.0)]
+    said = f"at least {rounded_down(bound)}"
+    hover = f"proven: epsilon is {said}"
+    return [
+        Line([bound, 0.985 * end], [0, 0], "purple", width=2.4),
+        Points([bound], [0], "purple", "proven", symbol="end", size=9, hover=hover),
+        Points([0.985 * end], [0], "purple", symbol="arrow", size=6),
+        Note(said, 0, bound),
+    ]
+
+
+def _intervals(rows: list[_Row], level: float) -> list[Mark]:
+    found: list[Mark] = []
+    for place, (name, colour, low, median, high) in enumerate(rows, start=1):
+        found += [
+            style.interval_row(place, median, (low, high), level, colour, name),
+            Note(estimate_text(median, low, high), place, median),
+        ]
+    return found
+
+
+def _density(result: JudgedResult, row: _Row, base: int, end: float) -> list[Mark]:
+    """The posterior density above the rows, its interval darker; a spike is cut."""
+    posterior, floor = result.posterior, base - 0.35
+    spread = posterior.quantile("epsilon", np.linspace(0.005, 0.995, POINTS))
+    grid = [np.linspace(0, end, POINTS), spread, np.array([row.low, row.high])]
+    x = np.unique(np.concatenate(grid))
+    x = x[(x >= 0) & (x <= end)]
+    density = np.nan_to_num(posterior.density("epsilon", x), nan=0.0, posinf=0.0)
+    tallest = style.end_of_densities(float(density.max()), row.high - row.low)
+    if not tallest > 0:
+        return []
+    height: FloatArray = floor + DENSITY_ROWS * np.minimum(density / tallest, 1.0)
+    inside = (x >= row.low) & (x <= row.high)
+    floors = np.full(len(x), floor)
+    above = [
+        [probability_text(posterior.probability_above("epsilon", value))] for value in x.tolist()
+    ]
+    label = f"{percent(result.level)} interval"
+    return [
+        Band(x, floors, height, "blue", "posterior", opacity=0.15),
+        Band(x[inside], floors[inside], height[inside], "blue", label, opacity=0.3),
+        Line(x, height, "blue", "posterior density", width=1.4, rows=above,
+             hover="epsilon {x:.3g}\nexceeded with probability {0}"),
+    ]  # fmt: skip
+
+
+def _caption(result: JudgedResult, *, claim_is_drawn: bool) -> str:
+    level, error = percent(result.level), percent(result.question.error)
+    text = (
+        f"Proven: the attacks refute every smaller epsilon, with an error rate of at most {error} and "
+        "without assuming the model. "
+    )
+    if isinstance(result, ProfileResult):
+        text += f"{units_of(result.scores).about_shown} "
+    text += (
+        f"Estimated: epsilon of the algorithm, median and {level} interval, with its posterior density "
+        "above."
+    )
+    nothing = result.posterior.solution.no_leak if isinstance(result, ProfileResult) else 0.0
+    if nothing >= WORTH_A_SENTENCE:
+        text += (
+            f" The density excludes the probability {probability_text(nothing)} of no leak at all."
+        )
+    if result.contradiction is not None:
+        text += " The same data refute this estimate: do not quote it."
+    claim = result.question.claim
+    if claim is not None:
+        text += " Orange: the claim." if claim_is_drawn else (
+            f" The claim of {claim:g} is to the right of the plot."
+        )  # fmt: skip
+    return text

@@ -1,0 +1,363 @@
+"""Every public class shows itself in a notebook, or is listed here with a reason."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer._display import Displayed, Plotted
+from epsilometer._table import MOST_HTML_ROWS, MOST_ROWS, Table
+from epsilometer.display import view
+from epsilometer.errors import InputError
+from epsilometer.measurement.training_claims import LargestClaim
+from epsilometer.training.accounting import accounted_epsilon
+from tests.report import posteriors as published
+from tests.report.profiles import SETTINGS, SIMPLE
+
+HOSTILE = "<script>alert('x')</script>"
+"""A name that must never be part of a page."""
+
+LONGEST_REPR = 400
+"""Characters: a few lines of a terminal."""
+
+SETTINGS_AND_PARTS = {
+    name
+    for name, kind in ((name, getattr(em, name)) for name in em.__all__)
+    if inspect.isclass(kind)
+    and (
+        issubclass(kind, Exception)
+        or kind.__module__.split(".")[1] in ("training", "baselines")
+        or kind.__module__.startswith(
+            ("epsilometer.model.priors", "epsilometer.model.families", "epsilometer.model.mixtures")
+        )
+    )
+}
+"""Exceptions, algorithms, estimators, priors and families: ``repr`` is their settings."""
+
+NO_RESULT = {
+    "Algorithm", "AssumedScenario", "AssumedCurve", "AlternativeModel", "AuditModel", "ChallengeBase",
+    "ClaimedCurve", "CorrelatedCells", "CorrelatedNormal", "CrossFedModels", "CustomStatistic",
+    "ExactSettings", "FixedStrength", "FreeStrengths", "PilotScenario", "Grounds", "Include",
+    "IndependentBinomial", "IndependentRows", "KupperHaseman", "LikelihoodRatio", "Lira",
+    "LiraOffline", "Logit", "Loss", "McmcSettings", "MeasureMIA", "MeasureMIAFast",
+    "MeasureOneRun", "MeasurePool", "MeasuredBy", "MemoryStore", "NormalScatter", "Offline",
+    "OneRunCanaries", "Origin", "Outcome", "Outliers", "CustomCanaries", "CustomPoints",
+    "PlannedCanaries", "PlannedDesign", "Point", "PoolAttack", "PoolLogOdds", "PoolLoss",
+    "PooledGroups", "PooledVariance", "PopulationAttack", "ProfileModel", "ProfileSettings",
+    "Progress", "ProofSize", "QuantileAttack", "Replace", "Rmia", "RmiaOffline", "OperatingPoint",
+    "ScatteredMembers", "SeparateShadows", "DecidedClaim", "SqliteStore", "Statistic", "Table",
+    "Thresholds", "Threshold", "UniformScatter", "IntervalWidth",
+}  # fmt: skip
+"""Settings, assumptions, attacks, designs, stores, and rows of a result's table: nothing to draw."""
+
+WITHOUT_FIGURE = {"AuditConfig", "Canaries", "Dataset", "Plan", "Population"}
+"""Inputs of an audit: a table says all there is to see."""
+
+
+def _counts() -> em.AttackCounts:
+    return em.AttackCounts(
+        false_positives=[10, 30, 35],
+        trials_h0=100,
+        false_negatives=[20, 30, 50],
+        trials_h1=100,
+        names=[HOSTILE, "second", "$third$"],
+    )
+
+
+def _scores() -> em.Scores:
+    rng = np.random.default_rng(1)
+    return em.Scores(
+        without=rng.normal(size=(3, 40)),
+        with_point=rng.normal(1.0, size=(3, 40)),
+        names=[HOSTILE, "second", "$third$"],
+    )
+
+
+@cache
+def _posterior() -> Any:
+    return em.estimate(_counts(), em.AuditModel(delta=0.01))
+
+
+@cache
+def _profile() -> em.ProfilePosterior:
+    return SETTINGS.estimate(_scores(), SIMPLE)
+
+
+def _losses() -> em.Losses:
+    rng = np.random.default_rng(1)
+    return em.Losses(
+        challenge_base=[HOSTILE] * 40 + ["second"] * 40,
+        hypothesis=([0] * 20 + [1] * 20) * 2,
+        replicate=list(range(20)) * 4,
+        loss=rng.exponential(size=80),
+    )
+
+
+def _pool_losses() -> em.PoolLosses:
+    rng = np.random.default_rng(1)
+    member = rng.random((12, 5)) < 0.5
+    loss = rng.exponential(size=(12, 5)) / (1 + member)
+    return em.PoolLosses(loss=loss, member=member, names=[HOSTILE, *"abcd"], fair_coins=True)
+
+
+def _pool_scores() -> em.PoolScores:
+    rng = np.random.default_rng(1)
+    member = rng.random((12, 5)) < 0.5
+    names = [HOSTILE, *"abcd"]
+    return em.PoolScores(value=rng.normal(size=(12, 5)) + member, member=member, names=names)
+
+
+def _population() -> em.Population:
+    rng = np.random.default_rng(1)
+    features, labels = rng.normal(size=(60, 3)), [0, 1] * 30
+    return em.Population(features=features, labels=labels, name=HOSTILE)
+
+
+@cache
+def _plan() -> em.Plan:
+    return em.Plan(
+        population=em.load_population("directions"),
+        algorithm=em.ClippedMean(noise=0.05, records=20),
+        design=em.MeasureMIAFast(replicates=8),
+        challenge_bases=2,
+        dataset_size=19,
+        seed=1,
+    )
+
+
+@cache
+def _audit() -> em.AuditConfig:
+    return em.read_audit(Path(em.__file__).parent / "audit" / "default_audit.toml")
+
+
+def _audit_plan() -> em.AuditPlan:
+    return em.plan_audit(
+        em.AuditModel(delta=0.01),
+        em.AssumedScenario(epsilon=1.0, strength=0.5),
+        em.IntervalWidth(at_most=3.0),
+        most_bases=10,
+        most_challenges=100,
+        simulations=20,
+        surroundings=False,
+    )
+
+
+def _one_run_plan() -> em.OneRunPlan:
+    return em.plan_one_run(
+        em.ProfileModel(delta=1e-5, strength=em.FixedStrength()),
+        em.AssumedCurve(epsilon=8.0),
+        em.DecidedClaim(claim=1.0),
+        design=em.OneRunCanaries(most=1000),
+        simulations=4,
+    )
+
+
+class _Accountant:
+    """What training claims, by the accountant of Opacus alone."""
+
+    doubts = (HOSTILE,)
+
+    def claimed_epsilon(self, delta: float) -> float:
+        return accounted_epsilon([(1.0, 0.1, 10)], delta)
+
+
+EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
+    "AttackCounts": _counts,
+    "AttackResult": lambda: em.cross_feed(_losses(), em.LikelihoodRatio(), statistic=em.Loss()),
+    "AuditConfig": _audit,
+    "AuditPlan": _audit_plan,
+    "Batch": lambda: _posterior().with_batches(
+        (em.Batch(rows=3, label=HOSTILE, median=1.0, interval=(0.5, 2.0), shift=0.1,
+                  information=0.2, log_predictive=None),)
+    ).batches[0],
+    "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
+    "Comparison": lambda: em.compare_counts(_counts(), delta=0.01),
+    "Comparison of scores": lambda: em.compare_scores(_scores(), delta=0.01),
+    "CurveVerdict": lambda: em.judge_curve(EXAMPLES["DeltaCurve"](), 1.0),  # type: ignore[arg-type]
+    "Dataset": lambda: _population().take(np.arange(5)),
+    "DeltaCurve": lambda: em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2]),
+    "ErrorCurves": lambda: EXAMPLES["AttackResult"]().sweep(),  # type: ignore[attr-defined]
+    "GridPosterior": _posterior,
+    "Influence": lambda: em.leave_one_out(_posterior()),
+    "Losses": _losses,
+    "Measurement": lambda: em.measure(_plan()),
+    "ModelComparison": lambda: em.compare_models(
+        _counts(), {HOSTILE: em.AuditModel(delta=0.01),
+                    "strong": em.AuditModel(delta=0.01, strength=em.Fixed(value=0.9))}
+    ),
+    "OneRunPlan": _one_run_plan,
+    "AlternativePrior": lambda: em.prior_sensitivity(_posterior(), factors=(2.0,))[0],
+    "Plan": lambda: em.Plan(
+        population=_population(), algorithm=em.ClippedMean(noise=0.05, records=20),
+        design=em.MeasureMIAFast(replicates=8), challenge_bases=2, dataset_size=19, seed=1,
+    ),
+    "PoolLosses": _pool_losses,
+    "PoolScores": _pool_scores,
+    "Population": _population,
+    "PredictiveCheck": lambda: em.check_predictions(
+        _posterior(), rng=np.random.default_rng(1), replicates=200
+    ),
+    "ProfileCurve": lambda: em.ProfileCurve(
+        posterior=_profile(), deltas=[1e-4, 1e-3, 1e-2], claim=2.0
+    ),
+    "ProfilePosterior": _profile,
+    "Proof": lambda: em.prove(_scores(), delta=0.01, claim=0.1),
+    "RocCheck": lambda: em.check_rocs(_profile(), rng=np.random.default_rng(1), replications=100),
+    "SamplePosterior": published.sampled,
+    "Scores": _scores,
+    "Scores of canaries": lambda: em.Scores.of_canaries([1.0, 2.0, 0.3], [0.1, 0.2, 1.5]),
+    "SelfTest": lambda: em.check_pipeline(lambda *_: 1.0, label=HOSTILE, runs=20),
+    "TrainingCheck": lambda: em.check_training(_plan()),
+    "Verdict": lambda: em.judge(_profile(), claim=1.0),
+    "LargestClaim": lambda: LargestClaim(claims=(_Accountant(),)),
+}  # fmt: skip
+
+
+@cache
+def _example(name: str) -> Any:
+    return EXAMPLES[name]()
+
+
+def _public_classes() -> dict[str, type]:
+    found = {name: getattr(em, name) for name in em.__all__}
+    return {name: kind for name, kind in found.items() if inspect.isclass(kind)}
+
+
+def test_every_public_class_is_shown_or_listed() -> None:
+    classes = _public_classes()
+    shown = {name for name, kind in classes.items() if issubclass(kind, Displayed)}
+    assert shown | SETTINGS_AND_PARTS | NO_RESULT == set(classes)
+    assert not shown & (SETTINGS_AND_PARTS | NO_RESULT)
+
+
+def test_every_shown_class_has_an_example() -> None:
+    """Those that are returned without being public names too."""
+    kinds = {type(_example(name)).__name__ for name in EXAMPLES}
+    shown = {
+        name for name, kind in _public_classes().items()
+        if issubclass(kind, Displayed) and not inspect.isabstract(kind)
+    }  # fmt: skip
+    assert shown <= kinds
+    assert {"GridPosterior", "SamplePosterior", "ErrorCurves", "Comparison", "LargestClaim"} <= kinds
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_repr_is_short(name: str) -> None:
+    text = repr(_example(name))
+    assert text.startswith(f"{type(_example(name)).__name__}(")
+    assert len(text) <= LONGEST_REPR
+    assert "\n" not in text
+    assert "array(" not in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_summary_is_a_table(name: str) -> None:
+    table = _example(name).summary()
+    assert isinstance(table, Table)
+    assert len(table) >= 1
+    assert len(str(table).splitlines()) <= MOST_ROWS + 12
+    frame = table.to_pandas()
+    assert list(frame.columns) == list(table.columns)
+    assert len(frame) == len(table)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_html_is_escaped_and_balanced(name: str) -> None:
+    page = _example(name)._repr_html_()
+    assert "<script" not in page
+    assert "<table" in page
+    for tag in ("div", "table", "tr", "td", "th", "b"):
+        assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == page.count(f"</{tag}>"), tag
+    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"  # accountants take their time
+    assert bool(re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', page)) is drawn
+    assert len(page) < 250_000
+
+
+def test_hostile_names_are_there_as_text() -> None:
+    """Control: the name is shown, so that its absence as a tag means something."""
+    page = _example("Scores")._repr_html_()
+    assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_plot_draws_something(name: str) -> None:
+    from matplotlib.figure import Figure
+
+    shown = _example(name)
+    if not isinstance(shown, Plotted):
+        assert type(shown).__name__ in WITHOUT_FIGURE
+        return
+    figure = shown.plot()
+    assert isinstance(figure, Figure)
+    drawn = [axes.lines + axes.collections for axes in figure.axes]  # type: ignore[operator]
+    assert any(map(len, drawn))
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "name", ["Scores", "ProfilePosterior", "GridPosterior", "Verdict", "Proof"]
+)
+def test_plots_of_one_panel_can_be_drawn_into_axes(name: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert _example(name).plot(ax=right) is figure
+    assert right.lines
+    assert not left.lines
+
+
+@pytest.mark.parametrize("name", ["ProfilePosterior", "GridPosterior"])
+def test_posteriors_have_several_figures(name: str) -> None:
+    shown = _example(name)
+    for which in view.figures_of(shown):
+        assert shown.plot(which).axes
+    with pytest.raises(
+        InputError, match=r"expected one of the figures exceedance, .*got 'nothing'"
+    ):
+        shown.plot("nothing")
+
+
+def test_figures_of_several_panels_take_no_axes() -> None:
+    from matplotlib.figure import Figure
+
+    with pytest.raises(InputError, match="one panel"):
+        _example("PredictiveCheck").plot(ax=Figure().subplots())
+
+
+def test_tables_of_posteriors_have_any_level() -> None:
+    posterior = _example("GridPosterior")
+    table = posterior.summary(level=0.5)
+    assert table.columns[2:4] == ("25 %", "75 %")
+    assert table.rows[0][2:4] == posterior.credible_interval("epsilon", 0.5)
+    with pytest.raises(InputError, match="level"):
+        posterior.summary(level=1.5)
+
+
+def test_long_tables_are_cut_when_shown_but_not_in_rows() -> None:
+    counts = em.AttackCounts(
+        false_positives=[1] * 500, trials_h0=10, false_negatives=[1] * 500, trials_h1=10
+    )
+    table = counts.summary()
+    assert len(table) == 500
+    assert len(str(table).splitlines()) == MOST_ROWS + 2
+    assert "470 more rows" in str(table)
+    assert table._repr_html_().count("<tr>") == MOST_HTML_ROWS + 1
+
+
+def test_a_class_without_a_view_would_be_noticed() -> None:
+    """Control."""
+
+    class Nameless(Displayed):
+        pass
+
+    with pytest.raises(ImportError):
+        repr(Nameless())

@@ -1,0 +1,287 @@
+"""JUnit XML, badges, annotations and tracked runs as functions of findings, also with hostile text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+
+from epsilometer.report.gates import badge
+from epsilometer.report.gates.annotations import github_commands, job_summary
+from epsilometer.report.gates.badge import badge_svg, badge_texts
+from epsilometer.report.gates.findings import Finding, JudgedClaim, short, worst_claim
+from epsilometer.report.gates.junit import junit_xml
+from epsilometer.report.gates.tracking import run_of
+
+LABELS = ("FAIL (proven)", "FAIL (judged)", "INCONCLUSIVE", "PASS (judged)")
+HOSTILE = "x\x00\x1b[31m\u202e\n::error::gotcha\r\n]]> & <script>alert('1')</script>\ufffe\"|`*_[a](http://b.c)"
+
+
+def claim(label: str = "PASS (judged)", **changed: object) -> JudgedClaim:
+    made = JudgedClaim(
+        at="delta = 1e-5",
+        epsilon=4.0,
+        label=label,
+        reasons=("the first reason", "the second, at 5 %"),
+        probability_above=0.02,
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+def finding(*claims: JudgedClaim, **changed: object) -> Finding:
+    made = Finding(
+        variant=None,
+        at="delta = 1e-5",
+        delta=1e-5,
+        model="profile",
+        level=0.9,
+        estimate=(2.69, 2.93, 3.53),
+        proven=2.419,
+        accepted=True,
+        claims=claims,
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+# --- findings ---------------------------------------------------------------------------------
+
+
+def test_numbers_are_short_and_bounds_rounded_down() -> None:
+    assert [short(each) for each in (1e-5, 1e-12, 0.01, 4.0, 0.0)] == [
+        "1e-5",
+        "1e-12",
+        "0.01",
+        "4",
+        "0",
+    ]
+    assert finding().proven_text == "2.41"
+    assert finding(proven=0.0).proven_text is None
+    assert finding().sentence == (
+        "At delta = 1e-5, epsilon is proven to be at least 2.41; "
+        "estimated 2.93 (2.69 to 3.53 with probability 0.9)."
+    )
+
+
+def test_the_worst_claim_is_the_most_severe() -> None:
+    made = [finding(claim(label)) for label in reversed(LABELS)]
+    for left in range(len(made), 0, -1):
+        found = worst_claim(made[:left])
+        assert found is not None
+        assert found.label == LABELS[len(made) - left]
+    assert worst_claim([finding()]) is None
+
+
+def test_a_proof_needs_no_accuracy() -> None:
+    assert not finding(claim("INCONCLUSIVE"), accepted=False).converged
+    assert finding(claim("FAIL (proven)"), accepted=False).converged
+
+
+# --- JUnit ------------------------------------------------------------------------------------
+
+STOPS = {
+    "never": (),
+    "proven": LABELS[:1],
+    "fail": LABELS[:2],
+    "inconclusive": LABELS[:3],
+}
+
+
+@pytest.mark.parametrize("fail_on", STOPS)
+@pytest.mark.parametrize("label", LABELS)
+def test_junit_fails_where_the_command_does(label: str, fail_on: str) -> None:
+    text = junit_xml([finding(claim(label))], source="audit.toml", fail_on=fail_on)
+    (suite,) = ElementTree.fromstring(text.encode())
+    (case,) = suite
+    assert case.get("name") == "epsilon at most 4 at delta = 1e-5"
+    failures, skips = case.findall("failure"), case.findall("skipped")
+    assert len(failures) == (label in STOPS[fail_on])
+    assert len(skips) == (label not in STOPS[fail_on] and label != LABELS[3])
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        "1",
+        str(len(failures)),
+        "0",
+        str(len(skips)),
+    ]
+    for each in (*failures, *skips):
+        assert "the first reason; the second, at 5 %" in str(each.get("message"))
+
+
+def test_junit_has_a_case_for_each_claim_of_each_variant() -> None:
+    over = claim("INCONCLUSIVE", at="5 deltas from 1e-6 to 0.1", epsilon=None)
+    found = [
+        finding(claim(), over, variant="0.1"),
+        finding(variant="0.2"),
+        finding(claim("INCONCLUSIVE"), variant="0.3", accepted=False),
+    ]
+    root = ElementTree.fromstring(junit_xml(found, source="audit.toml", fail_on="fail").encode())
+    cases = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
+    assert cases == [
+        ("epsilometer.0.1", "epsilon at most 4 at delta = 1e-5"),
+        ("epsilometer.0.1", "claimed epsilon at 5 deltas from 1e-6 to 0.1"),
+        ("epsilometer.0.2", "estimate"),
+        ("epsilometer.0.3", "epsilon at most 4 at delta = 1e-5"),
+        ("epsilometer.0.3", "the engine reached its accuracy"),
+    ]
+    assert root.get("errors") == "1"
+    assert root.get("skipped") == "2"
+
+
+def test_junit_is_valid_whatever_the_names_are() -> None:
+    found = finding(claim("FAIL (judged)", reasons=(HOSTILE,), at=HOSTILE), variant=HOSTILE)
+    text = junit_xml([found], source=HOSTILE, fail_on="fail")
+    root = ElementTree.fromstring(text.encode())
+    (case,) = root.iter("testcase")
+    assert "<script>alert('1')</script>" in str(case.get("name"))
+    assert "<script>" not in text
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\ud800-\udfff]", text)
+
+
+def test_lone_surrogates_do_not_reach_the_file() -> None:
+    found = finding(claim("FAIL (judged)", reasons=("a\ud800b",)))
+    junit_xml([found], source="x", fail_on="fail").encode("utf-8")
+
+
+# --- badge ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "texts"),
+    [
+        (finding(claim()), ("ε ≤ 4 at δ=1e-5", "PASS (judged)", badge.GREEN)),
+        (finding(claim("FAIL (proven)")), ("ε ≤ 4 at δ=1e-5", "FAIL (proven)", badge.RED)),
+        (finding(claim("INCONCLUSIVE")), ("ε ≤ 4 at δ=1e-5", "INCONCLUSIVE", badge.AMBER)),
+        (finding(), ("ε at δ=1e-5", "proven ε ≥ 2.41", badge.BLUE)),
+        (finding(proven=0.0), ("ε at δ=1e-5", "estimated 2.69 to 3.53", badge.BLUE)),
+        (finding(proven=None, accepted=False), ("ε at δ=1e-5", "not converged", badge.GREY)),
+        (
+            finding(claim("INCONCLUSIVE"), accepted=False),
+            ("ε ≤ 4 at δ=1e-5", "not converged", badge.GREY),
+        ),
+        (
+            finding(claim(at="3 deltas from 1e-6 to 0.1", epsilon=None)),
+            ("claimed ε at 3 deltas from 1e-6 to 0.1", "PASS (judged)", badge.GREEN),
+        ),
+    ],
+)
+def test_badge_says_the_claim_and_its_verdict(made: Finding, texts: tuple[str, str, str]) -> None:
+    assert badge_texts(made) == texts
+    root = ElementTree.fromstring(badge_svg(made))
+    space = {"s": "http://www.w3.org/2000/svg"}
+    assert root.findtext("s:title", namespaces=space) == f"{texts[0]}: {texts[1]}"
+    assert root.get("aria-label") == f"{texts[0]}: {texts[1]}"
+    assert [each.text for each in root.iter(f"{{{space['s']}}}text")] == list(texts[:2])
+    assert [each.get("fill") for each in root.iter(f"{{{space['s']}}}rect")][1] == texts[2]
+
+
+def test_badge_escapes() -> None:
+    made = finding(claim(at='<script>"&'))
+    assert "<script>" not in badge_svg(made)
+    assert ElementTree.fromstring(badge_svg(made)).get("aria-label") is not None
+
+
+@pytest.mark.parametrize(
+    "colour", [badge.GREEN, badge.RED, badge.AMBER, badge.BLUE, badge.GREY, "#999999"]
+)
+def test_badge_can_be_read(colour: str) -> None:
+    """White text has a contrast of 4.5 (WCAG AA); a light grey would not, as a control."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    assert (1.05 / (luminance + 0.05) >= 4.5) == (colour != "#999999")
+
+
+# --- annotations ------------------------------------------------------------------------------
+
+
+def parsed(line: str) -> tuple[str, dict[str, str], str]:
+    """A workflow command as the runner reads it."""
+    found = re.fullmatch(r"::(\w+) ([^:]*)::(.*)", line)
+    assert found, line
+
+    def plain(text: str) -> str:
+        for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ",")):
+            text = text.replace(code, character)
+        return text.replace("%25", "%")
+
+    pairs = (part.partition("=") for part in found[2].split(","))
+    return found[1], {name: plain(value) for name, _, value in pairs}, plain(found[3])
+
+
+@pytest.mark.parametrize("fail_on", STOPS)
+@pytest.mark.parametrize("label", LABELS)
+def test_annotations_are_errors_where_the_command_fails(label: str, fail_on: str) -> None:
+    (line,) = github_commands([finding(claim(label))], source="a,b:c%.toml", fail_on=fail_on)
+    kind, properties, text = parsed(line)
+    expected = "notice" if label == LABELS[3] else "warning"
+    assert kind == ("error" if label in STOPS[fail_on] else expected)
+    assert properties == {"file": "a,b:c%.toml", "title": f"Epsilometer: {label}"}
+    assert text == (
+        f"Epsilon at most 4 at delta = 1e-5. {label}: the first reason; the second, at 5 %."
+    )
+
+
+def test_annotations_without_a_claim_or_accuracy() -> None:
+    lines = github_commands([finding(accepted=False, variant="v")], source=None, fail_on="never")
+    assert [parsed(line)[0] for line in lines] == ["notice", "error"]
+    assert "file" not in parsed(lines[0])[1]
+    assert all("[v]" in line for line in lines)
+
+
+def test_no_text_is_a_command_of_its_own() -> None:
+    made = finding(claim("FAIL (judged)", reasons=(HOSTILE,), at=HOSTILE), variant=HOSTILE)
+    for line in github_commands([made], source=HOSTILE, fail_on="fail"):
+        assert len(line.splitlines()) == 1
+        assert all(character.isprintable() for character in line)
+        kind, properties, text = parsed(line)
+        assert (kind, set(properties)) == ("error", {"file", "title"})
+        assert "\n::error::gotcha" in text
+
+
+def test_summary_of_the_job() -> None:
+    text = job_summary([finding(claim("FAIL (proven)"))], source="audit.toml", fail_on="proven")
+    shown = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert "<h3>Epsilometer: audit.toml</h3>" in shown
+    assert "<td>epsilon at least 2.41</td>" in shown
+    assert "<td>2.93 (2.69 to 3.53)</td>" in shown
+    assert "<strong>FAIL (proven)</strong>: epsilon at most 4 at delta = 1e-5." in shown
+    assert "<li>the second, at 5 %</li>" in shown
+    assert "--fail-on proven" in shown
+
+
+def test_summary_shows_hostile_text_as_text() -> None:
+    made = finding(claim("FAIL (judged)", reasons=(HOSTILE,), at=HOSTILE), variant=HOSTILE)
+    text = job_summary([made], source=HOSTILE, fail_on="fail")
+    shown = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert "<script" not in shown
+    assert "<a " not in shown
+    assert "<em>" not in shown
+    assert "&lt;script&gt;alert('1')&lt;/script&gt;" in shown.replace("&#x27;", "'")
+    assert "http://" not in text  # nor would a site make a link of it
+
+
+# --- tracked runs -----------------------------------------------------------------------------
+
+
+def test_a_tracked_run_has_the_numbers() -> None:
+    made = finding(claim(source="algorithm"), variant="0.1")
+    run = run_of(made, source="audit.toml")
+    assert run.params == {"model": "profile", "level": 0.9, "delta": 1e-5, "claim": 4.0}
+    assert run.metrics == {
+        "proven": 2.419,
+        "median": 2.93,
+        "interval_low": 2.69,
+        "interval_high": 3.53,
+        "probability_above": 0.02,
+    }
+    assert run.tags["verdict"] == "PASS (judged)"
+    assert run.tags["epsilometer.variant"] == "0.1"
+    assert run.name == "epsilometer 0.1"
+
+
+def test_a_tracked_run_leaves_out_what_is_not_a_number() -> None:
+    run = run_of(finding(estimate=(1.0, 2.0, float("inf")), proven=None), source=None)
+    assert run.metrics == {"median": 2.0, "interval_low": 1.0}
+    assert "verdict" not in run.tags
