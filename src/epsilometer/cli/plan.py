@@ -120,16 +120,30 @@ class GoalOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """Where designs are looked for, and how long; in the words of ``plan_audit``."""
+    """The range of designs and the effort of the search."""
 
-    probability: float = option("P", "With what probability.", default=0.8)
-    models_per_second: float | None = option("R", "Speed of training, to tell the hours.")
-    most_bases: int | None = option("N", "Challenge bases at most; default 150.")
-    most_challenges: int | None = option("N", "Challenges a base at most; default 2,000.")
+    probability: float = option("P", "Probability of reaching the goals.", default=0.8)
+    models_per_second: float | None = option("R", "Training speed, to compute hours.")
+    most_bases: int | None = option("N", "Most challenge bases; default: 150.")
+    most_challenges: int | None = option("N", "Most challenges per base; default: 2,000.")
+    thorough: bool = flag(
+        "Simulate 100 audits of the recommended design, and alternatives: minutes. Default: a quick "
+        "search of about half a minute, with at most 20, that states its precision.",
+        "--thorough",
+    )
     simulations: int | None = option(
-        "N", "Simulated audits of a recommended design; default 100, of canaries 16 or fewer."
+        "N",
+        "Simulated audits of a recommended design; implies --thorough. Default: 100, of canaries 16 "
+        "or fewer.",
     )
     seed: int = options.SEED
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that were given, in the words of ``plan_audit`` and ``plan_one_run``."""
+        chosen = options.given(self)
+        del chosen["thorough"]
+        return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +259,8 @@ def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: Training
     """Refuse options that say nothing of canaries."""
     told = options.given(scenario, search, training)
     wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
-    for name in (*wrong, "most_bases", "most_challenges"):
-        if name in told:
+    for name in (*wrong, "most_bases", "most_challenges", "thorough"):
+        if told.get(name):
             raise InputError(
                 f"--{name.replace('_', '-')} is for --design {MODELS}; canaries of one run do not "
                 "have it."
@@ -277,7 +291,7 @@ def _one_run(
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
     told = options.given(canaries)
     how = em.OneRunCanaries(**{sizes[name]: told[name] for name in sizes if name in told})
-    with results.progress("simulated audits") as (report, _):
+    with results.counting("simulated audits") as on_progress:
         found = em.plan_one_run(
             model,
             truth,
@@ -285,9 +299,9 @@ def _one_run(
             design=how,
             level=level,
             error=DEFAULT_ERROR if canaries.error is None else canaries.error,
-            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_progress=on_progress,
             on_message=results.warn,
-            **options.given(search),
+            **search.settings,
         )
     return Views(plan=found, words=one_run_wording)
 
@@ -307,7 +321,7 @@ def _models(
     if shadows is not None:
         cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
-    with results.progress("simulated audits") as (report, _):
+    with results.counting("simulated audits") as on_progress:
         found = em.plan_audit(
             model,
             truth,
@@ -315,8 +329,9 @@ def _models(
             level=level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
-            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_progress=on_progress,
             on_message=results.warn,
-            **options.given(search),
+            quick=not search.thorough and search.simulations is None,
+            **search.settings,
         )
     return Views(plan=found, words=wording, figure=draw_plan)
