@@ -34,6 +34,9 @@ EXPLORING_SHARE = 0.35
 REACH = 0.5
 """Share of the work left that the first simulations of a design may take in a limited search."""
 
+SAFE_SHARE = 0.5
+"""How far above the required probability a limited search aims until it has found a design."""
+
 MOST_ROUNDS = 10
 """Designs that are examined before the search gives up."""
 
@@ -154,6 +157,11 @@ class Search:
     examined: set[CandidateDesign] = field(default_factory=set)
 
     @property
+    def limited(self) -> bool:
+        """Whether there is a limit on the work."""
+        return math.isfinite(self.work_limit)
+
+    @property
     def simulations(self) -> int:
         """Number of simulations of a recommended design."""
         return len(self.truths)
@@ -237,7 +245,9 @@ class Search:
                 announced = True
             error = math.sqrt(self.probability * (1 - self.probability) / size)
             # Two standard errors and one simulation: with few simulations the share is uncertain.
-            if size >= self.simulations or share < self.probability - 2 * error - 1 / size:
+            # A limited search rather spends its work on a larger design.
+            slack = 0.0 if self.limited else 2 * error + 1 / size
+            if size >= self.simulations or share < self.probability - slack:
                 return
             left = max(self.work_limit - self.work, 0) / design.bases
             larger = min(max(2 * size, self.fewest), self.simulations, size + left)
@@ -266,7 +276,10 @@ class Search:
             if not open_:
                 break
             expected = self.surface().probability(open_)
-            enough = [d for d, p in zip(open_, expected, strict=True) if p >= self.probability]
+            wanted = self.probability
+            if self.limited and best is None:
+                wanted += SAFE_SHARE * (1 - wanted)
+            enough = [d for d, p in zip(open_, expected, strict=True) if p >= wanted]
             likeliest = int(np.argmax(expected))
             if enough:
                 chosen = min(self._within_reach(enough), key=self.rank)
@@ -288,7 +301,7 @@ class Search:
 
         All of them if there is no such design.
         """
-        if math.isinf(self.work_limit):
+        if not self.limited:
             return designs
         most = max(design.bases for design in self.answers)
         left = REACH * (self.work_limit - self.work)
