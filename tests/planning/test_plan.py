@@ -355,3 +355,59 @@ def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
     ):
         with pytest.raises(em.InputError, match="expected"):
             make()
+
+
+# --- the quick search -------------------------------------------------------------------------
+
+
+def test_a_quick_search_keeps_within_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot afford an answer says so, and does not say that there is none."""
+    from epsilometer.planning import plan as plans
+    from epsilometer.planning.wording import recommendation
+
+    counted: list[int] = []
+    monkeypatch.setattr(plans, "QUICK_WORK", 10)
+    found = em.plan_audit(
+        MODEL,
+        em.AssumedScenario(epsilon=2.0, strength=0.5),
+        em.IntervalWidth(at_most=0.2),
+        most_bases=20,
+        most_challenges=100,
+        quick=True,
+        on_progress=counted.append,
+    )
+    assert found.recommended is None
+    assert found.quick
+    assert not found.complete
+    assert "quick search" in recommendation(found)
+    assert "--thorough" in recommendation(found)
+    assert "No audit within the limits" not in recommendation(found)
+    assert sum(design.simulations for design in found.designs) <= 8
+
+
+def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
+    plans = [
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=3.0),
+            most_bases=10,
+            most_challenges=100,
+            quick=True,
+            workers=workers,
+        )
+        for workers in (1, 2)
+    ]
+    assert plans[0].recommended is not None
+    assert plans[0].designs == plans[1].designs
+    assert plans[0].stronger is None
+
+
+def test_the_old_name_of_alternatives_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="surroundings is deprecated"):
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=9.0),
+            surroundings=False,  # type: ignore[call-arg]
+        )
