@@ -199,12 +199,12 @@ class Views:
 
     def text(self, written: list[Path]) -> str:
         """Text for a terminal."""
-        from epsilometer.report.text import paragraphs
+        from epsilometer.report.text import paragraphs, table_lines
 
         words, plan = self.words, self.plan
         text = paragraphs([words.recommendation(plan), *words.help_sentences(plan)])
         if plan.designs:
-            text += "\n" + words.table(plan)
+            text += "\n" + "\n".join(table_lines(words.table_rows(plan))) + "\n"
         return text + results.written_to(written)
 
     def write(self, folder: Path) -> list[Path]:

@@ -104,26 +104,28 @@ def _proof(plan: OneRunPlan, shown: PlannedCanaries) -> list[str]:
     return said
 
 
-def table(plan: OneRunPlan) -> str:
-    """The sizes in 80 columns, the recommended one marked."""
+def table_rows(plan: OneRunPlan) -> list[tuple[str, ...]]:
+    """Heading and rows of the sizes, the recommended one marked."""
     verdicts = plan.claim_goal is not None
-    head = f"  {'canaries':>9} {'a run':>9}  {'width (10-90 %)':<19} {'reached':>9} {'proven':>7}"
-    lines = [head + (f" {'PASS':>5} {'FAIL':>5} {'refuted':>7}" if verdicts else "")]
+    head = ("", "canaries", "per run", "width", "(10-90 %)", "reached", "proven")
+    rows: list[tuple[str, ...]] = [
+        (*head, *(("PASS", "FAIL", "refuted") if verdicts else ())),
+    ]
     for design in plan.designs:
-        mark = "*" if design == plan.recommended else " "
-        spread = f"{number_words(design.low_width)}-{number_words(design.high_width)}"
-        line = (
-            f"{mark} {design.canaries:>9,} {design.canaries_per_run:>9,}  "
-            f"{number_words(design.median_width):<5} ({spread + ')':<12} "
-            f"{design.probability:.2f}\u00b1{design.standard_error:.2f} "
-            f"{rounded_down(design.proven):>7}"
-        )
-        if verdicts:
-            line += (
-                f" {design.pass_share:5.2f} {design.fail_share:5.2f} {design.refuted_share:7.2f}"
+        shares = (design.pass_share, design.fail_share, design.refuted_share)
+        rows.append(
+            (
+                "*" if design == plan.recommended else " ",
+                f"{design.canaries:,}",
+                f"{design.canaries_per_run:,}",
+                number_words(design.median_width),
+                f"{number_words(design.low_width)}-{number_words(design.high_width)}",
+                f"{design.probability:.2f}\u00b1{design.standard_error:.2f}",
+                rounded_down(design.proven),
+                *((f"{share:.2f}" for share in shares) if verdicts else ()),
             )
-        lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
+        )
+    return rows
 
 
 def described(plan: OneRunPlan) -> dict[str, Any]:
