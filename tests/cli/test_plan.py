@@ -137,7 +137,7 @@ def test_canaries_are_planned_told_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    told = ["--family", "gaussian", "--mixing", "none", "--strength-told", "--simulations", "4"]
+    told = ["--family", "gaussian", "--mixing", "none", "--known-strength", "--simulations", "4"]
     size = ["--runs", "2", "--dataset-size", "5000", "--most-canaries", "2000"]
     wish = ["--claim", "2", "--output", str(tmp_path)]
     assert run([*CANARIES, *told, *size, *wish]) == 2

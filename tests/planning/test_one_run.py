@@ -216,7 +216,7 @@ def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
     assert said.startswith(f"Take {plan.recommended.canaries:,} canaries in 2 training runs")
     assert "Canaries of one run interfere" in said
     assert "of 20,000 records" in said
-    assert "lets it refute the claim of 3" in said
+    assert "refutes the claim of 3" in said
     lines = table(plan).splitlines()
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
@@ -255,8 +255,8 @@ def test_a_strength_that_is_not_told_leaves_a_floor() -> None:
     )
     assert found.recommended is None
     assert recommendation(found).startswith("No number of canaries up to 40,000 reaches")
-    assert found.told_width is not None
-    assert found.told_width < 0.5 * found.designs[-1].median_width
+    assert found.known_strength_width is not None
+    assert found.known_strength_width < 0.5 * found.designs[-1].median_width
     assert any("Were the strength told" in sentence for sentence in help_sentences(found))
 
 

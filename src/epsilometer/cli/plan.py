@@ -174,8 +174,8 @@ class CanaryOptions:
     mixing: str | None = option(
         "free|none|Q", "one-run: the mixing that the audit assumes. Default: free."
     )
-    strength_told: bool | None = option(
-        None, "one-run: the audit assumes the true strength.", "--strength-told"
+    known_strength: bool | None = option(
+        None, "one-run: the audit assumes the true strength.", "--known-strength", "--strength-told"
     )
     error: float | None = option("P", "one-run: error probability of the proof. Default: 0.05.")
 
@@ -290,7 +290,7 @@ def _one_run(
     curve = _validate.one_of("curve", canaries.curve or CURVES[0], CURVES)
     truth = em.AssumedCurve(epsilon=scenario.epsilon, family=FAMILIES[curve], strength=strength)
     model = profile_of(scenario.delta, family=canaries.family, mixing=canaries.mixing)
-    if canaries.strength_told:
+    if canaries.known_strength:
         model = replace(model, strength=em.FixedStrength(value=strength))
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
     chosen = options.given(canaries)
