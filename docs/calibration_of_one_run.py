@@ -1,6 +1,6 @@
-"""Tables of the study of interfering canaries for calibration.md; `make_calibration.py` calls it.
+"""Tables of the study of interfering canaries for calibration.md; called by `make_calibration.py`.
 
-Reads what ``epsilometer calibrate --study one-run`` wrote to ``docs/calibration/one-run/``.
+Reads the output of ``epsilometer calibrate --study one-run`` in ``docs/calibration/one-run/``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from epsilometer.calibration.table import from_csv
 FOLDER = Path(__file__).resolve().parent / "calibration" / "one-run"
 METHODS = (PROOF, *(each.label for each in ESTIMATORS))
 ONE_RUN_METHODS = (PROOF, *(e.label for e in ESTIMATORS if e.one_run and not e.gaussian))
-"""What assumes nothing but fair coins."""
+"""Methods that only assume fair coins."""
 
 GAUSSIAN_RUN = next(each.label for each in ESTIMATORS if each.one_run and each.gaussian)
 INDEPENDENT = tuple(each.label for each in ESTIMATORS if not each.one_run)
@@ -35,7 +35,7 @@ def read(name: str, kind: type[Row]) -> list[Row]:
 
 
 def significance() -> float:
-    """The error that the study asked for."""
+    """The nominal error of the study."""
     return float(json.loads((FOLDER / "plan.json").read_text(encoding="utf-8"))["significance"])
 
 
@@ -45,23 +45,23 @@ def share(count: int, runs: int) -> str:
 
 
 def size(row: AnyRow) -> str:
-    """Canaries, by training run if there are several."""
+    """Number of canaries, per training run if there are several."""
     if row.training_runs == 1:
         return f"{row.canaries:,}"
     return f"{row.training_runs} x {row.canaries // row.training_runs:,}"
 
 
 def place(row: AnyRow) -> str:
-    """A setting in few words."""
+    """Short description of a setting."""
     return f"{row.mechanism} ({row.setting}), {size(row)} canaries, δ = {row.delta:g}"
 
 
 def paragraph(text: str) -> str:
-    """Text in lines of the page's width."""
+    """Wrap to the page's width."""
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def _beginning(row: AnyRow) -> str:
+def _first_cells(row: AnyRow) -> str:
     return f"| {row.mechanism} ({row.setting}) | {row.delta:g} | {size(row)} | {row.true_epsilon:.2f} |"
 
 
@@ -70,26 +70,26 @@ def _place(row: AnyRow) -> tuple[object, ...]:
 
 
 def interval_table(rows: list[OneRunIntervalRow], error: float) -> str:
-    """Intervals of both readings, a line for each setting."""
+    """Intervals of both models, one row per setting."""
     own = ("covers", "above", "below", "mean 5/50/95 %")
-    header = ["mechanism", "δ", "canaries", "true ε", *own, *(f"told Gaussian: {x}" for x in own)]
+    header = ["mechanism", "δ", "canaries", "true ε", *own, *(f"Gaussian: {x}" for x in own)]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
-    told = {_place(row): row for row in rows if row.method == AS_GAUSSIAN}
+    gaussian = {_place(row): row for row in rows if row.method == AS_GAUSSIAN}
     for row in rows:
         if row.method != WHOLE_CURVE:
             continue
         cells = []
-        for each in (row, told[_place(row)]):
-            mark = "" if each.kept(error) else " **!**"
+        for each in (row, gaussian[_place(row)]):
+            mark = "" if each.within_level(error) else " **!**"
             cells += [f"{share(each.covers, each.runs)}{mark}"]
             cells += [share(count, each.runs) for count in (each.above, each.below)]
             cells += [f"{each.mean_low:.2f} {each.mean_median:.2f} {each.mean_high:.2f}"]
-        lines.append(f"{_beginning(row)} {' | '.join(cells)} |")
+        lines.append(f"{_first_cells(row)} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def bound_table(rows: list[OneRunBoundRow], error: float) -> str:
-    """False refutations of each method, and what it proves on average."""
+    """False refutations and mean bound of each method."""
     header = ["mechanism", "δ", "canaries", "true ε", *METHODS]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
     for key in dict.fromkeys(map(_place, rows)):
@@ -99,64 +99,70 @@ def bound_table(rows: list[OneRunBoundRow], error: float) -> str:
             row = own[method]
             shown = share(row.above, row.runs)
             shown = shown if row.holds else f"*{shown}*"
-            mark = "" if row.kept(error) else " **!**"
+            mark = "" if row.within_level(error) else " **!**"
             cells.append(f"{shown}{mark} ({row.mean_at_least:.2f})")
-        lines.append(f"{_beginning(own[PROOF])} {' | '.join(cells)} |")
+        lines.append(f"{_first_cells(own[PROOF])} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _worst(rows: Iterable[Row], count: Callable[[Row], int]) -> tuple[str, Row]:
-    """The largest share, and where."""
+    """The largest share, and its row."""
     row = max(rows, key=lambda row: count(row) / row.runs)
     return share(count(row), row.runs), row
 
 
 def bound_text(rows: list[OneRunBoundRow], error: float) -> str:
-    """What the table of bounds says."""
+    """Summary of the table of bounds."""
     said = []
     for names, what in (
-        (ONE_RUN_METHODS, "What assumes fair coins only (the proof, Steinke's bound, f-DP)"),
-        ((GAUSSIAN_RUN,), "The bound of Gaussian f-DP, where the curve is Gaussian"),
-        (INDEPENDENT, "ROC scans, where canaries are independent and the curve is as assumed"),
+        (ONE_RUN_METHODS, "Methods that only assume fair coins (the proof, Steinke's bound, f-DP)"),
+        ((GAUSSIAN_RUN,), "The bound for Gaussian f-DP, if the curve is Gaussian"),
+        (INDEPENDENT, "ROC scans, if canaries are independent and the curve is as assumed"),
     ):
         own = [row for row in rows if row.method in names and row.holds]
         most, where = _worst(own, lambda row: row.above)
-        broken = [row for row in own if not row.kept(error)]
-        end = "kept everywhere" if not broken else f"**not kept** in {len(broken)} rows"
+        broken = [row for row in own if not row.within_level(error)]
+        end = (
+            "never significantly too often"
+            if not broken
+            else f"**too often** in {len(broken)} rows"
+        )
         at = f" ({where.method}: {place(where)})" if where.above else ""
-        said.append(f"{what}: above the truth in at most {most} of {where.runs} audits{at}; {end}.")
+        said.append(
+            f"{what}: above the true ε in at most {most} of {where.runs} audits{at}; {end}."
+        )
     for method in INDEPENDENT:
-        own = [row for row in rows if row.method == method and row.interferes and not row.wrong_curve]
+        own = [
+            row for row in rows if row.method == method and row.interferes and not row.wrong_curve
+        ]
         most, where = _worst(own, lambda row: row.above)
-        caught = "" if not where.kept(error) else ": the control was NOT caught"
-        said.append(f"*{method}*, where canaries interfere: up to {most} ({place(where)}){caught}.")
+        caught = "" if not where.within_level(error) else ": the control was NOT detected"
+        said.append(f"*{method}*, if canaries interfere: up to {most} ({place(where)}){caught}.")
     wrong = [row for row in rows if row.method == GAUSSIAN_RUN and row.wrong_curve]
     most, where = _worst(wrong, lambda row: row.above)
-    said.append(
-        f"*{GAUSSIAN_RUN}*, where the curve is not Gaussian: up to {most} ({place(where)})."
-    )
+    said.append(f"*{GAUSSIAN_RUN}*, if the curve is not Gaussian: up to {most} ({place(where)}).")
     return paragraph(" ".join(said))
 
 
 def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
-    """What the table of intervals says."""
+    """Summary of the table of intervals."""
     said = []
     for name, what in (
-        (WHOLE_CURVE, "The whole curve"),
-        (AS_GAUSSIAN, "Told Gaussian, strength 1, where it is"),
+        (WHOLE_CURVE, "Whole-curve model"),
+        (AS_GAUSSIAN, "Gaussian family and strength 1 fixed, if true"),
     ):
         own = [row for row in rows if row.method == name]
-        # One chosen family has no probability of no leak at all: it never holds 0.
+        # A single family has no prior probability of no leak, so its intervals never contain 0.
         apart = [row for row in own if row.holds and (row.true_epsilon or name == WHOLE_CURVE)]
         least = min(apart, key=lambda row: row.covers / row.runs)
-        broken = sum(not row.kept(error) for row in apart)
+        broken = sum(not row.within_level(error) for row in apart)
         together = [row for row in own if row.interferes and not row.wrong_curve]
         high, too_high = _worst(together, lambda row: row.above)
         low, too_low = _worst(together, lambda row: row.below)
         said.append(
             f"**{what}.** Independent canaries: covers {share(least.covers, least.runs)} or more"
-            f"{'' if not broken else f', **not kept** in {broken}'}. Interfering: wholly above the "
-            f"truth in up to {high} ({place(too_high)}), wholly below in up to {low} ({place(too_low)})."
+            f"{'' if not broken else f', **not met** in {broken}'}. Interfering: above the true ε "
+            f"in up to {high} ({place(too_high)}), below in up to {low} ({place(too_low)})."
         )
     return paragraph(" ".join(said))
 
@@ -179,14 +185,14 @@ def several_text(rows: list[OneRunIntervalRow]) -> str:
         setting = alike(row)[1]
         parts.append(
             f"{row.mechanism} ({setting}): covers {share(before.covers, before.runs)} in one run, "
-            f"{share(row.covers, row.runs)} in {row.training_runs} (wholly above "
+            f"{share(row.covers, row.runs)} in {row.training_runs} (above "
             f"{share(before.above, before.runs)} and {share(row.above, row.runs)})"
         )
-    return paragraph(f"The whole curve, as many canaries in all: {'; '.join(parts)}.")
+    return paragraph(f"Whole-curve model, the same total number of canaries: {'; '.join(parts)}.")
 
 
 def blocks() -> dict[str, str]:
-    """What the page says of canaries of one run, by mark."""
+    """Text and tables on canaries of one run, by mark."""
     bounds = read("bounds.csv", OneRunBoundRow)
     intervals = read("coverage.csv", OneRunIntervalRow)
     error = significance()

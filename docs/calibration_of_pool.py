@@ -1,6 +1,6 @@
-"""Tables of the study of pools for calibration.md; `make_calibration.py` calls it.
+"""Tables of the study of pools for calibration.md; called by `make_calibration.py`.
 
-Reads what ``epsilometer calibrate --study pool`` wrote to ``docs/calibration/pool/``.
+Reads the output of ``epsilometer calibrate --study pool`` in ``docs/calibration/pool/``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read(name: str, kind: type[Row]) -> list[Row]:
 
 
 def significance() -> float:
-    """The error that the study asked for."""
+    """The nominal error of the study."""
     return float(json.loads((FOLDER / "plan.json").read_text(encoding="utf-8"))["significance"])
 
 
@@ -38,22 +38,22 @@ def share(count: int, runs: int) -> str:
 
 
 def place(row: PoolBoundRow | PoolIntervalRow) -> str:
-    """A setting in few words."""
+    """Short description of a setting."""
     return f"{row.mechanism} ({row.setting}), {row.models} models, {row.points} points"
 
 
 def paragraph(text: str) -> str:
-    """Text in lines of the page's width."""
+    """Wrap to the page's width."""
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def _beginning(row: PoolBoundRow | PoolIntervalRow, truth: float) -> str:
+def _first_cells(row: PoolBoundRow | PoolIntervalRow, truth: float) -> str:
     size = f"{row.models} x {row.points}"
     return f"| {row.mechanism} ({row.setting}) | {row.delta:g} | {size} | {truth:.2f} |"
 
 
 def bound_table(rows: list[PoolBoundRow], error: float) -> str:
-    """False refutations of each method, and what it proves on average."""
+    """False refutations and mean bound of each method."""
     header = ["mechanism", "δ", "models x points", "true ε", *BOUNDS]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
     for first in (row for row in rows if row.method == PROOF):
@@ -63,74 +63,78 @@ def bound_table(rows: list[PoolBoundRow], error: float) -> str:
             row = own[method]
             shown = share(row.above, row.runs)
             shown = f"*{shown}*" if row.control else shown
-            mark = "" if row.kept(error) else " **!**"
+            mark = "" if row.within_level(error) else " **!**"
             cells.append(f"{shown}{mark} ({row.mean_at_least:.2f})")
-        lines.append(f"{_beginning(first, first.true_epsilon)} {' | '.join(cells)} |")
+        lines.append(f"{_first_cells(first, first.true_epsilon)} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def interval_table(rows: list[PoolIntervalRow], error: float) -> str:
-    """Intervals, a line for each setting."""
+    """Intervals, one row per setting."""
     own = ("covers", "above", "below", "mean 5/50/95 %", "runs")
     header = ["mechanism", "δ", "models x points", "ε of one score", *own]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
     for row in rows:
-        mark = "" if row.kept(error) else " **!**"
+        mark = "" if row.within_level(error) else " **!**"
         cells = [f"{share(row.covers, row.runs)}{mark}"]
         cells += [share(count, row.runs) for count in (row.above, row.below)]
         cells += [f"{row.mean_low:.2f} {row.mean_median:.2f} {row.mean_high:.2f}", str(row.runs)]
-        lines.append(f"{_beginning(row, row.point_epsilon)} {' | '.join(cells)} |")
+        lines.append(f"{_first_cells(row, row.point_epsilon)} {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def bound_text(rows: list[PoolBoundRow], error: float) -> str:
-    """What the table of bounds says."""
+    """Summary of the table of bounds."""
     said = []
     for method in BOUNDS[:-1]:
         own = [row for row in rows if row.method == method]
         worst = max(own, key=lambda row: row.above / row.runs)
-        broken = sum(not row.kept(error) for row in own)
-        end = "kept everywhere" if not broken else f"**not kept** in {broken} settings"
+        broken = sum(not row.within_level(error) for row in own)
+        end = (
+            "never significantly too often" if not broken else f"**too often** in {broken} settings"
+        )
         at = f" ({place(worst)})" if worst.above else ""
         most = share(worst.above, worst.runs)
-        said.append(f"*{method}*: above the truth in at most {most} of audits{at}; {end}.")
+        said.append(f"*{method}*: above the true ε in at most {most} of audits{at}; {end}.")
     control = [row for row in rows if row.method == MULTIPLIED and row.control]
     worst = max(control, key=lambda row: row.above / row.runs)
-    caught = "" if not worst.kept(error) else ": the control was NOT caught"
+    caught = "" if not worst.within_level(error) else ": the control was NOT detected"
     said.append(
-        f"The control, *{MULTIPLIED}*, where points depend on each other: up to "
+        f"The negative control, *{MULTIPLIED}*, if points depend on each other: up to "
         f"{share(worst.above, worst.runs)} ({place(worst)}){caught}."
     )
     return paragraph(" ".join(said))
 
 
 def interval_text(rows: list[PoolIntervalRow], error: float) -> str:
-    """What the table of intervals says."""
+    """Summary of the table of intervals."""
     said = []
     known = [row for row in rows if row.mechanism != Failures.name]
     for own, what in (
-        ([row for row in known if row.independent == YES], "Points independent"),
-        ([row for row in known if row.independent != YES], "Points that share something"),
+        ([row for row in known if row.independent == YES], "Independent points"),
+        ([row for row in known if row.independent != YES], "Points with shared effects"),
         (
             [row for row in rows if row.mechanism == Failures.name],
-            "Failures, shared or not, whose curve no family has",
+            "Failures, shared or not (a curve outside all families)",
         ),
     ):
         least = min(own, key=lambda row: row.covers / row.runs)
         high = max(own, key=lambda row: row.above / row.runs)
         low = max(own, key=lambda row: row.below / row.runs)
-        broken = sum(not row.kept(error) for row in own)
-        end = "kept everywhere" if not broken else f"**not kept** in {broken} of {len(own)}"
+        broken = sum(not row.within_level(error) for row in own)
+        end = "stated rates met in all settings"
+        if broken:
+            end = f"stated rates **not met** in {broken} of {len(own)}"
         said.append(
-            f"**{what}.** Covers {share(least.covers, least.runs)} or more ({place(least)}); wholly "
-            f"above in up to {share(high.above, high.runs)} ({place(high)}), wholly below in up to "
+            f"**{what}.** Covers {share(least.covers, least.runs)} or more ({place(least)}); above in "
+            f"up to {share(high.above, high.runs)} ({place(high)}), below in up to "
             f"{share(low.below, low.runs)} ({place(low)}); {end}."
         )
     return paragraph(" ".join(said))
 
 
 def blocks() -> dict[str, str]:
-    """What the page says of pools, by mark."""
+    """Text and tables on pools, by mark."""
     bounds = read("bounds.csv", PoolBoundRow)
     intervals = read("coverage.csv", PoolIntervalRow)
     error = significance()

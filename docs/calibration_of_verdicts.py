@@ -1,6 +1,6 @@
-"""Tables of the studies of proofs and verdicts for calibration.md; `make_calibration.py` calls it.
+"""Tables of the studies of proofs and verdicts for calibration.md; called by `make_calibration.py`.
 
-Reads what ``epsilometer calibrate --study proofs`` and ``--study verdicts`` wrote to
+Reads the output of ``epsilometer calibrate --study proofs`` and ``--study verdicts`` in
 ``docs/calibration/proofs/`` and ``docs/calibration/verdicts/``.
 """
 
@@ -40,7 +40,7 @@ def read(study: str, name: str, kind: type[Row]) -> list[Row]:
 
 
 def significance_of(study: str) -> float:
-    """The error that the study asked for."""
+    """The nominal error of the study."""
     return float(
         json.loads((FOLDER / study / "plan.json").read_text(encoding="utf-8"))["significance"]
     )
@@ -57,7 +57,7 @@ def percent(count: int, runs: int, digits: int = 0) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Text in lines of the page's width."""
+    """Wrap to the page's width."""
     return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False))
 
 
@@ -65,14 +65,15 @@ def paragraph(text: str) -> str:
 
 
 def refuted_table(rows: list[RefutationRow], significance: float) -> str:
-    """How often true claims were refuted, the control beside the proof."""
+    """How often true claims were refuted, by the proof and by the negative control."""
     control = {
         (row.mechanism, row.setting, row.bases, row.models): row
         for row in rows
         if row.method == PEEKING
     }
     lines = [
-        "| mechanism | claim = true ε | bases | models a side | runs | proof | *control: peeking* |",
+        "| mechanism | claim = true ε | bases | models per hypothesis | runs | proof "
+        "| *control: peeking* |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
@@ -81,7 +82,7 @@ def refuted_table(rows: list[RefutationRow], significance: float) -> str:
         peeked = control[row.mechanism, row.setting, row.bases, row.models]
         shares = []
         for each in (row, peeked):
-            mark = "" if each.kept(significance) else " **!**"
+            mark = "" if each.within_level(significance) else " **!**"
             shares.append(f"{percent(each.refuted, each.runs, 2)}{mark}")
         lines.append(
             f"| {mechanism(row)} | {row.true_epsilon:.2f} | {row.bases} | {row.models:,} "
@@ -91,28 +92,29 @@ def refuted_table(rows: list[RefutationRow], significance: float) -> str:
 
 
 def refuted_text(rows: list[RefutationRow], significance: float) -> str:
-    """What the table says."""
+    """Summary of the table."""
     own = [row for row in rows if row.method == PROOF]
     worst = max(own, key=lambda row: row.refuted / row.runs)
-    broken = [row for row in own if not row.kept(significance)]
+    broken = [row for row in own if not row.within_level(significance)]
     peeked = [row for row in rows if row.method == PEEKING]
     most = max(peeked, key=lambda row: row.refuted / row.runs)
-    caught = any(not row.kept(significance) for row in peeked)
+    caught = any(not row.within_level(significance) for row in peeked)
     said = (
-        f"Most often the proof refuted a true claim in {percent(worst.refuted, worst.runs, 2)} of "
+        f"The proof refuted a true claim in at most {percent(worst.refuted, worst.runs, 2)} of "
         f"{worst.runs:,} runs ({mechanism(worst)}, {worst.bases} x {worst.models:,}); "
         f"{100 * significance:g} % are allowed. "
     )
-    said += "It keeps that everywhere. " if not broken else f"**Not kept** in {len(broken)}. "
+    said += "" if not broken else f"**Exceeded** in {len(broken)} settings. "
     said += (
-        f"The control, Clopper-Pearson's bound at every look, was above the truth at some look in up to "
-        f"{percent(most.refuted, most.runs, 1)}, and {'is caught' if caught else 'was NOT caught'}."
+        f"The negative control, Clopper-Pearson's bound after every pair, was above the true ε at some "
+        f"time in up to {percent(most.refuted, most.runs, 1)}, and "
+        f"{'is detected' if caught else 'was NOT detected'}."
     )
     return paragraph(said)
 
 
 def power_table(rows: list[PowerRow]) -> str:
-    """What each method proves on average, at equal data."""
+    """Mean lower bound of each method on the same data."""
     sizes = [(1, 100), (1, 1600), (5, 100), (20, 100)]
     lines = [
         f"| mechanism | true ε | bases x models | {' | '.join(METHODS)} |",
@@ -143,7 +145,7 @@ def power_table(rows: list[PowerRow]) -> str:
 
 
 def need_table(rows: list[PowerRow]) -> str:
-    """How many models a side of one base each method takes to refute half of the truth."""
+    """Models per hypothesis of one base that each method needs to refute half of the true epsilon."""
     single = [row for row in rows if row.bases == 1]
     most = max(row.models for row in single)
     lines = [
@@ -167,7 +169,7 @@ def need_table(rows: list[PowerRow]) -> str:
 
 
 def verdict_table(rows: list[VerdictRow], significance: float) -> str:
-    """Rates of every outcome, a row for each claim; what must be rare is marked if it is not."""
+    """Rate of every outcome, one row per claim; settings with too many errors are marked."""
     lines = [
         "| mechanism | true ε | bases | claim | runs | FAIL (proven) | FAIL (judged) | PASS (judged) "
         "| INCONCLUSIVE |",
@@ -187,30 +189,32 @@ def verdict_table(rows: list[VerdictRow], significance: float) -> str:
 
 
 def verdict_text(rows: list[VerdictRow], significance: float) -> str:
-    """Whether what is required holds."""
+    """Whether the required error rates are met."""
     true = [row for row in rows if row.claim_holds]
     half = [row for row in rows if not row.claim_holds and row.power == 1]
     parts = []
     for own, what in (
         (true, "FAIL of a true claim"),
-        (half, "PASS of half the truth, best attacks"),
+        (half, "PASS of half the true ε, best attacks"),
     ):
         worst = max(own, key=lambda row: (row.wrong or 0) / row.runs)
         wrong, runs = sum(row.wrong or 0 for row in own), sum(row.runs for row in own)
         where = f"{worst.data}, {mechanism(worst)}, {worst.bases} bases, claim {worst.claim:.2f}"
         chance = chance_of(worst.wrong or 0, worst.runs, significance)
         parts.append(
-            f"**{what}**: {wrong} of {runs:,} audits ({percent(wrong, runs, 1)}); most in one setting "
-            f"{worst.wrong} of {worst.runs} ({where}; so many or more have probability {chance:.2g} at "
+            f"**{what}**: {wrong} of {runs:,} audits ({percent(wrong, runs, 1)}); at most {worst.wrong} "
+            f"of {worst.runs} in one setting ({where}; p-value {chance:.2g} for a rate of "
             f"{100 * significance:g} %)"
         )
     broken = [row for row in rows if row.chance(significance) <= SUSPECT]
-    end = "Both are kept in all settings." if not broken else f"**Not kept** in {len(broken)}."
+    end = "Both rates are met in all settings."
+    if broken:
+        end = f"**Not met** in {len(broken)} settings."
     return paragraph(f"{'. '.join(parts)}. {end}")
 
 
 def blocks() -> dict[str, str]:
-    """What the page says of proofs and verdicts, by mark."""
+    """Text and tables on proofs and verdicts, by mark."""
     true = read("proofs", "refutations.csv", RefutationRow)
     false = read("proofs", "power.csv", PowerRow)
     judged = read("verdicts", "verdicts.csv", VerdictRow)

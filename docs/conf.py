@@ -1,4 +1,4 @@
-"""How the site is built: ``sphinx-build -W --keep-going -b html docs docs/_build``.
+"""Configuration of the site: ``sphinx-build -W --keep-going -b html docs docs/_build``.
 
 Nothing is fetched, neither while building nor while reading.  So there is no intersphinx and no MathJax:
 formulas are plain text.  Slow figures are made by ``make_figures.py`` and committed.
@@ -17,22 +17,28 @@ author = "the Epsilometer authors"
 version = release = installed_version("epsilometer")
 
 extensions = [
-    "myst_parser",  # pages are Markdown, as README is
-    "sphinx.ext.autodoc",  # the reference is made of docstrings
-    "sphinx.ext.napoleon",  # which have NumPy's sections
-    "sphinx_copybutton",  # nobody types a command off a page
-    "command_reference",  # the commands, from the program itself
-    "plain_python",  # docstrings and signatures that the two above would get wrong
-    "public_names",  # links to where a name is public
-    "outside_links",  # README and examples, from pages
-    "notebooks",  # notebooks with the outputs they hold
-    "offline",  # fails if a page would fetch something
+    "myst_parser",  # Markdown pages
+    "sphinx.ext.autodoc",  # reference from docstrings
+    "sphinx.ext.napoleon",  # NumPy sections
+    "sphinx_copybutton",  # copy buttons
+    "command_reference",  # commands, from the program itself
+    "plain_python",  # fixes docstrings and signatures for the two above
+    "public_names",  # links to public names
+    "outside_links",  # links to README and examples
+    "notebooks",  # notebooks with their stored outputs
+    "offline",  # fails if a page loads external resources
 ]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# All other folders hold the data of studies, which pages show.
-include_patterns = ["*.md", "how-to/*.md", "explanation/*.md", "reference/*.md", "notebooks/*.ipynb"]
+# The other folders hold data of studies.
+include_patterns = [
+    "*.md",
+    "how-to/*.md",
+    "explanation/*.md",
+    "reference/*.md",
+    "notebooks/*.ipynb",
+]
 
 nitpicky = True
 default_role = "code"  # `x` in a docstring is code
@@ -41,7 +47,7 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
-# Annotations are shown as they are written, not as what NumPy makes of them.
+# Show annotations as written, not as NumPy expands them.
 autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "FloatArray")}
 maximum_signature_line_length = 70
 add_module_names = False
@@ -59,7 +65,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_show_search_summary = False  # would read other pages, which browsers forbid without a server
+html_show_search_summary = False  # needs a server: browsers forbid reading other local pages
 html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "native"

@@ -1,10 +1,10 @@
-"""Put the numbers of the calibration study into calibration.md.
+"""Write the numbers of the calibration studies into calibration.md.
 
     python docs/make_calibration.py
 
 Reads the tables that ``epsilometer calibrate`` wrote to ``docs/calibration/``, and with
-``--study profile``, ``proofs``, ``verdicts`` and ``one-run`` to the folders of that name in it, and
-rewrites what stands between the marks of the page.  A test holds the page to these tables.
+``--study profile``, ``proofs``, ``verdicts``, ``one-run`` and ``pool`` to its subfolders, and rewrites
+the text between the marks of the page.  A test compares the page with these tables.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from epsilometer.calibration.table import (
     Section,
     chance_of,
     from_csv,
-    keeps,
     summarise_bounds,
+    within_level,
 )
 from epsilometer.model.profile import ProfileModel
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import calibration_of_one_run  # noqa: E402 - beside this script
+import calibration_of_one_run  # noqa: E402 - next to this script
 import calibration_of_pool  # noqa: E402
 import calibration_of_verdicts  # noqa: E402
 
@@ -47,12 +47,12 @@ PROFILE = FOLDER / "profile"
 
 
 def percent(count: int, runs: int) -> str:
-    """A share with a digit that so many runs can bear."""
+    """A share in per cent."""
     return f"{100 * count / runs:.1f} %"
 
 
 def where(row: BoundRow) -> str:
-    """A cell in few words."""
+    """Short description of a cell."""
     if row.false_positive_rate == "scores":
         size = f"{row.trials:,} canaries"
     else:
@@ -62,9 +62,9 @@ def where(row: BoundRow) -> str:
 
 
 def bounds_table(rows: list[BoundRow], significance: float) -> str:
-    """The worst that each bound did."""
+    """Worst failure rate and tightness of each bound."""
     lines = [
-        "| estimator | kind | settings | worst failure rate | where | beyond chance in | tightness |",
+        "| estimator | kind | settings | worst failure rate | where | too often in | tightness |",
         "| --- | --- | ---: | ---: | --- | ---: | ---: |",
     ]
     for found in summarise_bounds(rows, significance):
@@ -101,7 +101,7 @@ def required_table(rows: list[BoundRow], significance: float) -> str:
         for mechanism in ("null", "Laplace"):
             own = [r for r in chosen if r.estimator == name and r.mechanism == mechanism]
             worst = max(own, key=lambda row: row.failure_rate)
-            mark = "" if keeps(worst.above, worst.runs, significance) else " **!**"
+            mark = "" if within_level(worst.above, worst.runs, significance) else " **!**"
             cells.append(f"{percent(worst.above, worst.runs)}{mark}")
         runs = min(row.runs for row in chosen if row.estimator == name)
         shown = f"*{name}*" if name in DELIBERATE else name
@@ -130,7 +130,7 @@ def misfit_table(rows: list[BoundRow]) -> str:
     """The posterior where attacks are not uniform on the ring."""
     lines = [
         "| mechanism | power | bases | false-positive rate | true ε | runs | interval covers "
-        "| all above | all below | mean lower end | mean width |",
+        "| above | below | mean lower end | mean width |",
         "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
@@ -148,9 +148,9 @@ def misfit_table(rows: list[BoundRow]) -> str:
 
 
 def peers_table(rows: list[BoundRow], significance: float) -> str:
-    """jax_privacy's correction on null scores, beside ours."""
+    """jax_privacy's correction on null scores, compared with ours."""
     lines = [
-        "| canaries | δ | runs | jax_privacy's correction | ranks fixed beforehand |",
+        "| canaries | δ | runs | jax_privacy's correction | ranks fixed in advance |",
         "| ---: | ---: | ---: | ---: | ---: |",
     ]
     null = [row for row in rows if row.mechanism == "null" and row.false_positive_rate == "scores"]
@@ -158,7 +158,7 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
         if row.estimator != PEERS_RULE.label:
             continue
         ours = next(r for r in null if r.trials == row.trials and r.estimator == "one-run scan")
-        mark = "" if keeps(row.above, row.runs, significance) else " **!**"
+        mark = "" if within_level(row.above, row.runs, significance) else " **!**"
         lines.append(
             f"| {row.trials:,} | {row.delta:g} | {row.runs:,} | {percent(row.above, row.runs)}{mark} "
             f"| {percent(ours.above, ours.runs)} |"
@@ -175,19 +175,19 @@ def name_of(row: BoundRow | ProfileRow) -> str:
 
 
 def size_of(row: ProfileRow) -> str:
-    """Bases and models a side, in few words."""
+    """Number of bases and of models per hypothesis."""
     return f"{row.bases} {'base' if row.bases == 1 else 'bases'} of {row.models:,}"
 
 
 def place_of(row: ProfileRow) -> str:
-    """A setting with the best attacks, in few words."""
+    """Short description of a setting with the best attacks."""
     law = f", strengths {row.strengths}" if row.strengths else ""
-    told = ", rate told" if row.section is Section.TOLD else ""
-    return f"{name_of(row)}{law}{told}, {size_of(row)}"
+    known = ", known rate" if row.section is Section.TOLD else ""
+    return f"{name_of(row)}{law}{known}, {size_of(row)}"
 
 
 def published(row: ProfileRow, bounds: list[BoundRow]) -> str:
-    """What the published model covers with the same mechanism, power and size, at one rate of 0.1."""
+    """Coverage of the published model with the same mechanism, power and size, at a rate of 0.1."""
     for other in bounds if row.section is not Section.CONTROL else ():
         if other.estimator == POSTERIOR and other.false_positive_rate == "0.1":
             same = (name_of(other), other.power, other.bases, other.trials)
@@ -203,7 +203,7 @@ def profile_table(
 ) -> str:
     """Intervals of the whole-curve model; ``more`` are further columns."""
     added = more or {}
-    names = "mechanism|true ε|bases|models a side|runs|covers|wholly above|wholly below|mean 5 %"
+    names = "mechanism|true ε|bases|models per hypothesis|runs|covers|above|below|mean 5 %"
     header = [*names.split("|"), "50 %", "95 %", *added]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
     for row in rows:
@@ -212,7 +212,7 @@ def profile_table(
         ends = (f"{x:.2f}" for x in (row.mean_low, row.mean_median, row.mean_high))
         label = name_of(row)
         if row.section is Section.CONTROL:
-            label = f"*control: {label}, read as {row.family}*"
+            label = f"*control: {label}, analysed as {row.family}*"
         cells = [
             f"{label} **{mark}**" if mark else label,
             f"{row.true_epsilon:.2f}",
@@ -228,15 +228,23 @@ def profile_table(
 
 
 def prior_table(rows: Sequence[ProfileRow]) -> str:
-    """Failures under the plain prior and under the model's, in the same runs, all sizes together."""
-    header = ["mechanism", "attacks", "runs", "above: plain", "now", "below: plain", "now"]
+    """Failures under the simple and the default prior, in the same runs, over all sizes."""
+    header = [
+        "mechanism",
+        "attacks",
+        "runs",
+        "above: simple",
+        "default",
+        "below: simple",
+        "default",
+    ]
     lines = [f"| {' | '.join(header)} |", f"| --- | --- |{' ---: |' * (len(header) - 2)}"]
     groups: dict[tuple[str, str], list[ProfileRow]] = {}
     for row in rows:
         if row.section is Section.CONTROL:
             continue
-        told = ", rate told" if row.section is Section.TOLD else ""
-        attacks = f"strengths {row.strengths}" if row.strengths else f"power {row.power:g}{told}"
+        known = ", known rate" if row.section is Section.TOLD else ""
+        attacks = f"strengths {row.strengths}" if row.strengths else f"power {row.power:g}{known}"
         groups.setdefault((name_of(row), attacks), []).append(row)
     for (mechanism, attacks), own in groups.items():
         runs = sum(row.runs for row in own)
@@ -250,7 +258,7 @@ def prior_table(rows: Sequence[ProfileRow]) -> str:
 
 
 def paragraph(text: str, first: str = "") -> str:
-    """Lines of the page's width; ``first`` begins the first."""
+    """Wrap to the page's width; ``first`` is the indent of the first line."""
     rest = " " * len(first)
     return textwrap.fill(
         text, 120, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
@@ -258,7 +266,7 @@ def paragraph(text: str, first: str = "") -> str:
 
 
 def in_words(rows: Sequence[ProfileRow], count: Callable[[ProfileRow], int]) -> str:
-    """A share for each size, mechanism by mechanism."""
+    """Share of runs for each mechanism and size."""
     parts = []
     for place in dict.fromkeys((name_of(row), row.strengths, row.true_epsilon) for row in rows):
         own = [row for row in rows if (name_of(row), row.strengths, row.true_epsilon) == place]
@@ -269,39 +277,39 @@ def in_words(rows: Sequence[ProfileRow], count: Callable[[ProfileRow], int]) -> 
 
 
 def verdict_text(rows: Sequence[ProfileRow], significance: float) -> str:
-    """Whether what is promised was kept, and where not."""
+    """Whether the stated rates are met, and where not."""
     honest = [row for row in rows if row.section is not Section.CONTROL and row.power == 1]
     covering = [row for row in honest if row.must_cover]
     high = max(honest, key=lambda row: row.above / row.runs)
     low = min(covering, key=lambda row: row.covers / row.runs)
     missed = [row for row in honest if row.mark(significance)]
     said = (
-        f"There are {len(honest)} settings of power 1 in the tables below, told rates and strengths "
-        f"that differ included. Most often wholly above the truth: {percent(high.above, high.runs)} of "
-        f"{high.runs} runs, {place_of(high)}. Of the {len(covering)} in which intervals must cover, "
-        f"least often: {percent(low.covers, low.runs)} of {low.runs} runs, {place_of(low)}."
+        f"The tables below have {len(honest)} settings of power 1, including known rates and different "
+        f"strengths. Highest rate of intervals above the true ε: {percent(high.above, high.runs)} of "
+        f"{high.runs} runs, {place_of(high)}. Lowest coverage in the {len(covering)} settings where "
+        f"intervals must cover: {percent(low.covers, low.runs)} of {low.runs} runs, {place_of(low)}."
     )
     if not missed:
-        said += " Both promises are kept in all of them, as far as chance lets one tell."
+        said += " Both stated rates are met in all of them, within sampling error."
     else:
         which = "; ".join(
-            f"{place_of(row)} (covers {percent(row.covers, row.runs)}, wholly above "
-            f"{percent(row.above, row.runs)}, wholly below {percent(row.below, row.runs)})"
+            f"{place_of(row)} (covers {percent(row.covers, row.runs)}, above "
+            f"{percent(row.above, row.runs)}, below {percent(row.below, row.runs)})"
             for row in missed
         )
-        said += f" **Not kept** in {len(missed)}: {which}."
+        said += f" **Not met** in {len(missed)}: {which}."
     controls = [row for row in rows if row.section is Section.CONTROL]
     for row in controls:
-        seen = "is caught" if row.mark(significance) == "!!" else "was NOT caught: run longer"
+        seen = "is detected" if row.mark(significance) == "!!" else "was NOT detected: run longer"
         said += (
-            f" The control, {name_of(row)} read as {row.family}, {seen}: wholly above in "
+            f" The negative control, {name_of(row)} analysed as {row.family}, {seen}: above in "
             f"{percent(row.above, row.runs)} of {row.runs} runs."
         )
     return paragraph(said)
 
 
 def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
-    """Where intervals lie beside the truth more often than they say, whether promised or not."""
+    """Settings in which intervals miss the true epsilon more often than stated."""
 
     def too_often(section: Section, end: str) -> list[ProfileRow]:
         return [
@@ -313,9 +321,9 @@ def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
 
     places = {
         Section.BEST: "Best attacks",
-        Section.TOLD: "Best attacks, sampling rate told",
+        Section.TOLD: "Best attacks, known sampling rate",
         Section.WEAKER: "Half power",
-        Section.STRENGTHS: "Strengths that differ",
+        Section.STRENGTHS: "Different strengths",
     }
     lines = [prior_text(rows), ""]
     for section, title in places.items():
@@ -323,45 +331,44 @@ def shortfall_text(rows: Sequence[ProfileRow], significance: float) -> str:
             own = too_often(section, end)
             if own:
                 words = in_words(own, lambda row, end=end: int(getattr(row, end)))  # type: ignore[misc]
-                lines.append(paragraph(f"**{title}: wholly {end} the truth.** {words}.", "- "))
+                lines.append(paragraph(f"**{title}: {end} the true ε.** {words}.", "- "))
     quiet = [
         title.lower()
         for section, title in places.items()
         if not too_often(section, "above") and any(row.section is section for row in rows)
     ]
     if quiet:
-        lines.append(paragraph(f"**Nowhere too often wholly above:** {'; '.join(quiet)}.", "- "))
+        lines.append(paragraph(f"**Never too often above:** {'; '.join(quiet)}.", "- "))
     return "\n".join(lines)
 
 
 def prior_text(rows: Sequence[ProfileRow]) -> str:
-    """What the model thought beforehand of the largest of these truths."""
+    """Prior probability beyond the largest true values."""
     model = ProfileModel(delta=DELTA)
     truths = sorted({row.true_epsilon for row in rows if row.true_epsilon > 2}, reverse=True)
     shares = [f"{100 * model.prior_probability_above(x):.2g} % beyond {x:.2f}" for x in truths]
     return paragraph(
-        f"Before any data the model gives ε = 0 a probability of {100 * (model.no_leak or 0):g} %, and "
-        f"puts {', '.join(shares)}. A large ε needs data that insist on it; few scores, or attacks "
-        "that see half of the leak, do not."
+        f"The prior gives ε = 0 a probability of {100 * (model.no_leak or 0):g} %, and puts "
+        f"{', '.join(shares)}. A large posterior ε needs strong data; few scores, or attacks that find "
+        "half of the leak, are not enough."
     )
 
 
 def promise_text(rows: Sequence[ProfileRow], significance: float) -> str:
-    """What is promised, and how it is judged."""
+    """The stated rates, and how they are tested."""
     runs = sorted({row.runs for row in rows})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     level = 100 * (1 - 2 * significance)
     return paragraph(
-        f"Promised, and checked here: with the best attacks at most {100 * significance:g} % of "
-        f"intervals lie wholly above the truth, and at least {level:g} % hold it where it is at most "
-        f"{LARGEST_PROMISED:g}, or where the sampling rate is told. {many} runs a setting. **!** marks "
-        f"a setting whose failures have a probability below {SUSPECT:g} if the promise were kept, "
-        f"**!!** one below {CHANCE:g}: that is not chance."
+        f"Stated and tested: with the best attacks at most {100 * significance:g} % of intervals are "
+        f"entirely above the true ε, and at least {level:g} % cover it if it is at most "
+        f"{LARGEST_PROMISED:g} or the sampling rate is known. {many} runs per setting. **!** marks a "
+        f"setting whose number of failures has a p-value below {SUSPECT:g}, **!!** one below {CHANCE:g}."
     )
 
 
 def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
-    """What the page says of the whole-curve model, by mark."""
+    """Text and tables on the whole-curve model, by mark."""
     plan = json.loads((PROFILE / "plan.json").read_text(encoding="utf-8"))
     significance = float(plan["significance"])
     text = (PROFILE / "coverage.csv").read_text(encoding="utf-8")
@@ -370,10 +377,10 @@ def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
     def of(*sections: Section) -> list[ProfileRow]:
         return [row for row in rows if row.section in sections]
 
-    def beside(row: ProfileRow) -> str:
+    def published_coverage(row: ProfileRow) -> str:
         return published(row, bounds)
 
-    old = {"published model covers": beside}
+    old = {"published model covers": published_coverage}
     return {
         "profile-promise": promise_text(rows, significance),
         "profile-verdict": verdict_text(rows, significance),
@@ -389,7 +396,7 @@ def profile_blocks(bounds: list[BoundRow]) -> dict[str, str]:
 
 
 def render(text: str) -> str:
-    """The page with its tables made anew."""
+    """The page with regenerated tables."""
     plan = json.loads((FOLDER / "plan.json").read_text(encoding="utf-8"))
     significance = float(plan["significance"])
     bounds = from_csv(

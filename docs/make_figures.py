@@ -1,4 +1,4 @@
-"""Make the figures of the explanation, on the public interface.
+"""Make the figures of the explanation pages with the public API.
 
     python docs/make_figures.py
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "explanation" / "figures"
 
-# Told apart by people who do not see colours as most do, and readable on white.
+# Distinguishable with colour-vision deficiency, and readable on white.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#8E4585", "#6B6B6B"
 PALE = "#BFD9EA"
 
@@ -73,7 +73,7 @@ def square(axes: Axes, title: str) -> None:
 
 
 def regions() -> Figure:
-    """What epsilon and delta allow."""
+    """The region that epsilon and delta allow."""
     figure, (left, right) = new(8.4, 4.2, 2, sharey=True)
     for epsilon, colour in ((0.5, GREEN), (1, BLUE), (2, ORANGE), (4, PURPLE)):
         for axes, delta in ((left, 0.0), (right, 0.1)):
@@ -89,7 +89,7 @@ def regions() -> Figure:
 
 
 def rings() -> Figure:
-    """What a strength leaves of the region."""
+    """The ring that a strength leaves of the region."""
     epsilon, delta = 2.0, 0.05
     figure, panels = new(9.6, 3.7, 3, sharey=True)
     for axes, strength in zip(panels, (0.0, 0.5, 0.9), strict=True):
@@ -104,7 +104,7 @@ def rings() -> Figure:
 
 
 def strengths() -> Figure:
-    """One attack, and what is believed of its strength."""
+    """Posterior from one attack under several assumptions about its strength."""
     counts = em.AttackCounts(
         false_positives=[200], trials_h0=500, false_negatives=[200], trials_h1=500
     )
@@ -139,7 +139,7 @@ def likelihoods() -> Figure:
     grid = np.linspace(0.8, 6, 600)
     for likelihood, label, colour, style in (
         (em.IndependentBinomial(), "binomial", GREY, "-"),
-        (em.CorrelatedCells(), "correlated, τ of scale 0.01", BLUE, "-"),
+        (em.CorrelatedCells(), "correlated, scale of τ 0.01", BLUE, "-"),
         (em.CorrelatedCells(within_correlation_scale=0.05), "correlated, 0.05", ORANGE, "--"),
     ):
         posterior = em.estimate(counts, em.AuditModel(delta=1e-3, likelihood=likelihood))
@@ -163,12 +163,12 @@ def priors() -> Figure:
         for factor, colour in ((0.5, GREEN), (1.0, BLUE), (2.0, ORANGE)):
             prior = em.HalfNormal(scale=factor * 10**0.5)
             posterior = em.estimate(counts, em.AuditModel(delta=0.01, epsilon=prior))
-            label = f"prior of scale {prior.scale:.2f}"
+            label = f"prior scale {prior.scale:.2f}"
             axes.plot(grid, posterior.density("epsilon", grid), color=colour, label=label)
             axes.plot(grid, np.exp(prior.log_density(grid)), ":", color=colour, linewidth=1.2)
         axes.set(xlabel="ε", xlim=(grid[0], grid[-1]), ylim=(0, None))
         axes.set_title(title, fontsize=10.5)
-    left.set_ylabel("density; dotted: before the data")
+    left.set_ylabel("density; dotted: prior")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
@@ -195,7 +195,7 @@ def misfit() -> Figure:
         bases_text = "1 base" if bases == 1 else f"{bases} bases"
         axes.plot(grid, density / density.max(), color=colour, label=bases_text)
     axes.axvline(truth, color=PURPLE, linestyle="--")
-    axes.text(truth + 0.06, 0.9, f"the truth, {truth:.2f}", color=PURPLE)
+    axes.text(truth + 0.06, 0.9, f"true ε = {truth:.2f}", color=PURPLE)
     axes.set(xlabel="ε", ylabel="posterior density (peak 1)", xlim=(0, 6), ylim=(0, 1.05))
     axes.legend(loc="upper left")
     return figure
@@ -214,7 +214,7 @@ def through(family: em.GaussianCurves | em.LaplaceCurves | em.ResponseCurves) ->
 
 
 def families() -> Figure:
-    """One operating point, three curves through it, and what they say of epsilon."""
+    """One operating point, three curves through it, and their epsilon over delta."""
     figure, (left, right) = new(9.2, 3.9, 2)
     rates, deltas = np.linspace(1e-4, 1, 400), np.geomspace(1e-7, 0.2, 120)
     shown = (
@@ -234,7 +234,7 @@ def families() -> Figure:
     left.set_ylabel("false-negative rate β")
     left.legend(loc="upper right", bbox_to_anchor=(1.0, 0.78))
     right.set(xscale="log", xlabel="δ", ylabel="ε", ylim=(0, 6))
-    right.set_title("privacy of the same three", fontsize=10.5)
+    right.set_title("ε over δ of the same three", fontsize=10.5)
     return figure
 
 
@@ -255,13 +255,13 @@ def whole_roc() -> Figure:
     left.set(ylabel="true-positive rate 1 - β", ylim=(0, 1), xlim=(0, 1))
     left.legend(loc="lower right")
     right.axvspan(1e-4, 0.01, color="#EEEEEE", zorder=0)
-    right.text(1.4e-4, 0.6, "below 1 / N:\nthe family's word", fontsize=9.5)
+    right.text(1.4e-4, 0.6, "below 1 / N:\nextrapolated", fontsize=9.5)
     right.set(xscale="log", yscale="log", ylim=(1e-4, 1))
     return figure
 
 
 def alike() -> Figure:
-    """Bases that leak alike and bases that differ, with the strength held at 1 and with any strength."""
+    """Bases that leak alike and bases that differ, with the strength fixed at 1 and estimated."""
     quantiles = norm.ppf((np.arange(100) + 0.5) / 100)
     figure, (left, right) = new(9.2, 3.6, 2, sharey=True)
     grid = np.linspace(1e-3, 12, 500)
@@ -273,7 +273,7 @@ def alike() -> Figure:
             without=[quantiles] * 10, with_point=[quantiles + 1.5 * share for share in shares]
         )
         for strength, label, colour in (
-            (em.FixedStrength(), "strength held at 1", GREY),
+            (em.FixedStrength(), "strength fixed at 1", GREY),
             (em.FreeStrengths(), "any strength", BLUE),
         ):
             model = em.ProfileModel(
@@ -304,7 +304,7 @@ FIGURES = {
 
 
 def main() -> None:
-    """Write them all."""
+    """Write all figures."""
     mpl.use("svg")
     FOLDER.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""Make the figure of `how-to/pool.md`: the audit of `examples/pool`, its attacks compared.
+"""Make the figure of `how-to/pool.md`: attacks of `examples/pool` compared.
 
     python docs/make_pool_figure.py
 

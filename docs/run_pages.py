@@ -1,15 +1,16 @@
-"""Run the code of the pages, and put what it prints under it.
+"""Run the code of the pages and refresh the outputs they quote.
 
     python docs/run_pages.py [PAGE ...]
 
-A page is run from its top in one folder of its own, which holds a copy of ``examples/``:
+Without arguments all pages are refreshed; a page is rewritten only if its output changed.  Each page is
+run from top to bottom in a temporary folder with a copy of ``examples/``:
 
-- every block of ``python``, all in one namespace;
-- blocks of ``sh`` under the comment ``<!-- runs -->``;
-- a block of any kind under ``<!-- file: NAME -->`` is not run but written to that file;
-- a block of ``text`` under ``<!-- output -->`` holds what the block run before it printed.
+- every ``python`` block, all in one namespace;
+- ``sh`` blocks under the comment ``<!-- runs -->``;
+- a block under ``<!-- file: NAME -->`` is written to that file instead of being run;
+- a ``text`` block under ``<!-- output -->`` holds the output of the previous block that was run.
 
-A test holds the outputs to what comes out (but for times and error estimates, see `comparable`).
+``tests/docs/test_pages.py`` checks the outputs (except times and error estimates, see `comparable`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A block of a page, with the mark above it and where its text is."""
+    """A fenced block of a page, the mark above it and its position."""
 
     mark: str
     language: str
@@ -51,7 +52,7 @@ class Block:
 
     @property
     def step(self) -> tuple[str, str] | None:
-        """What is done with it, and with which argument; None for nothing."""
+        """The action for this block and its argument; None if there is none."""
         if self.mark.startswith(FILE):
             return "file", self.mark.removeprefix(FILE)
         if self.language == "python" or (self.language == "sh" and self.mark == RUNS):
@@ -78,7 +79,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def render(text: str) -> str:
-    """Run a page and return it with the outputs as they came."""
+    """Run a page and return it with refreshed outputs."""
     found = list(blocks(text))
     steps = [[*block.step, block.text] for block in found if block.step is not None]
     printed = iter(_run(steps)) if steps else iter(())
@@ -93,7 +94,7 @@ def render(text: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """A page without what differs from run to run and from processor to processor.
+    """A page without the numbers that differ between runs and between processors.
 
     Examples
     --------
@@ -101,11 +102,11 @@ def comparable(text: str) -> str:
     'estimated error *, tolerance 1e-03 met, * s'
     """
     text = re.sub(r"\b\d+\.\d+ s\b", "* s", text)
-    return re.sub(r"estimated error [\d.e+-]+", "estimated error *", text)
+    return re.sub(r"(estimated\s+error)\s+[\d.e+-]+", r"\1 *", text)
 
 
 def _run(steps: list[list[str]]) -> list[str]:
-    """Do the steps in a process and a folder of their own; what each of them printed."""
+    """Run the steps in a separate process and folder; return what each of them printed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "page"
         shutil.copytree(ROOT / "examples", folder / "examples")
@@ -133,8 +134,8 @@ def _run(steps: list[list[str]]) -> list[str]:
 
 
 def _do_steps(answer: Path) -> None:
-    """What the process of a page does."""
-    sys.path[0] = str(Path.cwd())  # files of the page can be imported, those beside this one cannot
+    """Run the steps of a page; executed in the child process."""
+    sys.path[0] = str(Path.cwd())  # import files of the page, not those next to this script
     page = types.ModuleType("page")  # classes of the page need a module that can be found
     sys.modules["page"] = page
     printed = []
@@ -166,7 +167,7 @@ def _shell(text: str) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Rewrite the outputs of the named pages, or of all."""
+    """Refresh the outputs of the named pages, or of all pages."""
     for path in [Path(name) for name in names] or pages():
         text = path.read_text(encoding="utf-8")
         new = render(text)

@@ -68,9 +68,9 @@ def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     proven = rounded_down(em.prove(LEAKY, delta=1e-3).at_least)
     assert said.startswith(
         f"FAIL (proven): the attacks prove that epsilon is at least {proven} at delta = 0.001, "
-        "with an error probability of at most 5 %. "
+        "with a probability of error of at most 5 %. "
     )
-    assert "Claimed is 1; estimated, at delta = 0.001, " in said
+    assert "The claim is 1; at delta = 0.001, epsilon is estimated at " in said
     low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)
     assert f"{low:.2f} to {high:.2f}" in said
     # Nothing but an assertion: neither an error of input nor of the engine.
@@ -202,7 +202,7 @@ def test_a_model_instead_of_delta() -> None:
 def test_a_fixed_epsilon_can_be_judged() -> None:
     model = em.AuditModel(delta=1e-3, epsilon=em.Fixed(value=3.0))
     for claim, leaning in ((3.0, Outcome.PASS), (2.9, Outcome.FAIL)):
-        with pytest.warns(InconclusiveWarning, match="is held at 3") as caught:
+        with pytest.warns(InconclusiveWarning, match="fixed at 3") as caught:
             verdict = assert_private(LEAKY, epsilon=claim, model=model)
         # There is no other prior to try, so no side is taken.
         assert (verdict.outcome, verdict.leaning) == (Outcome.INCONCLUSIVE, leaning)

@@ -1,6 +1,6 @@
-"""The directive ``command-reference``: every command's help, read off the program while building.
+"""The directive ``command-reference``: help of every command, read from the program at build time.
 
-Written nowhere else, so it cannot go stale.
+It is not stored anywhere else, so it cannot become outdated.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sphinx.util.typing import ExtensionMetadata
 PROGRAM = "epsilometer"
 
 Context = Any
-"""A context of the command-line library, which has no public name for it."""
+"""Context class of the command-line library, which does not export it."""
 
 
 def commands() -> Iterator[tuple[Context, Any]]:
-    """Every command with its context, those of groups after their group."""
+    """Every command with its context; subcommands follow their group."""
     import typer
 
     from epsilometer.cli.main import app
@@ -36,10 +36,10 @@ def _with_children(context: Context, command: Any) -> Iterator[tuple[Context, An
 
 
 class CommandReference(SphinxDirective):
-    """A section for each command: what it does, how it is called, its arguments and options."""
+    """One section per command: description, usage, arguments and options."""
 
     def run(self) -> list[nodes.Node]:
-        """Make the sections."""
+        """Create the sections."""
         return [self._section(context, command) for context, command in commands()]
 
     def _section(self, context: Context, command: Any) -> nodes.section:
@@ -68,7 +68,7 @@ class CommandReference(SphinxDirective):
 
 
 def _worded(text: str) -> Iterator[nodes.Node]:
-    """Help text with what stands between backticks as code."""
+    """Help text with backticked parts as code."""
     for number, part in enumerate(text.split("`")):
         yield nodes.literal("", part) if number % 2 else nodes.Text(part)
 

@@ -1,4 +1,4 @@
-"""Warns of every page that would fetch something from elsewhere; with ``-W`` the build then fails."""
+"""Warn about pages that load external resources; with ``-W`` the build then fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES = re.compile(
 
 
 def fetched(text: str) -> list[str]:
-    """Addresses elsewhere that a page or a style sheet loads by itself; plain links are none.
+    """External addresses that a page or a style sheet loads; plain links do not count.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def fetched(text: str) -> list[str]:
 
 
 def check(app: Sphinx, exception: Exception | None) -> None:
-    """Look at everything that was built."""
+    """Check every built file."""
     if exception is not None or app.builder.name != "html":
         return
     for path in sorted(Path(app.outdir).rglob("*")):
@@ -41,6 +41,6 @@ def check(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Look when the build has ended."""
+    """Run the check at the end of the build."""
     app.connect("build-finished", check)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

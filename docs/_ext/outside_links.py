@@ -1,6 +1,6 @@
-"""Links to Markdown outside of the site, such as README: readers get the file itself.
+"""Link to Markdown files outside of the site, such as README, as downloads.
 
-Pages are read in the repository too, where such links simply work.
+In the repository such links work unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LINK = re.compile(r"\]\((\.\.?/[^)\s#]+\.md)\)")
 
 
 def rewrite(text: str, page: Path, site: Path) -> str:
-    """Mark links that leave the site as links to files, in MyST's way.
+    """Mark links that leave the site as file links in MyST syntax.
 
     Examples
     --------
@@ -38,6 +38,6 @@ def read(app: Sphinx, name: str, content: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """See every page first."""
+    """Register the hook."""
     app.connect("source-read", read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,7 @@
-"""Readings of our docstrings and signatures that Sphinx would get wrong.
+"""Fix docstrings and signatures that Sphinx would misread.
 
-Bars are absolute values, ``|rho|``, never substitutions.  A property's docstring is a sentence, where
-napoleon takes what stands before a colon for a type.  And signatures are shown as somebody would write
-them.
+Bars are absolute values, ``|rho|``, never substitutions.  A property's docstring is a sentence, but
+napoleon reads the words before a colon as a type.  Signatures are shown as a person would write them.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from sphinx.util.typing import ExtensionMetadata
 
 SENTENCES = {"property", "attribute", "data"}
 BEFORE_NAPOLEON, AFTER_NAPOLEON = 400, 600
-"""Napoleon listens at 500."""
+"""Napoleon's priority is 500."""
 
 _BARS = re.compile(r"(?<![\\|`])\|(?=\w+\|)(\w+)\|")
 _kept: dict[str, list[str]] = {}
 
 
 def take(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Escape bars, and keep sentences away from napoleon."""
+    """Escape bars, and hide sentences from napoleon."""
     lines[:] = [_BARS.sub(r"\\|\1\\|", line) for line in lines]
     if what in SENTENCES:
         _kept[name] = list(lines)
@@ -30,13 +29,13 @@ def take(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[
 
 
 def give_back(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Put sentences where they were."""
+    """Restore the hidden sentences."""
     if what in SENTENCES:
         lines[:] = _kept.pop(name)
 
 
 def written(text: str | None) -> str | None:
-    """A signature or annotation without what only machines write.
+    """A signature or annotation as a person would write it.
 
     Examples
     --------
@@ -58,12 +57,12 @@ def sign(
     signature: str | None,
     annotation: str | None,
 ) -> tuple[str | None, str | None]:
-    """Signatures as somebody would write them."""
+    """Rewrite a signature and its annotation."""
     return written(signature), written(annotation)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Stand before and behind napoleon."""
+    """Register the hooks before and after napoleon."""
     app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-process-docstring", take, priority=BEFORE_NAPOLEON)
     app.connect("autodoc-process-docstring", give_back, priority=AFTER_NAPOLEON)

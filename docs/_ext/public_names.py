@@ -1,7 +1,7 @@
-"""Links of annotations: a class is defined deep inside and documented under its public name.
+"""Resolve annotations to the public names under which classes are documented.
 
 Annotations name ``epsilometer.model.counts.AttackCounts``; the reference documents
-``epsilometer.AttackCounts``.  Types that are not public, and other people's, are shown without a link.
+``epsilometer.AttackCounts``.  Private and third-party types are shown without a link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE = "epsilometer"
 def find(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.TextElement
 ) -> nodes.reference | nodes.TextElement | None:
-    """Answer a reference that nobody else could."""
+    """Resolve a reference that Sphinx could not resolve."""
     if node.get("refdomain") != "py":
         return None
     target = str(node["reftarget"])
@@ -40,7 +40,7 @@ def find(
 
 
 def is_there(target: str) -> bool:
-    """Whether a full name of ours can be imported.
+    """Whether a full name of this package can be imported.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Auditors side by side on the same ideal canaries: the numbers of auditors.md.
+"""Compare auditing methods on the same ideal canaries: the numbers of auditors.md.
 
-Every setting is drawn again and again with a known truth, and every auditor reads the same scores.
+Every setting has a known epsilon and is drawn repeatedly; every method uses the same scores.
 
-    python docs/auditors/make_table.py --workers 2     # what is missing; then results.json and the page
-    python docs/auditors/make_table.py --page          # the page from results.json, nothing is run
+    python docs/auditors/make_table.py --workers 2     # run missing draws, write results and page
+    python docs/auditors/make_table.py --page          # write the page from results.json, run nothing
 
-Finished draws are lines of results.jsonl beside this file, which is removed at the end; a run that was
-ended goes on.  All of them take about 40 minutes of one core.
-A draw has a stream of its own, so the results do not depend on the workers.
+Finished draws are stored in results.jsonl next to this file, which is removed at the end; an interrupted
+run can be resumed.  All draws take about 40 minutes on one core.
+Each draw has its own random stream, so the results do not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def dp_sgd(canaries: int, rng: np.random.Generator, *, ratio: bool) -> Pair:
 
 
 def accountant_epsilon() -> float:
-    """What dp_accounting says of the whole training, to 1e-4: the truth of the likelihood ratio."""
+    """Epsilon of the whole training from dp_accounting, to 1e-4: true for the likelihood ratio."""
     from dp_accounting.pld import privacy_loss_distribution
 
     step = privacy_loss_distribution.from_gaussian_mechanism(
@@ -107,7 +107,7 @@ def sum_epsilon() -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Quoted:
-    """A figure that a paper prints for this setting."""
+    """A number that a paper reports for this setting."""
 
     value: float
     what: str
@@ -116,13 +116,13 @@ class Quoted:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Canaries, half of them in; how to draw their scores; what is true; what papers print."""
+    """Number of canaries (half included), their scores, the true epsilon and published numbers."""
 
     name: str
     canaries: int
     draws: int
     stream: int
-    """Settings of one stream see the same noise."""
+    """Settings with the same stream have the same noise."""
     draw: Callable[[int, np.random.Generator], Pair]
     truth: Callable[[], float]
     sampling_rate: float | None = None
@@ -130,17 +130,17 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Its name with its size."""
+        """Name and size."""
         return f"{self.name}, {self.canaries:,}"
 
     def scores(self, number: int) -> Pair:
-        """The scores of one draw: members, and others."""
+        """The scores of one draw: members and non-members."""
         sequence = np.random.SeedSequence(SEED, spawn_key=(self.stream, number))
         return self.draw(self.canaries, np.random.default_rng(sequence))
 
 
 def ideal(canaries: int, rng: np.random.Generator, *, mechanism: Mechanism) -> Pair:
-    """Scores of the best attack on a mechanism of known privacy."""
+    """Scores of the best attack on a mechanism with known epsilon."""
     member = np.arange(canaries) < canaries // 2
     scores = mechanism.scores(member, rng)
     return scores[member], scores[~member]
@@ -156,7 +156,7 @@ def of_mechanism(
     rate: float | None = None,
     quoted: tuple[Quoted, ...] = (),
 ) -> Setting:
-    """A setting of a mechanism of known privacy."""
+    """A setting of a mechanism with known epsilon."""
     return Setting(
         name=name,
         canaries=canaries,
@@ -233,7 +233,7 @@ SETTINGS = (
 
 
 def models(rate: float | None) -> dict[str, em.ProfileModel]:
-    """What our posterior assumes, least first."""
+    """Models of our posterior, weakest assumptions first."""
     strong = em.FixedStrength()
     told = em.NoMixing() if rate is None else em.KnownMixing(rate=rate)
     return {
@@ -246,7 +246,7 @@ def models(rate: float | None) -> dict[str, em.ProfileModel]:
 
 
 def normal_fit(members: Floats, others: Floats, *, one_variance: bool) -> float:
-    """Epsilon of two normal laws with the means and variances of the scores (Andrew et al. 2023)."""
+    """Epsilon of two normals with the means and variances of the scores (Andrew et al. 2023)."""
     shift = max(float(members.mean() - others.mean()), 0.0)
     narrow, wide = sorted((float(members.std(ddof=1)), float(others.std(ddof=1))))
     if one_variance or shift == 0:
@@ -258,7 +258,7 @@ def normal_fit(members: Floats, others: Floats, *, one_variance: bool) -> float:
 
 
 def best_guesses(members: Floats, others: Floats) -> float:
-    """The Gaussian f-DP bound at the number of guesses that suits these scores best, not paid for."""
+    """The Gaussian f-DP bound at the best number of guesses for these scores, uncorrected."""
     scores = np.concatenate([members, others])
     member = np.arange(len(scores)) < len(members)
     far = scores - np.median(scores)
@@ -276,7 +276,7 @@ BOUNDS = ("proof", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates")
 
 
 def audit(members: Floats, others: Floats, rate: float | None) -> dict[str, Any]:
-    """What every auditor says of the same scores; posteriors are their 5, 50 and 95 % quantiles."""
+    """Result of every method on the same scores; 5, 50 and 95 % quantiles of posteriors."""
     scores = em.Scores.of_canaries(members, others)
     auditor = em.CanaryScoreAuditor(members, others)
     found: dict[str, Any] = {}
@@ -315,7 +315,7 @@ def _posterior(rows: Sequence[dict[str, Any]], name: str, truth: float) -> str:
     means = " ".join(f"{end:.2f}" for end in ends.mean(axis=0))
     low, high = ends[:, 1].min(), ends[:, 1].max()
     holds = int(((ends[:, 0] <= truth) & (truth <= ends[:, 2])).sum())
-    return f"{means}<br>median {low:.2f} to {high:.2f}<br>holds ε in {holds} of {len(rows)}"
+    return f"{means}<br>median {low:.2f} to {high:.2f}<br>covers ε in {holds} of {len(rows)}"
 
 
 def _number(rows: Sequence[dict[str, Any]], name: str, truth: float) -> str:
@@ -336,7 +336,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def tables(found: dict[str, Any]) -> dict[str, str]:
-    """What stands between the marks of the page, by mark."""
+    """Tables of the page, by mark."""
     ours, points, bounds = [], [], []
     for setting in SETTINGS:
         truth = found["truth"][setting.key]
@@ -348,12 +348,13 @@ def tables(found: dict[str, Any]) -> dict[str, str]:
         bounds.append([*first, *(_number(rows, name, truth) for name in BOUNDS)])
         bounds[-1].append(_quoted(setting, ("Steinke", "Gaussian f-DP")))
     first = ["scores", "canaries", "true ε"]
-    told = "Gaussian curve told, strength 1"
+    gaussian = "Gaussian curve fixed, strength 1"
     quoted = "*quoted*"
     return {
-        "posteriors": _table([*first, "default", "strength 1", told], ours),
+        "posteriors": _table([*first, "default", "strength 1", gaussian], ours),
         "points": _table(
-            [*first, "normal fit", "with one variance", "Gaussian f-DP, unpaid", quoted], points
+            [*first, "normal fit", "with one variance", "Gaussian f-DP, uncorrected", quoted],
+            points,
         ),
         "bounds": _table(
             [*first, "`em.prove`", "f-DP", "Steinke", "Gaussian f-DP", "Gaussian rates", quoted],

@@ -1,9 +1,9 @@
-"""How groups of dependent attacks are estimated: ranks of the truth, and what ignoring groups costs.
+"""Calibration of groups of dependent attacks, and the cost of ignoring groups.
 
-Each run draws (epsilon, strength, spread) from the prior and counts from the model, and asks where the
-truth lies in the posterior: by the exact engine or by MCMC and, on the very same counts, when every row
-is taken to be independent.  Finished runs are lines of ``runs.jsonl`` in the given folder, so that an
-ended study goes on; what they come to is written beside this file and into the page on groups.
+Each run draws (epsilon, strength, spread) from the prior and counts from the model, and computes the
+rank of the true value in the posterior: with the exact engine or MCMC and, on the same counts, with
+every row treated as independent.  Finished runs are stored in ``runs.jsonl`` in the given folder, so
+that an interrupted study can be resumed; the summary is written next to this file and into the page.
 
     python docs/groups/group_study.py /tmp/groups          # an hour on two cores
 """
@@ -36,7 +36,7 @@ POOLED = replace(SCATTERED, dependence=em.PooledGroups())
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One kind of run, and how many of them."""
+    """One kind of run, and the number of runs."""
 
     model: em.AuditModel
     engine: str
@@ -64,7 +64,7 @@ CELLS = {
 
 
 def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior:
-    """By the cell's engine."""
+    """Estimate with the cell's engine."""
     if cell.engine == "exact":
         return em.estimate(counts, cell.model, em.ExactSettings(tolerance=0.02))
     settings = em.McmcSettings(
@@ -74,7 +74,7 @@ def posterior_of(cell: Cell, counts: em.AttackCounts, seed: int) -> em.Posterior
 
 
 def run_one(name: str, number: int) -> dict[str, Any]:
-    """One run; its random numbers come from the cell and its number alone."""
+    """One run; its random numbers depend only on the cell and the run's number."""
     cell = CELLS[name]
     rng = np.random.default_rng([list(CELLS).index(name), number, 20])
     truth, counts = draw_groups(cell.model, cell.groups, cell.members, cell.trials, rng)
@@ -97,12 +97,12 @@ def run_one(name: str, number: int) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
-    """Run what is missing, then sum it up."""
+    """Run the missing simulations, then summarise."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = folder / "runs.jsonl"
     done = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
     known = {(one["cell"], one["run"]) for one in done}
-    # Cells take turns, so that an ended study has something of each.
+    # Cells alternate, so that an interrupted study has runs of each.
     most = max(cell.runs for cell in CELLS.values())
     jobs = [
         (name, number)
@@ -184,7 +184,7 @@ def summary(done: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def _covered(ranks: NDArray[np.float64]) -> float:
-    """Share of central 90 % intervals that hold the truth."""
+    """Coverage of central 90 % intervals."""
     return float(np.mean((ranks > 0.05) & (ranks < 0.95)))
 
 

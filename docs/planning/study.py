@@ -1,14 +1,14 @@
-"""A plan made from a pilot, then carried out where the truth is known: widths as planned and as found.
+"""Compare planned and realised interval widths of audits with known epsilon.
 
 Each of 100 audits has a fresh pilot, a plan from it (more bases on top of the pilot), and the audit with
-the recommended design.  Its width is set beside the planned median and the planned 10 to 90 % range.
-The truth is the model's own law, or a known mechanism that does not follow it.
+the recommended design.  Its width is compared with the planned median and the planned 10 to 90 %
+range.  Data come from the model itself, or from a known mechanism that does not follow it.
 
     python docs/planning/study.py --workers 2
 
-Finished audits are lines of study.jsonl beside this file, which is removed at the end; a run that was
-ended goes on, and --finished writes what there is.  An audit takes five to ten seconds of one core and
-has a stream of its own, so the results do not depend on the workers.
+Finished audits are stored in study.jsonl next to this file, which is removed at the end; an interrupted
+run can be resumed, and --finished writes the results so far.  An audit takes five to ten seconds on one
+core and has its own random stream, so the results do not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Draw = Callable[[int, int, np.random.Generator], em.AttackCounts]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Where the truth is known, how large the pilot is, and the width that is wanted."""
+    """The true distribution, the size of the pilot and the wanted width."""
 
     name: str
     draw: Draw
@@ -58,7 +58,7 @@ class Case:
 
 
 def own_law(bases: int, challenges: int, rng: np.random.Generator) -> em.AttackCounts:
-    """The model's own law at epsilon 2 and strength 0.5."""
+    """The model itself at epsilon 2 and strength 0.5."""
     alpha, beta = sample_rings(2.0, MODEL.delta, 0.5, size=(bases,), rng=rng)
     return _counts(rng.binomial(challenges, alpha), rng.binomial(challenges, beta), challenges)
 
@@ -121,7 +121,7 @@ def one(place: int, number: int) -> dict[str, Any]:
 
 
 def summary(case: Case, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How often audits were as planned."""
+    """How often audits matched their plan."""
     done = [row for row in rows if row["bases"] is not None]
     ratio = np.array([row["width"] / row["planned"] for row in done])
     inside = [row["planned_low"] <= row["width"] <= row["planned_high"] for row in done]
@@ -170,11 +170,11 @@ def with_table(page: str) -> str:
 
 
 def main() -> None:
-    """Run what is missing, then write study.json."""
+    """Run the missing simulations, then write study.json."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--audits", type=int, default=AUDITS)
-    parser.add_argument("--finished", action="store_true", help="run nothing, write what there is")
+    parser.add_argument("--finished", action="store_true", help="run nothing, write results")
     parser.add_argument("--store", type=Path, default=HERE / "study.jsonl")
     parser.add_argument("--output", type=Path, default=HERE / "study.json")
     wanted = parser.parse_args()

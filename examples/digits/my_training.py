@@ -1,10 +1,10 @@
-"""A training algorithm of one's own: softmax regression by gradient descent, released with noise."""
+"""A custom training algorithm: softmax regression by gradient descent, released with noise."""
 
 import numpy as np
 
 
 class SoftmaxRegression:
-    """Everything an audit needs: train a model, and the loss of one record under it."""
+    """The two methods an audit needs: train a model, and compute the loss of one record."""
 
     def __init__(self, noise: float) -> None:
         self.noise = noise

@@ -1,6 +1,6 @@
-"""Both audits of this folder for several seeds: the table of README.md.
+"""Run both audits of this folder for several seeds: the table of README.md.
 
-Losses are kept beside this file, a store for each seed, so that it can be stopped and goes on.
+Losses are stored next to this file, one store per seed, so that the script can be resumed.
 """
 
 import argparse
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def judged(name: str, seed: int, stores: Path) -> str:
-    """Interval of epsilon, how likely it exceeds the claim, and the published model's interval."""
+    """Interval of epsilon, probability above the claim, and the published model's interval."""
     config = em.read_audit(HERE / f"{name}.toml")
     plan = replace(config.plan, seed=seed)
     losses = em.measure(plan, stores / f"{name}-{seed}.db", executor="processes").only
@@ -33,7 +33,7 @@ def interval(posterior: em.ProfilePosterior | em.Posterior) -> str:
 
 
 def main() -> None:
-    """Print a line of the table for each seed."""
+    """Print one row per seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
     parser.add_argument("--stores", type=Path, default=HERE)

@@ -1,4 +1,4 @@
-"""DP-SGD for softmax regression: as it should be, and with a slip that no test of accuracy shows."""
+"""DP-SGD for softmax regression: correct, and with a bug that accuracy does not reveal."""
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -7,7 +7,7 @@ import epsilometer as em
 
 
 def softmax_regression():
-    """64 pixels in, 10 scores out; all weights start at 0."""
+    """64 pixels in, 10 logits out; all weights start at 0."""
     module = torch.nn.Linear(64, 10)
     for part in module.parameters():
         torch.nn.init.zeros_(part)
@@ -28,7 +28,7 @@ correct = em.DpSgd(**SETTINGS)
 
 
 class ClipsTheBatch(DPOptimizer):
-    """Clips the mean gradient of a batch, as is usual to keep training stable.
+    """Clips the mean gradient of a batch, as is common to keep training stable.
 
     Differential privacy needs every record's gradient clipped before they are averaged.  The noise is
     right, the accountant is told the same numbers, and the model learns better than it should.
@@ -43,7 +43,7 @@ class ClipsTheBatch(DPOptimizer):
 
 
 class Slip(em.DpSgd):
-    """All of DP-SGD but its optimizer; the claim is the accountant's, as before."""
+    """DP-SGD with the wrong optimizer; the claim is still the accountant's."""
 
     def optimizer(self, parameters, seed):
         return ClipsTheBatch(

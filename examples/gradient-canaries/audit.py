@@ -1,4 +1,4 @@
-"""Audit all of `training.py` by gradient canaries: the table of README.md.
+"""Audit every algorithm of `training.py` with gradient canaries: the table of README.md.
 
 python audit.py [--seeds 1 2 3 4 5] [--only NAME ...]
 """
@@ -29,7 +29,7 @@ def row(name: str, algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> str:
 
 
 def main() -> None:
-    """Print a line for each algorithm and seed."""
+    """Print one row per algorithm and seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
     parser.add_argument("--only", nargs="*", default=list(training.ALGORITHMS))

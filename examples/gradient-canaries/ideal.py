@@ -1,4 +1,4 @@
-"""How near Gaussian curves come to the exact composition: the table of docs/how-to/gradient-canaries.md.
+"""Compare Gaussian curves with the exact composition: the table of docs/how-to/gradient-canaries.md.
 
 Scores are drawn from the law of the claim, so that only the assumption of the estimate is off.
 """
@@ -17,7 +17,7 @@ SETTINGS = [(0.7, 0.1, 7), (0.7, 0.01, 3000), (2.0, 0.1, 30), (2.0, 0.1, 300), (
 
 
 def ideal_scores(noise: float, rate: float, steps: int, rng: np.random.Generator) -> em.Scores:
-    """Log likelihood ratios of canaries whose coordinates are as the claim has them."""
+    """Log likelihood ratios of canaries whose coordinates follow the claim."""
     member, score = rng.random(CANARIES) < 0.5, np.zeros(CANARIES)
     for _ in range(steps):
         x = noise * rng.standard_normal(CANARIES) + (member & (rng.random(CANARIES) < rate))
@@ -26,7 +26,7 @@ def ideal_scores(noise: float, rate: float, steps: int, rng: np.random.Generator
 
 
 def main() -> None:
-    """Print a line for each setting."""
+    """Print one row per setting."""
     print("| noise multiplier | sampling rate | steps | exact ε | estimated, 90 % interval |")
     print("| --- | --- | --- | --- | --- |")
     for noise, rate, steps in SETTINGS:

@@ -1,4 +1,4 @@
-"""Your own loop with opacus.PrivacyEngine, audited by one call.
+"""Audit your own loop with opacus.PrivacyEngine by one additional call.
 
 python own_loop.py [--epochs 8] [--canaries 3000]
 """
@@ -15,7 +15,7 @@ DELTA = 1e-5
 
 
 def main() -> None:
-    """Train as always, with canaries, and ask them."""
+    """Train as usual, with canaries, and score them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--canaries", type=int, default=3000)

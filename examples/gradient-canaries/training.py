@@ -1,4 +1,4 @@
-"""DP-SGD as it should be, and six times with one slip.  All of them claim the same epsilon."""
+"""Correct DP-SGD, and six versions with one bug each.  All of them claim the same epsilon."""
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -7,7 +7,7 @@ import epsilometer as em
 
 
 def network():
-    """64 pixels in, 10 scores out; 3,010 parameters."""
+    """64 pixels in, 10 logits out; 3,010 parameters."""
     return torch.nn.Sequential(torch.nn.Linear(64, 40), torch.nn.Tanh(), torch.nn.Linear(40, 10))
 
 
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 class IgnoresTheMultiplier(DPOptimizer):
-    """Noise as long as the norm, whatever the multiplier."""
+    """Noise scaled by the norm; the multiplier is ignored."""
 
     def add_noise(self):
         for part in self.params:
@@ -33,7 +33,7 @@ class IgnoresTheMultiplier(DPOptimizer):
 
 
 class ForgetsTheNorm(DPOptimizer):
-    """Noise that is not scaled by the norm: right for a norm of 1 only."""
+    """Noise that is not scaled by the norm: correct only for a norm of 1."""
 
     def add_noise(self):
         for part in self.params:
@@ -53,7 +53,7 @@ class ClipsTheBatch(DPOptimizer):
 
 
 class ForgetsToClip(DPOptimizer):
-    """Sums gradients as they are."""
+    """Sums unclipped gradients."""
 
     def clip_and_accumulate(self):
         for part in self.params:
@@ -61,7 +61,7 @@ class ForgetsToClip(DPOptimizer):
 
 
 class RepeatsTheNoise(DPOptimizer):
-    """A seed set too often: the same noise in every step."""
+    """Seeded in every step: the same noise in every step."""
 
     def add_noise(self):
         self.generator.manual_seed(1)
@@ -69,14 +69,14 @@ class RepeatsTheNoise(DPOptimizer):
 
 
 class SamplesTwiceAsOften(em.DpSgd):
-    """Each record takes part twice as often as the accountant was told."""
+    """Each record takes part twice as often as the accountant assumes."""
 
     def participants(self, count, rng):
         return rng.random(count) < 2 * self.sampling_rate
 
 
 def with_optimizer(kind):
-    """All of DP-SGD but its optimizer."""
+    """DP-SGD with another optimizer."""
 
     class Slip(em.DpSgd):
         def optimizer(self, parameters, seed):

@@ -22,14 +22,14 @@ RECORDS = 1793  # 11 batches of 163
 
 
 def network(width: int) -> torch.nn.Module:
-    """75 parameters for each unit of the hidden layer, and 10."""
+    """75 parameters per hidden unit, plus 10."""
     return torch.nn.Sequential(
         torch.nn.Linear(64, width), torch.nn.Tanh(), torch.nn.Linear(width, 10)
     )
 
 
 class Remembering(em.DpSgd):
-    """DP-SGD that leaves the parameters it trained, to see whether the model learned anything."""
+    """DP-SGD that keeps its trained parameters, to check that the model learned something."""
 
     def optimizer(self, parameters, seed):
         trained[:] = parameters
@@ -40,7 +40,7 @@ trained: list[torch.Tensor] = []
 
 
 def accuracy(algorithm: em.DpSgd, dataset: em.Dataset) -> float:
-    """Share of the training records that the last model has right."""
+    """Training accuracy of the last model."""
     module = algorithm.module()
     with torch.no_grad():
         for part, values in zip(module.parameters(), trained, strict=True):
@@ -50,7 +50,7 @@ def accuracy(algorithm: em.DpSgd, dataset: em.Dataset) -> float:
 
 
 def audited(algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> dict[str, object]:
-    """One training run, and all that its canaries say."""
+    """One training run and the results of its canaries."""
     claim, start = algorithm.claimed_epsilon(DELTA), time.process_time()
     scores = algorithm.audit_gradients(dataset, np.random.default_rng(seed))
     seconds = time.process_time() - start
@@ -72,7 +72,7 @@ def audited(algorithm: em.DpSgd, dataset: em.Dataset, seed: int) -> dict[str, ob
 
 
 def table(rows: list[dict[str, object]]) -> str:
-    """The rows in Markdown."""
+    """The rows as a Markdown table."""
     lines = [
         "| seed | claim | 5 % | median | 95 % | 5 % / claim | proven | Steinke et al. | f-DP | "
         "f-DP, Gaussian | accuracy | CPU seconds |",
@@ -88,7 +88,7 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def main() -> None:
-    """Train once for each seed; write after each, so that a stop loses one run."""
+    """Train once per seed; write after each run, so that an interrupt loses at most one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
     parser.add_argument("--steps", type=int, default=2200)

@@ -1,4 +1,4 @@
-"""What one training run proves, shows and estimates: the table of README.md.
+"""Proven, shown and estimated epsilon of one training run: the table of README.md.
 
 Without privacy and with DP-SGD, with random records and with mislabelled ones as canaries.
 """

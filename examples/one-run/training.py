@@ -8,12 +8,12 @@ import epsilometer as em
 
 
 def network():
-    """64 pixels in, 10 scores out."""
+    """64 pixels in, 10 logits out."""
     return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 
 
 def fit(module, dataset, epochs):
-    """A training loop as anybody writes it."""
+    """An ordinary training loop."""
     features = torch.tensor(dataset.features, dtype=torch.float32)
     labels = torch.tensor(dataset.labels)
     descent = torch.optim.Adam(module.parameters(), lr=0.01)

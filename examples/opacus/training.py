@@ -1,4 +1,4 @@
-"""A training loop as Opacus's own introduction writes it, and the same with the noise forgotten."""
+"""A training loop as in Opacus's introduction, and the same loop without the noise."""
 
 import torch
 from opacus import PrivacyEngine
@@ -8,7 +8,7 @@ import epsilometer as em
 
 
 def softmax_regression():
-    """64 pixels in, 10 scores out; all weights start at 0."""
+    """64 pixels in, 10 logits out; all weights start at 0."""
     module = torch.nn.Linear(64, 10)
     for part in module.parameters():
         torch.nn.init.zeros_(part)
@@ -16,7 +16,7 @@ def softmax_regression():
 
 
 def fit(module, dataset, without_noise=False):
-    """Ten epochs with Opacus; what comes back is the engine."""
+    """Train ten epochs with Opacus; returns the engine."""
     features = torch.tensor(dataset.features, dtype=torch.float32)
     records = TensorDataset(features, torch.tensor(dataset.labels))
     data_loader = DataLoader(records, batch_size=50)
@@ -40,13 +40,13 @@ def fit(module, dataset, without_noise=False):
 
 
 def forget_noise(optimizer):
-    """A slip: gradients are clipped and summed, and nothing is added; the accountant counts on."""
+    """A bug: gradients are clipped and summed without noise; the accountant still counts steps."""
     for part in optimizer.params:
         part.grad = part.summed_grad
 
 
 def fit_without_noise(module, dataset):
-    """All is as it was but the noise."""
+    """The same loop without the noise."""
     return fit(module, dataset, without_noise=True)
 
 

@@ -1,4 +1,4 @@
-"""The shipped network on digits that are shifted by a pixel, and the same shifts as queries of LiRA."""
+"""The built-in network on digits shifted by a pixel, with the same shifts as queries for LiRA."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def shifted(features):
 
 
 class ShiftedDigits:
-    """Trains on every record and its four shifts; an attack may ask about all five."""
+    """Trains on every record and its four shifts; attacks can use all five."""
 
     def __init__(self, **options):
         self.network = Network(**options)
@@ -30,9 +30,9 @@ class ShiftedDigits:
         return self.network.loss(model, point)
 
     def losses(self, model, points):
-        """Of many records at once: faster, and may be left out."""
+        """Losses of many records at once: faster, and optional."""
         return self.network.losses(model, points)
 
     def queries(self, point):
-        """What is asked beside the point itself; it must not be random."""
+        """Additional queries for a point; must be deterministic."""
         return shifted(point.features)

@@ -1,4 +1,4 @@
-"""The same models asked about points alone, and about their shifts as well.
+"""Attack the same models with the points alone, and with their shifts as queries.
 
 epsilometer audit queries.toml
 python with_queries.py
@@ -10,7 +10,7 @@ import epsilometer as em
 
 
 def main(store="queries.db"):
-    """A line for each attack, with and without queries."""
+    """Print one row per attack, with and without queries."""
     with em.SqliteStore(store, read_only=True) as opened:
         sizes = opened.sizes()
         whole = opened.pool_losses(sizes, sizes.variants[0])
@@ -34,7 +34,7 @@ def main(store="queries.db"):
 
 
 def auc(without, with_point):
-    """Area under the ROC curve of all models and points."""
+    """AUC over all models and points."""
     others = np.sort(without)
     sides = [np.searchsorted(others, with_point, side=side).mean() for side in ("left", "right")]
     return np.mean(sides) / len(others)

@@ -1,4 +1,4 @@
-"""Write corpus.npz beside this file: the records that the audit of one-run.toml draws from."""
+"""Write corpus.npz next to this file: the population of one-run.toml."""
 
 from pathlib import Path
 

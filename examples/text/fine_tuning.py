@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 LENGTH = 16
-"""Tokens of a record."""
+"""Tokens per record."""
 
 WORDS, UNUSED = 200, 56
-"""Tokens that the language uses, and tokens of the vocabulary that it never uses."""
+"""Number of tokens that the language uses, and of tokens that it never uses."""
 
 VOCABULARY = WORDS + UNUSED
 
-# Sums that are split among threads differ in rounding, and so small a model is not faster with several.
+# Multi-threaded sums differ in rounding, and such a small model is not faster with several threads.
 torch.set_num_threads(1)
 
 
@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 
 def toy_text(count, rng):
-    """Records of the language: each word has six that may follow it."""
+    """Records of the language: each word has six possible successors."""
     followers = np.random.default_rng(20260101).integers(WORDS, size=(WORDS, 6))
     text = np.empty((count, LENGTH), dtype=np.int64)
     text[:, 0] = rng.integers(WORDS, size=count)
@@ -39,12 +39,12 @@ def toy_text(count, rng):
 
 
 def token_sequences(count, rng, *, first=0):
-    """Tokens in any order, all of the vocabulary from ``first`` on."""
+    """Random sequences of the tokens from ``first`` upwards."""
     return rng.integers(first, VOCABULARY, size=(count, LENGTH))
 
 
 def unused_tokens(population, count, rng):
-    """Canaries of tokens that no text has, for an audit file: features, and no labels."""
+    """Canaries of tokens that no text uses, for an audit file: features without labels."""
     del population
     return token_sequences(count, rng, first=WORDS), None
 
@@ -59,11 +59,11 @@ def random_tokens(population, count, rng):
 
 
 class Transformer(torch.nn.Module):
-    """Scores of the next token at every place, from the tokens before it."""
+    """Causal transformer: logits of the next token at every position."""
 
     def __init__(self, width=64, layers=2, heads=4):
         super().__init__()
-        self.tokens = torch.nn.Embedding(VOCABULARY + 1, width)  # the last one begins every record
+        self.tokens = torch.nn.Embedding(VOCABULARY + 1, width)  # the last one starts every record
         self.places = torch.nn.Parameter(0.02 * torch.randn(LENGTH, width))
         layer = torch.nn.TransformerEncoderLayer(
             width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=True
@@ -79,13 +79,13 @@ class Transformer(torch.nn.Module):
 
 
 def record_losses(model, tokens):
-    """Loss of each record: cross-entropy of its tokens, summed, in nats."""
+    """Loss of each record: summed cross-entropy of its tokens, in nats."""
     scores = model(tokens).transpose(1, 2)
     return torch.nn.functional.cross_entropy(scores, tokens, reduction="none").sum(dim=1)
 
 
 def losses_of(model, tokens, batch_size=500):
-    """The same as an array, in batches and without gradients."""
+    """The same as an array, computed in batches without gradients."""
     with torch.no_grad():
         parts = [record_losses(model, part) for part in torch.tensor(tokens).split(batch_size)]
     return torch.cat(parts).double().numpy()
@@ -107,7 +107,7 @@ def fit(model, tokens, rng, *, epochs, learning_rate, batch_size=50):
 
 @cache
 def pretrained(records=10_000):
-    """The public model that fine-tuning starts from: it has seen text of the language alone."""
+    """The public model that fine-tuning starts from: trained on text of the language only."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = Transformer()
@@ -118,14 +118,14 @@ def pretrained(records=10_000):
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """What an audit needs to train a model, and to score canaries by it."""
+    """The algorithm of the audit: train a model, and score canaries."""
 
     epochs: int = 2
     learning_rate: float = 1e-3
     pretraining: int = 10_000
 
     def initial_model(self, dataset, rng):
-        """The model before fine-tuning: what losses are compared with."""
+        """The model before fine-tuning, with which losses are compared."""
         del dataset, rng
         return copy.deepcopy(pretrained(self.pretraining))
 

@@ -1,4 +1,4 @@
-"""One fine-tuning run with canaries in it, audited from a loop of one's own.
+"""Audit one fine-tuning run with canaries in your own loop.
 
 python examples/text/own_loop.py
 """
@@ -14,11 +14,11 @@ import epsilometer as em
 DELTA, CLAIM = 1e-5, 1.0
 
 ERROR = 0.05 / 4
-"""Of each proof: there are four, and all of them together err with probability 5 % at most."""
+"""Error of each proof: there are four, with a total error of at most 5 %."""
 
 
 def train(folder, *, count=1000, records=4000, pretraining=10_000, epochs=2, seed=1):
-    """Flip coins, train once; the model before training and the one after it."""
+    """Flip coins and train once; returns the models before and after training."""
     rng = np.random.default_rng(seed)
     sequences = fine_tuning.token_sequences
     unused = em.Canaries.of(features=sequences(count, rng, first=fine_tuning.WORDS), rng=rng)
@@ -34,7 +34,7 @@ def train(folder, *, count=1000, records=4000, pretraining=10_000, epochs=2, see
 
 
 def audit(folder, before, after):
-    """Score the canaries, with and without a comparison; scores by kind and comparison."""
+    """Score the canaries with and without a comparison; returns scores by kind and comparison."""
     found = {}
     for kind in ("unused-tokens", "random-tokens"):
         canaries = em.Canaries.load(folder / f"{kind}.npz")
@@ -46,7 +46,7 @@ def audit(folder, before, after):
 
 
 def line(kind, comparison, scores):
-    """What the scores prove, show and suggest, and what follows for the claim."""
+    """Proven, shown and estimated epsilon, and the verdict on the claim."""
     proof = em.prove(scores, delta=DELTA, claim=CLAIM, error=ERROR)
     posterior = em.estimate(scores, em.ProfileModel(delta=DELTA))
     verdict = em.judge(posterior, claim=CLAIM, error=ERROR)
@@ -60,7 +60,7 @@ def line(kind, comparison, scores):
 
 
 def main(folder=Path(__file__).parent, **sizes):
-    """Train, score and print; files of canaries go to the folder."""
+    """Train, score and print; canary files are written to the folder."""
     before, after = train(folder, **sizes)
     print("canaries       loss        AUC  proven  shown           estimated       claim 1")
     for (kind, comparison), scores in audit(folder, before, after).items():

@@ -7,7 +7,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from epsilometer.audit.estimating import is_source
-from epsilometer.audit.inputs import PUBLISHED_MODEL, WHOLE_CURVE, source_of
+from epsilometer.audit.inputs import source_of
+from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
 from epsilometer.report import comparison
 
 if TYPE_CHECKING:

@@ -118,7 +118,7 @@ def test_other_assumptions_on_request(config: Path, capsys: pytest.CaptureFixtur
     found = audited(config, capsys, "--check-model")
     assert found["model_comparison"]["assumptions"][0]["used"]
     assert run(["report", str(config.parent / "first"), "--check-model"]) == 0
-    assert "Other assumptions:" in capsys.readouterr().out
+    assert "Alternative models:" in capsys.readouterr().out
 
 
 def test_chains_instead_of_quadrature(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,7 +207,7 @@ def test_options_that_are_wrong(
     ("rows", "remark"),
     [
         ("a,90,100,90,100\n", "In 1 of 1 bases the attack was wrong more often than guessing"),
-        ("a,9,100,9,50\nb,9,100,9,100\n", "Not pooled: bases differ in the ratio"),
+        ("a,9,100,9,50\nb,9,100,9,100\n", "Counts were not pooled: bases differ in the ratio"),
         ("a,50,100,500,1000\n", "expected canaries included by a fair coin each"),
         ("a,9,100,9,100\n", "Counts of cross-fed models depend on each other"),
     ],

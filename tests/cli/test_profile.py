@@ -297,7 +297,7 @@ def test_an_audit_answers_with_the_whole_curve(
     assert report["verdict"]["outcome"] == "PASS"
     assert report["published"]["epsilon"] == found["published"]["epsilon"]
     assert run(["report", str(folder)]) == 0
-    assert "The published model, beside it" in capsys.readouterr().out
+    assert "For comparison, the published model" in capsys.readouterr().out
     # Options of the published model choose it.
     assert "families" not in asked(capsys, "audit", config, "--likelihood", "binomial")
     assert "families" not in asked(capsys, "audit", config, "--model", "published")

@@ -103,7 +103,7 @@ def test_verdicts_and_their_exit_codes(
         assert out.startswith(f"{verdict}: ")
         said = f"epsilon exceeds {claim} with probability"
         if verdict == "FAIL (proven)":
-            said = f"Claimed is {claim}; estimated"
+            said = f"The claim is {claim}; at delta = "
         assert said in " ".join(out.split())
         assert err == ""
         assert run([*command, *options, "--json"]) == code

@@ -21,8 +21,9 @@ from epsilometer.planning.one_run_wording import (
     designs_csv,
     help_sentences,
     recommendation,
-    table,
+    table_rows,
 )
+from epsilometer.report.text import table_lines
 
 DELTA = 1e-5
 GAUSSIAN = em.ProfileModel(
@@ -217,7 +218,7 @@ def test_the_plan_in_words(plan: em.OneRunPlan) -> None:
     assert "Canaries of one run interfere" in said
     assert "of 20,000 records" in said
     assert "refutes the claim of 3" in said
-    lines = table(plan).splitlines()
+    lines = table_lines(table_rows(plan))
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
     values = json.loads(json.dumps(described(plan), allow_nan=False))

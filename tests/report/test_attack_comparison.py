@@ -222,7 +222,7 @@ def test_rows_of_a_pool() -> None:
 
 
 def test_no_attack_at_all() -> None:
-    with pytest.raises(InputError, match=r"no attack can be made on here: .*reference points"):
+    with pytest.raises(InputError, match=r"no attack can run on here: .*reference points"):
         compared(pool(), "population")
     few = compared(pool(), "loss", "lira", teachers=np.arange(3), points={"judged": np.arange(2)})
-    assert few.skipped == (("lira", "it learns from 4 models or more."),)
+    assert few.skipped == (("lira", "it needs at least 4 models to learn from."),)

@@ -127,7 +127,7 @@ def test_correlations_and_diagnostics_of_chains() -> None:
     # Decisions that depend on each other prove nothing.
     assert summary["proof"] is None
     assert summary["bounds"] == []
-    assert "nothing could be tried" in text
+    assert "no proof is possible" in text
     assert ["proven", "-"] in [line.split() for line in text.splitlines()]
 
 
@@ -175,13 +175,14 @@ def test_the_verdict_and_what_is_proven_come_first(claim: float) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["proven", "at", "least", f"{proof.at_least:.3f}"] in rows
     assert (
-        f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one look; assumes" in said
+        f"at least {rounded_down(proof.at_least)}, error 5 %, valid for one planned analysis; assumes"
+        in said
     )
-    assert "(refuted from 20)" in said
+    assert "(refuted at 20 or more)" in said
     proven = claim < proof.at_least
-    assert (f"Claimed is {claim:g}; estimated" in said) is proven
+    assert (f"The claim is {claim:g}; at delta = 0.01, epsilon is estimated at" in said) is proven
     assert (
-        f"it is proven to be at least {rounded_down(proof.at_least)}; estimated" in said
+        f"it is proven to be at least {rounded_down(proof.at_least)}; estimated at" in said
     ) is not proven
 
 

@@ -14,7 +14,8 @@ from epsilometer import _validate
 from epsilometer._arrays import Say
 from epsilometer._deprecated import renamed_parameters
 from epsilometer._progress import OnProgress
-from epsilometer.audit.inputs import PUBLISHED_MODEL, WHOLE_CURVE, source_of
+from epsilometer.audit.inputs import source_of
+from epsilometer.audit.recorded import PUBLISHED_MODEL, WHOLE_CURVE
 from epsilometer.errors import InputError
 from epsilometer.inference import estimate as estimates
 from epsilometer.model.joint import AuditModel
@@ -98,8 +99,8 @@ def estimate(
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
         a profile model; default: the exact engine of the model.
     on_progress
-        Called with the numbers of iterations done and planned (MCMC only); or ``"bar"``, ``"none"``.
-        Default: a bar in notebooks, nothing elsewhere.
+        None shows a progress bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A
+        function is called with the number of iterations done and the total; MCMC only.
     on_message
         Called with a line of text from time to time, for a progress display.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -176,9 +177,8 @@ class OneRunBoundCell(OneRunCell):
             )
         }
         for each in ESTIMATORS:
-            found[each.label] = bound_or_zero(
-                lambda each=each: each.lower(auditor, self.delta, error)
-            )  # type: ignore[misc]
+            lower = partial(each.lower, auditor, self.delta, error)
+            found[each.label] = bound_or_zero(lower)
         return found
 
 

@@ -388,7 +388,7 @@ def _is_same(folder: Path, plan: em.Plan) -> bool:
         return outputs.audit_of(folder) == _identity(plan)
     # Written by a version that did not note it.
     known = read_summary(folder).get("plan", {})
-    return known.get("seed") == plan.seed and known.get("population") == plan.population.name
+    return bool(known.get("seed") == plan.seed and known.get("population") == plan.population.name)
 
 
 def _printed(measurement: em.Measurement, concluded: list[AnyResult], *, as_json: bool) -> Any:

@@ -146,11 +146,11 @@ def _pool_scores_sheet(found: PoolScores) -> Sheet:
         Line(curve.false, curve.false, "grey", "guessing", width=1, dash="dot"),
         Line(curve.false[some], curve.true[some], "blue", f"AUC {curve.auc:.3f}"),
     ]
-    axes = [
+    across, up = (
         Axis(f"{which}-positive rate", (float(curve.false[0]), 1.0), logarithmic=True)
         for which in ("false", "true")
-    ]
-    return Sheet("ROC curve over all models and points", [Plot(*axes, marks)], (4.6, 4.2))
+    )
+    return Sheet("ROC curve over all models and points", [Plot(across, up, marks)], (4.6, 4.2))
 
 
 POOL_SCORES = View(

@@ -24,11 +24,11 @@ def _facts(rows: list[tuple[str, Cell]], notes: tuple[str, ...] = ()) -> Table:
     return Table(columns=("", "value"), rows=rows, notes=notes)
 
 
-def _shape(array: np.ndarray) -> str:  # type: ignore[type-arg]
+def _shape(array: np.ndarray) -> str:
     return " x ".join(map(str, array.shape[1:])) or "1"
 
 
-def _classes(labels: np.ndarray | None) -> Cell:  # type: ignore[type-arg]
+def _classes(labels: np.ndarray | None) -> Cell:
     return None if labels is None else len(np.unique(labels))
 
 

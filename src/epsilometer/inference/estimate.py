@@ -86,8 +86,8 @@ def estimate(
         ``ExactSettings(...)`` or ``McmcSettings(...)`` for an audit model, ``ProfileSettings(...)`` for
         a profile model.  Default: the model's exact engine.
     on_progress
-        Called with the number of iterations done and the total (MCMC only); or ``"bar"``, ``"none"``.
-        Default: a bar in notebooks, nothing elsewhere.
+        None shows a progress bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A
+        function is called with the number of iterations done and the total; MCMC only.
     on_message
         Called with a line of text from time to time, for a progress display.
 

@@ -1,6 +1,6 @@
-"""Every attack on the same models: how well each tells members, and what epsilon each proves and shows.
+"""Compare attacks on the same models: ROC curve, proven epsilon and shown epsilon of each.
 
-And where the gap to a claim comes from: from the estimator, the attack or the points.
+Also splits the gap to a claim into the parts due to the estimator, the attack and the points.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from epsilometer.model.scores import Scores
 from epsilometer.proofs.proof import ERROR, prove
 
 RATES = (0.001, 0.01)
-"""False-positive rates at which the field compares attacks."""
+"""False-positive rates at which attacks are commonly compared."""
 
 SMALLEST_RATE, CURVE_POINTS = 1e-5, 120
-"""Of the curves that are drawn."""
+"""Grid of the drawn ROC curves."""
 
 JUDGED = "judged"
 
 SAME_ORDER = (
-    "Rules with the same statistic order the models of a base alike, so they prove and show the same; "
-    "their curves differ in how they compare bases. The curves are of cross-fed p-values."
+    "Attacks with the same statistic rank the models of a base identically, so they prove and show the "
+    "same epsilon; their ROC curves, computed from cross-fed p-values, differ because p-values compare "
+    "models across bases."
 )
 
 Report = Callable[[str], None]
@@ -42,16 +43,16 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Roc:
-    """How well scores tell members from others, over all models and points.
+    """ROC curve of membership scores over all models and points.
 
     Attributes
     ----------
     auc
         Area under the curve; ties count half.
     false, true
-        Rates of a curve at thresholds that few others pass: true positives at no more false ones.
+        False-positive rates, and the largest true-positive rate at each.
     others
-        How many scores are of others, which limits how small a rate can be told.
+        Number of non-member scores, which limits the smallest rate that can be measured.
     """
 
     auc: float
@@ -60,14 +61,14 @@ class Roc:
     others: int
 
     def at(self, rate: float) -> float:
-        """True-positive rate where at most that share of others is called a member; NaN if too few."""
+        """True-positive rate at a false-positive rate; NaN if there are too few non-members."""
         if rate * self.others < 1:
             return math.nan
         return float(self.true[np.searchsorted(self.false, rate, side="right") - 1])
 
 
 def roc_of(without: FloatArray, with_point: FloatArray) -> Roc:
-    """The curve of scores of others and of members.
+    """ROC curve of the scores of non-members and members.
 
     Examples
     --------
@@ -97,13 +98,13 @@ class AttackRow:
     Attributes
     ----------
     attack, points
-        What is attacked, and how.
+        Names of the attack and of the set of points.
     roc
-        Of all models and points, each model judged by what was learnt from others.
+        Over all models and points, cross-fitted: each model is scored by an attack fitted on the others.
     proven
-        Epsilon that the attack proves, except with the stated error.
+        Epsilon that the attack proves, with the stated error probability.
     shown
-        Low end, median and high end of the epsilon of the point that leaks most, as this attack sees it.
+        Lower end, median and upper end of the epsilon of the point that leaks most under this attack.
     """
 
     attack: str
@@ -127,12 +128,12 @@ class AttackRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What lies between a claim and what is proven, part by part; each is at least 0.
+    """The gap between a claim and the proven epsilon, split into parts that are at least 0.
 
-    ``estimator``: what these scores show but do not prove.  ``attack``: what the best attack here shows
-    beyond the audit's.  ``points``: what the points that leak most show beyond those judged.
-    ``unexplained``: what is left to the claim, which may be slack of the claim, attacks nobody has, or
-    points that are not in the data.
+    ``estimator``: shown by these scores but not proven.  ``attack``: shown by the best attack here
+    beyond the audit's own.  ``points``: shown by the points that leak most beyond the judged ones.
+    ``unexplained``: the rest up to the claim, due to a loose claim, unknown attacks, or points that are
+    not in the data.
     """
 
     claim: float
@@ -149,16 +150,16 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackComparison:
-    """Attacks on the same models, the best first.
+    """Attacks on the same models, best first.
 
     Attributes
     ----------
     rows
-        Every attack on the points that the audit judges, the one that proves most first.
+        Every attack on the judged points, in decreasing order of proven epsilon.
     point_sets
         The best attack on each set of points.
     skipped
-        Attacks that cannot be made here, and why.
+        Attacks that cannot run on these losses, and why.
     """
 
     source: str
@@ -188,29 +189,29 @@ class AttackComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """What every attack is asked: epsilon at which delta, with which error and level."""
+    """Delta, error and credible level at which every attack is evaluated."""
 
     delta: float
     error: float = ERROR
     level: float = 0.9
     independent: bool = True
-    """Whether bases of many models have models of their own."""
+    """Whether the bases have separately trained models."""
     report: Report | None = None
 
     def proven(self, scores: Scores | PoolScores) -> float:
-        """The epsilon that scores prove."""
+        """The epsilon that the scores prove."""
         found = prove(scores, delta=self.delta, error=self.error, independent=self.independent)
         return found.at_least
 
     def shown(self, scores: Scores) -> tuple[float, float, float]:
-        """The epsilon of the worst base, as the whole-curve model sees it."""
-        # One coarse level: rows are set side by side, no verdict hangs on their last digits.
+        """Epsilon of the worst base under the whole-curve model: lower end, median, upper end."""
+        # A coarse grid is enough: no verdict depends on the last digits of a table.
         posterior = ProfileSettings().estimate_quickly(scores, ProfileModel(delta=self.delta))
         low, high = (float(end) for end in interval_of(posterior.shown, self.level))
         return low, float(posterior.shown.quantile(0.5)), high
 
     def say(self, text: str) -> None:
-        """Tell what is being done."""
+        """Report progress."""
         if self.report is not None:
             self.report(text)
 
@@ -226,16 +227,17 @@ def compare_pool_attacks(
     source: str,
     claim: float | None = None,
 ) -> AttackComparison:
-    """Attack a pool in every way.
+    """Run every attack on a pool.
 
     Parameters
     ----------
     attacks
-        By name; those that cannot read these losses, or lack teachers, are skipped with a reason.
+        Attacks by name; those that cannot read these losses or have too few teachers are skipped with a
+        reason.
     teachers
-        The models that teach; the others are judged.
+        Indices of the models that the attack learns from; the other models are judged.
     own
-        The name of the audit's own attack; without it there is no gap to tell.
+        Name of the audit's own attack; without it the gap is not computed.
     points
         Sets of points by name; the first is the one that the audit judges.
     """
@@ -246,15 +248,15 @@ def compare_pool_attacks(
         try:
             attack.check(losses)
             if attack.least_teachers > len(teachers):
-                raise InputError(f"it learns from {attack.least_teachers} models or more.")
+                raise InputError(f"it needs at least {attack.least_teachers} models to learn from.")
             curves[name] = roc_of(*cross_fitted_scores(losses, attack).pooled())
             rows.append(_row(losses, attack, teachers, (first, points[first]), curves[name], judge))
         except InputError as error:
             skipped.append((name, str(error)))
     if not rows:
-        raise InputError(f"no attack can be made on {source}: {skipped[0][1]}")
+        raise InputError(f"no attack can run on {source}: {skipped[0][1]}")
     rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
-    best = rows[0]  # by proofs: a vague attack can show more than a sharp one
+    best = rows[0]  # by proven epsilon: an imprecise attack can have a higher median
     sets = [best]
     for name, chosen in list(points.items())[1:]:
         judge.say(f"points {name}")
@@ -280,10 +282,10 @@ def compare_model_attacks(
     source: str,
     claim: float | None = None,
 ) -> AttackComparison:
-    """Attacks on models of bases: p-values make the curve, scores what is proven and shown.
+    """Compare attacks on models of challenge bases: ROC curves from p-values, epsilon from scores.
 
-    Within a base attacks order models as their statistic does, so rules that share a statistic prove and
-    show the same; they differ in how they compare bases.
+    Within a base an attack ranks models by its statistic, so attacks that share a statistic prove and
+    show the same epsilon; they differ in how they compare bases.
     """
     known: dict[str, tuple[float, tuple[float, float, float]]] = {}
     rows = []
@@ -296,7 +298,7 @@ def compare_model_attacks(
         proven, shown = known[attacked.statistic]
         rows.append(AttackRow(attack=name, points=JUDGED, roc=roc, proven=proven, shown=shown))
     if not rows:
-        raise InputError(f"no attack can be made on {source}.")
+        raise InputError(f"no attack can run on {source}.")
     rows.sort(key=lambda row: (row.proven, row.shown[1], row.roc.auc), reverse=True)
     best = rows[0]
     return AttackComparison(
@@ -333,10 +335,10 @@ def _row(
 def gap_of(
     claim: float | None, own: str, rows: Sequence[AttackRow], sets: Sequence[AttackRow]
 ) -> Gap | None:
-    """The way from what the audit's own attack proves to a claim: by medians of what is shown.
+    """Split the gap from the audit's own proven epsilon to a claim, by medians of the shown epsilon.
 
-    It never goes down.  None without a claim, or where the audit's own attack is not among the rows,
-    the best of which comes first.
+    ``rows`` are sorted, best first.  None without a claim, or if the audit's own attack is not among the
+    rows.
     """
     mine = next((row for row in rows if row.attack == own), None)
     if claim is None or mine is None:

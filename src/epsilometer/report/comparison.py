@@ -1,4 +1,4 @@
-"""Every estimator on the same data, side by side, each with what it assumes."""
+"""Compare every estimator on the same data, each with its assumptions."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from epsilometer.report.text import counted, plain
 ABOUT_ALGORITHM = "the algorithm's epsilon"
 ABOUT_ATTACK = "the strongest attack's epsilon (its lower end bounds the algorithm's)"
 ABOUT_GAUSSIAN = (
-    "epsilon of the most private Gaussian mechanism that allows such errors, not of the algorithm "
-    "unless it is one"
+    "epsilon of the most private Gaussian mechanism that allows these error rates, not of the "
+    "algorithm unless it is one"
 )
 ANY_RATES = (
-    "attacks with any error rates between their strength and the algorithm's limit, not that any is "
-    "the best"
+    "attacks with any error rates between their strength and the algorithm's limit; none has to be "
+    "the best possible"
 )
 SCORES_REVERSED = (
-    "Members have lower scores than others: are the scores reversed? Bounds take higher for "
-    "member, and say nothing here."
+    "Members have lower scores than non-members: are the scores reversed? Bounds expect higher scores "
+    "for members and are 0 here."
 )
 DEPEND = "depend on each other; rows that assume independent trials are"
-TOO_SURE = "too sure (`epsilometer selftest LOSSES` measures it)."
+TOO_SURE = "overconfident (`epsilometer selftest LOSSES` measures by how much)."
 NOT_ONE_RUN = (
-    "expected canaries of one training run, each in by a fair coin, got scores of models that were "
-    "trained separately, or of several bases."
+    "expected canaries of one training run, each included by a fair coin flip, got scores of "
+    "separately trained models or of several bases."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One estimator's answer; infinite where it has no upper end, NaN where it does not apply."""
+    """Result of one estimator; infinite if it has no upper end, NaN if it does not apply."""
 
     label: str
     kind: str
@@ -60,17 +60,17 @@ class Row:
     low: float
     high: float
     bounded_above: bool = False
-    """Whether this kind of answer has an upper end at all, be it infinite."""
+    """Whether this kind of estimator has an upper end, finite or infinite."""
     pooled: tuple[float, float] | None = None
     reason: str = ""
-    """Why it does not apply; empty if it does."""
+    """Why the estimator does not apply; empty if it does."""
 
     @property
     def applies(self) -> bool:
         return not self.reason
 
     def described(self) -> dict[str, Any]:
-        """For JSON, which has no infinity."""
+        """The row as plain values for JSON, which has no infinity."""
         found: dict[str, Any] = {
             "estimator": self.label,
             "kind": self.kind,
@@ -89,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison(Plotted, view="comparisons.COMPARISON"):
-    """All rows, and what they were made from."""
+    """Results of all estimators, and the data they were computed from."""
 
     rows: tuple[Row, ...]
     delta: float
@@ -98,7 +98,7 @@ class Comparison(Plotted, view="comparisons.COMPARISON"):
     several: bool
     """Whether there were several challenge bases."""
     notes: tuple[str, ...] = ()
-    """What a reader should know about these data."""
+    """Caveats about these data."""
 
 
 def compare_counts(
@@ -108,10 +108,10 @@ def compare_counts(
     significance: float = 0.05,
     posteriors: Sequence[tuple[str, Posterior]] = (),
 ) -> Comparison:
-    """Compare every estimator from counts; each end errs with probability ``significance``.
+    """Compare every estimator that uses counts; each end has error probability ``significance``.
 
-    Several bases: the largest ends, with the error shared among the bases, and those of all counts
-    pooled.  Posteriors, with a name each, come first; they use all bases in their own way.
+    With several bases, a row has the largest ends, with the error divided among the bases, and those of
+    the pooled counts.  Posteriors, each with a name, come first; they model all bases jointly.
     """
     delta = _validate.delta(delta)
     both = _two_sided(significance)
@@ -154,16 +154,16 @@ def compare_scores(
     posteriors: Sequence[tuple[str, ProfilePosterior]] = (),
     one_run: bool | None = None,
 ) -> Comparison:
-    """Compare every estimator from scores; bounds err with probability ``significance``.
+    """Compare every estimator that uses scores; bounds have error probability ``significance``.
 
-    Several bases: the largest bound of any, with the error shared among the bases; their scores are
-    never pooled.  Posteriors of the whole curve, with a name each, come first.
+    With several bases, a row has the largest bound, with the error divided among the bases; scores of
+    different bases are never pooled.  Posteriors of the whole-curve model, each with a name, come first.
 
     Parameters
     ----------
     one_run
-        Whether the scores are of canaries in one training run, which one-run bounds are about.  Unless
-        given, those of a :class:`CanaryScoreAuditor` are, and :class:`Scores` say it of themselves.
+        Whether the scores are of canaries in one training run, as one-run bounds require.  By default
+        true for a :class:`CanaryScoreAuditor`; :class:`Scores` record it.
     """
     auditors = [scores] if isinstance(scores, CanaryScoreAuditor) else _auditors(scores)
     if one_run is None:
@@ -194,16 +194,16 @@ def compare_scores(
 
 
 def _auditors(scores: Scores) -> list[CanaryScoreAuditor]:
-    """The scores of each base, canaries of several runs as if of one.
+    """One auditor per base; canaries of several runs are combined.
 
-    Ranks stand for scores, which need not be finite.
+    Ranks replace the scores, which need not be finite.
     """
     bases = [scores.all_runs] if scores.one_run else scores.bases
     return [CanaryScoreAuditor(*_ranks(base)) for base in bases]
 
 
 def _ranks(base: BaseScores) -> tuple[FloatArray, FloatArray]:
-    """Scores with the point and without it, counted from the lowest."""
+    """Ranks of the scores with the point and without it, from the lowest."""
     rank = np.arange(len(base.value), 0, -1, dtype=float)
     return np.repeat(rank, base.ones), np.repeat(rank, base.zeros)
 
@@ -212,7 +212,7 @@ def _scores_in_words(auditors: Sequence[CanaryScoreAuditor], *, one_run: bool, s
     members = sum(each.num_in for each in auditors)
     others = sum(each.num_out for each in auditors)
     if one_run:
-        return f"scores of {members:,} members and {others:,} others"
+        return f"scores of {members:,} members and {others:,} non-members"
     if shared:
         return f"{counted(len(auditors), 'point')} that share {shared:,} models"
     models = f"{members:,} models with the point and {others:,} without it"
@@ -234,12 +234,12 @@ def _row(estimator: Any, about: str, low: float, high: float, **more: Any) -> Ro
 def _notes_of_scores(
     bases: Sequence[CanaryScoreAuditor], delta: float, posteriors: Sequence[ProfilePosterior]
 ) -> Iterator[str]:
-    # Nothing is extrapolated where nothing leaks; so the one that reaches farthest.
+    # Nothing is extrapolated if nothing leaks, so take the posterior with the largest limit.
     farthest = max(posteriors, key=lambda each: each.extrapolated_below_delta, default=None)
     if farthest is not None and delta < farthest.extrapolated_below_delta:
         models = round(1 / farthest.finest_rate)
         yield (
-            "The whole curve: "
+            "Whole-curve model: "
             + EXTRAPOLATION.format(below=farthest.extrapolated_below_delta, models=models)
         )
     low = sum(each.members_rank_low() for each in bases)
@@ -250,31 +250,31 @@ def _notes_of_scores(
 
 def _notes_of_counts(counts: AttackCounts, *, posteriors: bool, pooled_too: bool) -> Iterator[str]:
     if posteriors:
-        yield "Credible intervals never reach down to 0, whatever the data."
+        yield "Credible intervals never reach 0, for any data."
     if counts.measured is None:
         yield f"Counts of cross-fed models {DEPEND} then {TOO_SURE}"
     elif counts.measured.cross_fed:
         yield f"These are counts of cross-fed models, which {DEPEND} {TOO_SURE}"
     if len(counts) > 1 and not pooled_too:
-        yield "Not pooled: bases differ in the ratio of trials_h0 to trials_h1."
+        yield "Counts were not pooled: bases differ in the ratio of trials_h0 to trials_h1."
     reversed_ = int(np.sum(counts.false_positive_rates + counts.false_negative_rates > 1))
     if reversed_:
         yield (
             f"In {reversed_:,} of {len(counts):,} bases the attack was wrong more often than guessing: "
-            "are columns exchanged? Ratio and one-run bounds say nothing there; others read the "
-            "decisions the other way round."
+            "are columns exchanged? Ratio and one-run bounds are 0 there; the others invert the "
+            "decisions."
         )
 
 
 def _two_sided(significance: float) -> float:
-    """Error of an interval whose ends err with ``significance`` each."""
+    """Error of an interval whose ends have error ``significance`` each."""
     if not check_significance(significance) < 0.5:
         raise InputError(f"expected significance < 0.5, got significance={significance}.")
     return 2 * significance
 
 
 def _assumed(posterior: ProfilePosterior) -> str:
-    """What the model of the whole curve takes for granted, in few words."""
+    """Assumptions of the whole-curve model in a few words."""
     model = posterior.model
     families = list(dict.fromkeys(each.curves.family.name for each in model.components))
     rates = {each.curves.rate for each in model.components}
@@ -305,5 +305,5 @@ def _posterior_row(
         low=low,
         high=high,
         bounded_above=True,
-        reason="" if posterior.trustworthy else "it did not reach its accuracy",
+        reason="" if posterior.trustworthy else "it did not reach its tolerance",
     )

@@ -1,4 +1,4 @@
-"""The numbers of a report as plain values: what can be downloaded from the page as JSON and CSV."""
+"""The numbers of a report as plain values: the page's JSON and CSV downloads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from epsilometer.report.summary import summary_data
 from epsilometer.report.text import inert, plain
 
 PERCENTS = (0.1, 0.5, 1, 2.5, *range(5, 100, 5), 97.5, 99, 99.5, 99.9)
-"""Quantiles of each parameter that are handed out: every twentieth, and closer at the ends."""
+"""Quantiles of each parameter in the download, in per cent."""
 
 ATTACK = ("attack", "statistic", "target_alpha")
-"""What is handed out of the attack; its counts are in the table of bases."""
+"""Metadata of the attack in the download; its counts are in the table of bases."""
 
 
 def report_data(result: Result) -> dict[str, Any]:
-    """Everything the page shows, ready for JSON."""
+    """All numbers on the page as plain values ready for JSON."""
     posterior, origin = result.posterior, result.origin
     percents, shares = [f"{each:g} %" for each in PERCENTS], np.array(PERCENTS) / 100
     found: dict[str, Any] = {
@@ -76,7 +76,7 @@ def report_data(result: Result) -> dict[str, Any]:
 
 
 def base_rows(result: Result) -> list[dict[str, Any]]:
-    """Every base with its counts and rates, and epsilon without it."""
+    """Counts and error rates of each base, and epsilon without that base."""
     counts, influence = result.posterior.counts, result.influence
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(counts.rows()):
@@ -94,9 +94,9 @@ def base_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def bases_csv(result: Result) -> str:
-    """The counts as CSV that `epsilometer estimate` reads.
+    """The counts as CSV for `epsilometer estimate`.
 
-    A spreadsheet would run a name that begins like a formula, so such a name gets an apostrophe.
+    A name that a spreadsheet would run as a formula is prefixed with an apostrophe.
     """
     counts = result.posterior.counts
     measured = counts.measured
@@ -108,7 +108,7 @@ def bases_csv(result: Result) -> str:
 
 
 def curves_csv(curves: ErrorCurves) -> str:
-    """The error curves as CSV, with names as in :func:`bases_csv`."""
+    """The error curves as CSV, with names escaped as in :func:`bases_csv`."""
     return replace(curves, names=_inert(curves.names)).to_csv()
 
 

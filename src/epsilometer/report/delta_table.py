@@ -1,4 +1,4 @@
-"""A curve over delta as a table, and what there is to say of it: for terminal, files and page."""
+"""A curve over delta as a table with notes, for the terminal, files and the page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from epsilometer.inference.delta_curve import POINTWISE, WHY_IT_RISES
 from epsilometer.report.text import counted, percent, plain, probability_text, table_lines, wrapped
 
 MOST_REASONS = 3
-"""Reasons of a verdict over delta that a title has; JSON has them all."""
+"""Number of reasons of the verdict shown in the title; JSON has all of them."""
 
 
 def curve_rows(judged: JudgedCurve) -> list[tuple[str, ...]]:
-    """Text of the table, its heading first."""
+    """Rows of the table, header first."""
     verdict, deltas = judged.verdict, judged.curve.deltas.tolist()
     rows: list[tuple[str, ...]] = [("delta", "low", "median", "high")]
     rows += [
@@ -35,11 +35,11 @@ def curve_rows(judged: JudgedCurve) -> list[tuple[str, ...]]:
 
 
 def curve_notes(judged: JudgedCurve) -> list[str]:
-    """What to know of it, one sentence or more each."""
+    """Notes on the curve: accuracy, coverage, verdict and rising quantiles."""
     curve, found = judged.curve, []
     if not curve.trustworthy:
         found.append(
-            f"Do not quote this: the tolerance of {curve.tolerance:.0e} was not met at "
+            f"Do not quote this: the tolerance {curve.tolerance:.0e} was not met at "
             f"{int((~curve.met).sum())} of {len(curve)} deltas; the largest estimated error is "
             f"{curve.errors.max():.1e}."
         )
@@ -57,14 +57,15 @@ def curve_notes(judged: JudgedCurve) -> list[str]:
 
 
 def curve_text(judged: JudgedCurve) -> str:
-    """All of it for a terminal of 80 columns."""
+    """The curve as text, at most 80 columns wide."""
     curve, solved = judged.curve, int(judged.curve.solved.sum())
     how = "every delta solved."
     if solved < len(curve):
         how = f"{solved} of {len(curve)} deltas solved, the others interpolated."
     title = (
-        f"epsilon over delta from {counted(len(curve.counts), 'challenge base')}; low and high hold "
-        f"{percent(judged.level)}. Exact quadrature; estimated error {curve.errors.max():.1e}, "
+        f"epsilon over delta from {counted(len(curve.counts), 'challenge base')}; low and high are the "
+        f"ends of the {percent(judged.level)} interval. Exact quadrature; estimated error "
+        f"{curve.errors.max():.1e}, "
         f"tolerance {curve.tolerance:.0e} {'met' if curve.trustworthy else 'NOT MET'}; {how}"
     )
     if judged.verdict is not None:
@@ -79,14 +80,14 @@ def curve_text(judged: JudgedCurve) -> str:
 
 
 def curve_csv(judged: JudgedCurve) -> str:
-    """A row a delta, numbers in full."""
+    """CSV with one row per delta, in full precision."""
     items = _items(judged)
     rows = [["" if value is None else value for value in item.values()] for item in items]
     return _files.csv_text(tuple(items[0]), rows)
 
 
 def curve_data(judged: JudgedCurve) -> dict[str, Any]:
-    """Everything, ready for JSON."""
+    """The curve as plain values ready for JSON."""
     curve = judged.curve
     found: dict[str, Any] = {
         "level": judged.level,
@@ -111,7 +112,7 @@ def curve_data(judged: JudgedCurve) -> dict[str, Any]:
 
 
 def _items(judged: JudgedCurve) -> list[dict[str, Any]]:
-    """A delta each; its keys are the header of the CSV."""
+    """One item per delta; the keys are the columns of the CSV."""
     found = []
     for point, (low, median, high) in zip(
         judged.curve.points, judged.quantiles.T.tolist(), strict=True
@@ -134,5 +135,5 @@ def _items(judged: JudgedCurve) -> list[dict[str, Any]]:
 
 
 def _short(value: float) -> str:
-    """Three decimals, or three digits of what is smaller than that."""
+    """Three decimals, or three significant digits of small numbers."""
     return f"{value:.3f}" if value >= 0.1 or value == 0 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The counts under other assumptions, as plain values, as rows of a table and as text."""
+"""Alternative models of the counts, as plain values, as rows of a table and as text."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from epsilometer.inference.checks.comparison import ModelComparison, to_rows
 from epsilometer.report.text import estimate_text, paragraphs, percent, plain, table_lines
 
 LONGEST_LABEL = 27
-"""Characters of a label that leave room for the numbers on the same line."""
+"""Longest label that leaves room for the numbers on the same line."""
 
 SMALLEST_SHARE = 0.001
-"""The least that three decimals can show."""
+"""Smallest value that three decimals can show."""
 
 
 def comparison_data(comparison: ModelComparison, *, level: float) -> dict[str, Any]:
-    """Everything about the assumptions, ready for JSON."""
+    """The model comparison as plain values ready for JSON."""
     rows = to_rows(comparison, level=level)
     return dict(plain({"assumptions": rows, "sentences": comparison.sentences()}))
 
 
 def rows_of_models(data: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A table of the assumptions, numbers as text; the first row is the heading."""
-    rows: list[tuple[str, ...]] = [("assumption", "log BF", "share", "epsilon", "least p")]
+    """Table of the models, numbers as text; the first row is the header."""
+    rows: list[tuple[str, ...]] = [("model", "log BF", "prob.", "epsilon", "min p")]
     for item in data["assumptions"]:
         epsilon, factor, share = item["epsilon"], item["log_bayes_factor"], item["probability"]
         text = "not available"
@@ -47,19 +47,19 @@ def _share(value: float | None) -> str:
 
 
 def models_note(data: dict[str, Any]) -> str:
-    """What the columns mean."""
+    """Explanation of the columns."""
     first = next((item["epsilon"] for item in data["assumptions"] if item["epsilon"]), None)
     level = "" if first is None else f", {percent(first['level'])} interval"
     return (
-        "The first is the model used. log BF: log Bayes factor against it. share: probability of "
-        "each, if all that compare were equally likely before. epsilon: median"
-        f"{level}. least p: smallest p-value of the predictive check; below 0.01 the assumption "
-        "hardly makes counts like these."
+        "The first row is the model in use. log BF: log Bayes factor against it. prob.: posterior "
+        "probability, if all comparable models are equally likely a priori. epsilon: median"
+        f"{level}. min p: smallest p-value of the posterior predictive check; below 0.01 the model "
+        "rarely produces counts like these."
     )
 
 
 def reasons(data: dict[str, Any]) -> list[str]:
-    """Why some assumptions have no number, or what to mind."""
+    """Why some models have no numbers, and other remarks."""
     return [
         f"{item['assumption']}: {item['reason'].rstrip('.')}."
         for item in data["assumptions"]
@@ -68,12 +68,12 @@ def reasons(data: dict[str, Any]) -> list[str]:
 
 
 def models_text(data: dict[str, Any]) -> str:
-    """The table for reading, at most 80 columns wide, in plain ASCII."""
+    """The table as plain ASCII text, at most 80 columns wide."""
     rows = rows_of_models(data)
     if max(len(row[0]) for row in rows) <= LONGEST_LABEL:
         lines = table_lines(rows)
-    else:  # labels and, indented, their numbers
+    else:  # each label on a line, its numbers indented below
         numbers = table_lines([("", *row[1:]) for row in rows], least=2)
         lines = [line for row, text in zip(rows, numbers, strict=True) for line in (row[0], text)]
-    table = "".join(f"{line}\n" for line in ["Other assumptions:", *lines])
+    table = "".join(f"{line}\n" for line in ["Alternative models:", *lines])
     return table + paragraphs([models_note(data), *reasons(data), *data["sentences"]])

@@ -1,4 +1,4 @@
-"""The study of pools in a terminal."""
+"""Terminal summary of the calibration study of pools."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ def _named(row: PoolBoundRow | PoolIntervalRow) -> str:
 def pool_text(
     significance: float, bounds: list[PoolBoundRow], intervals: list[PoolIntervalRow]
 ) -> list[str]:
-    """Coverage by setting, false refutations by method, and whether the control was seen."""
+    """Coverage by setting, false refutations by method, and whether the control was detected."""
     lines = [
-        f"{100 * (1 - 2 * significance):g} % intervals of what one score shows, points taken as "
+        f"Coverage of {100 * (1 - 2 * significance):g} % intervals of shown epsilon, points treated as "
         "independent:",
         "",
         f"{'models x points':40}{'truth':>7}{'covers':>9}{'above':>8}{'below':>8}",
     ]
     for row in intervals:
         shares = [f"{100 * n / row.runs:.0f}" for n in (row.covers, row.above, row.below)]
-        mark = "" if row.kept(significance) else " !"
+        mark = "" if row.within_level(significance) else " !"
         lines.append(
             f"{_named(row):40.40}{row.point_epsilon:>7.2f}{shares[0]:>9}{shares[1]:>8}{shares[2]:>8}{mark}"
         )
-    lines += ["", "False refutations, per cent, in the worst setting, and where points interfere:"]
+    lines += [
+        "",
+        "False refutations, per cent: worst setting, worst setting where points interfere:",
+    ]
     for method in dict.fromkeys(row.method for row in bounds):
         worst = []
         for own in (
             [r for r in bounds if r.method == method],
             [r for r in bounds if r.method == method and r.independent == "no"],
         ):
-            bad = any(not row.kept(significance) for row in own)
+            bad = any(not row.within_level(significance) for row in own)
             share = max((100 * row.above / row.runs for row in own), default=0.0)
             worst.append(f"{share:.1f}{' !' if bad else '  '}")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
-    blamed = [row for row in bounds if not row.control and not row.kept(significance)]
-    said = "! beyond chance. " + (
-        "No bound errs more often than it says."
+    blamed = [row for row in bounds if not row.control and not row.within_level(significance)]
+    said = "! significantly too often. " + (
+        "Every bound's error rate is within its stated level."
         if not blamed
-        else f"Bounds err too often in {len(blamed)} settings."
+        else f"Bounds exceed their stated error rate in {len(blamed)} settings."
     )
-    if all(row.kept(significance) for row in bounds if row.control):
-        said += " The control, points multiplied, was NOT SEEN to be wrong. Run longer."
+    if all(row.within_level(significance) for row in bounds if row.control):
+        said += " The negative control (points multiplied) was NOT DETECTED. Run longer."
     return [*lines, "", *wrapped(said)]

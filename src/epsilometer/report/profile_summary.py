@@ -1,4 +1,4 @@
-"""A result of the whole-curve model in a few numbers and sentences: for people, and as plain JSON."""
+"""Summary of a result of the whole-curve model: text for people, and plain JSON."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ LABELS = {
     "epsilon": "estimated (algorithm)",
     "strength": "attack strength",
 }
-"""The answers as people read them; what is shown is called by `units`."""
+"""Display names of the parameters; `units` names the one that is empty here."""
 
 MOST_BASES = 10
-"""Leaks of bases on the terminal: the worst of them."""
+"""Number of bases listed on the terminal, the worst ones."""
 
 NAME_COLUMNS = 30
 
 NO_LEAK = 0.01
-"""Probability of no leak from which a sentence says it."""
+"""Smallest probability of no leak that is mentioned."""
 
 
 def _interval(distribution: Tabulated, level: float) -> tuple[float, float, float]:
@@ -64,7 +64,7 @@ def _interval(distribution: Tabulated, level: float) -> tuple[float, float, floa
 
 
 def profile_data(result: ProfileResult) -> dict[str, Any]:
-    """Everything worth quoting, ready for JSON; never NaN or infinity."""
+    """The summary as plain values ready for JSON; never NaN or infinity."""
     posterior, level = result.posterior, result.level
     found = answers_data(posterior, ("epsilon", "strength", "shown"), level)
     found["strength"]["all_best"] = posterior.full_strength_probability
@@ -90,7 +90,7 @@ def profile_data(result: ProfileResult) -> dict[str, Any]:
 
 
 def leak_rows(result: ProfileResult) -> list[dict[str, Any]]:
-    """Every base with its own epsilon, AUC and size, the worst first."""
+    """Epsilon, AUC and number of models of each base, the worst first."""
     posterior = result.posterior
     rows = []
     for name, base, leak in zip(
@@ -112,7 +112,7 @@ def leak_rows(result: ProfileResult) -> list[dict[str, Any]]:
 
 
 def base_data(row: dict[str, Any], level: float) -> dict[str, Any]:
-    """A row of :func:`leak_rows` as JSON has it."""
+    """A row of :func:`leak_rows` in the JSON layout."""
     return {
         "challenge_base": row["challenge_base"],
         "epsilon": {
@@ -127,10 +127,10 @@ def base_data(row: dict[str, Any], level: float) -> dict[str, Any]:
 
 
 def leaks_csv(result: ProfileResult) -> str:
-    """A row for each base, the worst first, numbers in full."""
+    """CSV with one row per base, the worst first, in full precision."""
     rows = leak_rows(result)
     for row in rows:
-        # For people and spreadsheets: nothing in a name is run, moves or hides text.
+        # Names are untrusted: no spreadsheet formulas, no control characters.
         row["challenge_base"] = inert(_files.printable(row["challenge_base"]))
     return _files.csv_text(tuple(rows[0]), [list(row.values()) for row in rows])
 
@@ -139,27 +139,28 @@ def leaks_csv(result: ProfileResult) -> str:
 
 
 def finding(result: ProfileResult) -> str:
-    """What was found, in a few sentences; with a claim the verdict comes first."""
+    """The result in a few sentences; with a claim the verdict comes first."""
     posterior, level = result.posterior, result.level
     low, high = posterior.credible_interval("epsilon", level)
     shown = posterior.credible_interval("shown", level)
     return headline(
         result,
-        f"{_number(posterior.median('epsilon'))} ({_number(low)} to {_number(high)} with probability "
-        f"{level:g}); {units_of(result.scores).worst_shows} {_number(shown[0])} to {_number(shown[1])}",
+        f"estimated at {_number(posterior.median('epsilon'))} ({_number(low)} to {_number(high)} with "
+        f"probability {level:g}); {units_of(result.scores).worst_shows} {_number(shown[0])} to "
+        f"{_number(shown[1])}",
     )
 
 
 def family_sentence(result: ProfileResult) -> str:
-    """Which family carries the answer."""
+    """Posterior probability of each family of curves."""
     posterior = result.posterior
     names = [family.name for family in result.model.families]
     shares = {name: posterior.family_probability(name) for name in names}
     best = max(shares, key=lambda name: shares[name])
     if len(names) == 1:
-        text = f"{best}, as told"
+        text = f"{best} (fixed)"
     else:
-        text = f"{best} carries it with probability {probability_text(shares[best])}"
+        text = f"{best} with probability {probability_text(shares[best])}"
         rest = [
             f"{name} {probability_text(share)}"
             for name, share in shares.items()
@@ -168,7 +169,7 @@ def family_sentence(result: ProfileResult) -> str:
         text += f"; {', '.join(rest)}" if rest else ""
     mixed = sum(row.probability for row in posterior.families if row.mixing < 1)
     if result.model.mixing.name == "free":
-        text += f"; mixed, of these, {_at_least(mixed)}"
+        text += f"; with mixing {_at_least(mixed)}"
     nothing = posterior.solution.no_leak
     if nothing >= max(NO_LEAK, shares[best]):
         return f"no leak at all with probability {probability_text(nothing)}; otherwise {text}"
@@ -178,39 +179,39 @@ def family_sentence(result: ProfileResult) -> str:
 
 
 def strength_sentence(result: ProfileResult) -> str:
-    """How near the attacks came to the best possible."""
+    """How close the attacks came to the best possible ones."""
     fixed = result.model.strength.fixed_value
     if fixed is not None:
-        return f"held at {fixed:g}"
+        return f"fixed at {fixed:g}"
     low, high = result.posterior.credible_interval("strength", result.level)
     units = units_of(result.scores)
     found = (
-        f"{low:.2f} to {high:.2f} on average over {units.base}s; every attack the best possible with "
-        f"probability {_at_least(result.posterior.full_strength_probability)}"
+        f"{low:.2f} to {high:.2f} on average over {units.base}s; probability that every attack was the "
+        f"best possible: {_at_least(result.posterior.full_strength_probability)}"
     )
     if len(result.scores) == 1:
-        found += f", which is the prior's word: {units.one_cannot_tell}"
+        found += f". This comes from the prior: {units.one_cannot_tell}"
     return found
 
 
 def _at_least(probability: float) -> str:
-    """A probability, where how small it is does not matter."""
+    """A probability; small values are only given as an upper limit."""
     return probability_text(probability) if probability >= 1e-4 else "below 0.0001"
 
 
 def extrapolation_sentence(result: ProfileResult) -> str:
-    """From which delta on the answer is the family's alone."""
+    """The delta below which only the family of curves determines epsilon."""
     posterior = result.posterior
     below, models = posterior.extrapolated_below_delta, round(1 / posterior.finest_rate)
     if not below > 0:
         return (
-            "not at the median: it is decided by rates that the scores show; the upper end may go "
-            "beyond them, as the family does"
+            "not at the median, which depends on rates that the scores can show; the upper end may "
+            "depend on smaller ones, and then on the family"
         )
-    where = "this delta included" if result.model.delta < below else "not at this delta"
+    where = "which includes this delta" if result.model.delta < below else "not at this delta"
     return (
-        f"below delta = {below:.2g}, {where}: epsilon is decided there by false-positive rates under "
-        f"1 / {models:,}, which no {units_of(result.scores).base} can show, and follows the family"
+        f"below delta = {below:.2g}, {where}: there epsilon depends on false-positive rates under "
+        f"1 / {models:,}, which no {units_of(result.scores).base} can show, so the family determines it"
     )
 
 
@@ -224,7 +225,7 @@ def _number(value: float) -> str:
 
 
 def rows_of_answers(result: ProfileResult) -> list[tuple[str, ...]]:
-    """A table of the answers: label, median, interval, mean; the first row is the heading."""
+    """Table of the parameters (label, median, interval, mean); the first row is the header."""
     posterior = result.posterior
     rows: list[tuple[str, ...]] = [
         ("", "median", f"{100 * result.level:.10g} % interval", "mean"),
@@ -252,7 +253,7 @@ def _three(value: float) -> str:
 
 
 def rows_of_leaks(result: ProfileResult, most: int) -> list[tuple[str, ...]]:
-    """A table of the worst bases; the first row is the heading."""
+    """Table of the worst bases; the first row is the header."""
     level, units = f"{100 * result.level:.10g} %", units_of(result.scores)
     rows: list[tuple[str, ...]] = [(units.base, "epsilon", level, "AUC", units.scored)]
     for row in leak_rows(result)[:most]:
@@ -269,7 +270,7 @@ def rows_of_leaks(result: ProfileResult, most: int) -> list[tuple[str, ...]]:
 
 
 def profile_text(result: ProfileResult) -> str:
-    """The summary for reading, at most 80 columns wide; what was found comes first."""
+    """The summary as text, at most 80 columns wide; the result comes first."""
     posterior, units = result.posterior, units_of(result.scores)
     lines = [*wrapped(finding(result)), "", *table_lines(rows_of_answers(result)), ""]
     facts = [
@@ -310,7 +311,7 @@ def _published_lines(result: ProfileResult) -> list[str]:
     where = result.published.origin.target_alpha
     at = "" if where is None else f", from counts at false-positive rate {where:g}"
     said = (
-        f"The published model, beside it{at}: {low:.2f} to {high:.2f} (median "
+        f"For comparison, the published model{at}: {low:.2f} to {high:.2f} (median "
         f"{theirs.median('epsilon'):.2f})."
     )
     return wrapped(f"{said} {result.disagreement}" if result.disagreement else said)
@@ -320,7 +321,7 @@ def _published_lines(result: ProfileResult) -> list[str]:
 
 
 def profile_curve_items(curve: ProfileCurve) -> list[dict[str, Any]]:
-    """A delta each; its keys are the header of the CSV."""
+    """One item per delta; the keys are the columns of the CSV."""
     low, median, high = curve.quantiles
     joint_low, joint_high = curve.joint_band
     found = []
@@ -343,7 +344,7 @@ def profile_curve_items(curve: ProfileCurve) -> list[dict[str, Any]]:
 
 
 def profile_curve_data(curve: ProfileCurve, verdict: Verdict | None = None) -> dict[str, Any]:
-    """Everything of a curve over delta, ready for JSON; with the verdict on it, if there is one."""
+    """A curve over delta and its verdict, if any, as plain values ready for JSON."""
     posterior = curve.posterior
     found: dict[str, Any] = {
         "model": "profile",
@@ -366,14 +367,14 @@ def profile_curve_data(curve: ProfileCurve, verdict: Verdict | None = None) -> d
 
 
 def profile_curve_csv(curve: ProfileCurve) -> str:
-    """A row for each delta, numbers in full."""
+    """CSV with one row per delta, in full precision."""
     items = profile_curve_items(curve)
     rows = [["" if value is None else value for value in item.values()] for item in items]
     return _files.csv_text(tuple(items[0]), rows)
 
 
 def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
-    """Text of the table, its heading first; a star marks what is extrapolated."""
+    """Rows of the table, header first; a star marks extrapolated values."""
     heading: tuple[str, ...] = ("delta", "low", "median", "high", "joint low", "joint high", "")
     claimed = curve.claim is not None
     rows = [(*heading, "claim", "P(above)") if claimed else heading]
@@ -393,18 +394,18 @@ def rows_of_profile_curve(curve: ProfileCurve) -> list[tuple[str, ...]]:
 
 
 def profile_curve_text(curve: ProfileCurve, verdict: Verdict | None = None) -> str:
-    """All of it for a terminal of 80 columns."""
+    """The curve over delta as text, at most 80 columns wide."""
     bases = units_of(curve.posterior.scores).bases(len(curve.posterior.scores))
     title = (
-        f"epsilon over delta from {bases}; low and high hold {100 * curve.level:g} % at each delta, "
-        f"the joint band at all of them; {curve.posterior.engine_description}."
+        f"epsilon over delta from {bases}; {100 * curve.level:g} % intervals: low and high at each "
+        f"delta, the joint band over all deltas; {curve.posterior.engine_description}."
     )
     if verdict is not None:
         title = f"{verdict.label}: {verdict.meaning}. {title[0].upper()}{title[1:]}"
     table = table_lines([("", *row) for row in rows_of_profile_curve(curve)], gap="  ")
     lines = [*wrapped(title), "", *(line[1:] for line in table)]
     if curve.extrapolated.any():
-        lines += ["* extrapolated by the family"]
+        lines += ["* extrapolated by the family of curves"]
     for note in curve.notes:
         lines += ["", *wrapped(note)]
     return "\n".join(lines) + "\n"

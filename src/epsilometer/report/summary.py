@@ -1,4 +1,4 @@
-"""A result in a few numbers and sentences: for people, and as one plain JSON object."""
+"""Summary of a result: text for people, and one plain JSON object."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ LABELS = {
     "cross_correlation": "cross correlation",
     "spread": "spread in groups",
 }
-"""Parameters as people read them."""
+"""Display names of the parameters."""
 
 LABEL_COLUMNS = 18
-"""Of the table of parameters: the longest of the labels above, so that tables look alike."""
+"""Width of the label column: the longest label above, so that all tables align."""
 
 BATCH_COLUMNS = 22
-"""Characters of a batch's label that leave room for the numbers on the same line."""
+"""Longest batch label that leaves room for the numbers on the same line."""
 
 FACT_COLUMNS = 17
-"""Of the facts below the table: the longest label and two spaces."""
+"""Width of the labels below the table: the longest label and two spaces."""
 
 
 def parameters_of(result: Result) -> list[str]:
-    """The parameters that are shown: epsilon and the strength also if they are held fixed."""
+    """Parameters to show; epsilon and the strength are included even if fixed."""
     shown = {"epsilon", "strength", *result.posterior.parameters}
     return [name for name in LABELS if name in shown]
 
@@ -55,7 +55,7 @@ def parameters_of(result: Result) -> list[str]:
 def answers_data(
     posterior: Posterior | ProfilePosterior, names: Iterable[str], level: float
 ) -> dict[str, Any]:
-    """What is known of some parameters."""
+    """Mean, median and credible interval of each named parameter."""
     return {
         name: {
             "mean": posterior.mean(name),
@@ -68,7 +68,7 @@ def answers_data(
 
 
 def engine_data(posterior: Posterior | ProfilePosterior) -> dict[str, Any]:
-    """How a posterior was made, and how far it can be trusted."""
+    """How a posterior was computed, and its convergence diagnostics."""
     provenance = posterior.provenance
     return {
         "engine": provenance.engine,
@@ -92,19 +92,19 @@ def summary_data(result: Result) -> dict[str, Any]:
         "assumptions": _assumptions_data(result.model, result.counts),
         **engine_data(result.posterior),
     }
-    beside = result.independent_counts
-    if beside is not None:
+    independent = result.independent_counts
+    if independent is not None:
         found["independent_counts"] = {
-            "bases": beside.bases,
-            "of": beside.of,
-            "interval": list(beside.binomial_interval),
-            "level": beside.level,
+            "bases": independent.bases,
+            "of": independent.of,
+            "interval": list(independent.binomial_interval),
+            "level": independent.level,
         }
     return {name: plain(value) for name, value in found.items()}
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """The summary with what is known of how the counts came about, and what else was asked for."""
+    """The summary, the origin of the counts, and any optional parts that were requested."""
     found = summary_data(result) | origin_data(result.origin)
     if result.question.other_models is OtherModels.FULL and result.models is not None:
         found["model_comparison"] = comparison_data(result.models, level=result.level)
@@ -114,7 +114,7 @@ def result_data(result: Result) -> dict[str, Any]:
 
 
 def origin_data(origin: Origin) -> dict[str, Any]:
-    """What is known of how counts or scores came about."""
+    """Origin of the counts or scores: attack, plan, variant, models."""
     found: dict[str, Any] = {}
     parts: dict[str, Any] = {
         "counts": dict(origin.attack),
@@ -141,11 +141,12 @@ def _assumptions_data(model: AuditModel, counts: AttackCounts) -> dict[str, Any]
 
 
 def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
-    """What the model takes for granted, one sentence each."""
+    """Assumptions of the model, one sentence each."""
     epsilon, strength = model.epsilon, model.strength
     before = "" if epsilon.fixed_value is not None else "Before the data, "
     sentences = [
-        f"Some epsilon holds for the algorithm at delta = {model.delta:g}; which one is estimated.",
+        f"The algorithm is (epsilon, delta)-DP at delta = {model.delta:g} for some epsilon, which is "
+        "estimated.",
         f"{before}epsilon is {epsilon.description}.",
     ]
     if strength.fixed_value is not None:
@@ -156,25 +157,26 @@ def plain_assumptions(model: AuditModel, counts: AttackCounts) -> list[str]:
         sentences.append(f"Before the data, the attack strength is {strength.description}.")
     grouped = model.scatters(counts)
     whose = "The average error rates of each group" if grouped else "Each attack's error rates"
+    other = "groups" if grouped else "attacks"
     sentences += [
         *([] if counts.measured is None else [counts.measured.description]),
         *model.likelihood.description,
-        f"{whose} lie anywhere in the region that epsilon and the strength leave them, equally "
-        f"likely, independently of the other {'groups' if grouped else 'attacks'}.",
+        f"{whose} are uniformly distributed over the region that epsilon and the strength allow, "
+        f"independently of the other {other}.",
     ]
     return sentences + (list(model.dependence.description) if counts.dependent else [])
 
 
 def finding(result: Result) -> str:
-    """What was found, in a few sentences; with a claim the verdict comes first."""
+    """The result in a few sentences; with a claim the verdict comes first."""
     posterior = result.posterior
     low, high = posterior.credible_interval("epsilon", result.level)
     median = posterior.median("epsilon")
     if result.model.epsilon.fixed_value is not None:
-        return headline(result, f"nothing, for it is held at {median:g}")
+        return headline(result, f"fixed at {median:g}, not estimated")
     digits = max(_decimals(low, high) - 1, 2)
     found = (
-        f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f} with probability "
+        f"estimated at {median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f} with probability "
         f"{result.level:g})"
     )
     return headline(result, found)
@@ -184,7 +186,7 @@ def finding(result: Result) -> str:
 
 
 def summary_text(result: Result) -> str:
-    """The summary for reading, at most 80 columns wide, in plain ASCII; what was found comes first."""
+    """The summary as plain ASCII text, at most 80 columns wide; the result comes first."""
     posterior = result.posterior
     lines = [*wrapped(finding(result)), ""]
     lines += [*table_lines(rows_of_parameters(result), least=LABEL_COLUMNS), ""]
@@ -207,7 +209,7 @@ def summary_text(result: Result) -> str:
 
 
 def result_text(result: Result) -> str:
-    """The summary with what else was asked for: other assumptions, the curve over delta."""
+    """The summary with the optional parts: alternative models, the curve over delta."""
     text = summary_text(result)
     if result.question.other_models is OtherModels.FULL and result.models is not None:
         text += "\n" + models_text(comparison_data(result.models, level=result.level))
@@ -217,7 +219,7 @@ def result_text(result: Result) -> str:
 
 
 def rows_of_parameters(result: Result) -> list[tuple[str, str, str, str]]:
-    """A table of the parameters: label, median, interval, mean; the first row is the heading."""
+    """Table of the parameters (label, median, interval, mean); the first row is the header."""
     posterior = result.posterior
     rows = [("", "median", f"{100 * result.level:.10g} % interval", "mean"), proven_row(result)]
     for name in parameters_of(result):
@@ -239,10 +241,8 @@ def rows_of_parameters(result: Result) -> list[tuple[str, str, str, str]]:
 
 
 def rows_of_batches(batches: Sequence[Batch]) -> list[tuple[str, ...]]:
-    """A table of the batches of counts, what each did to epsilon; the first row is the heading."""
-    rows: list[tuple[str, ...]] = [
-        ("batch", "rows", "epsilon after it", "moved by", "nats", "log p")
-    ]
+    """Table of the batches of data and their effect on epsilon; the first row is the header."""
+    rows: list[tuple[str, ...]] = [("batch", "rows", "epsilon", "change", "nats", "log p")]
     for batch in batches:
         digits, predictive = min(digits_of(*batch.interval), 4), batch.log_predictive
         rows.append(
@@ -261,28 +261,29 @@ def rows_of_batches(batches: Sequence[Batch]) -> list[tuple[str, ...]]:
 
 
 def batches_note(batches: Sequence[Batch]) -> str:
-    """What the columns of :func:`rows_of_batches` mean."""
+    """Explanation of the columns of :func:`rows_of_batches`."""
     text = (
-        "After each batch: the median of epsilon with its 90 % interval, how far the median moved, and "
-        "what the batch said about epsilon (divergence from what was known before it, in nats)."
+        "After each batch: the median of epsilon with its 90 % interval, the change of the median, and "
+        "the information the batch added about epsilon (KL divergence from the previous posterior, in "
+        "nats)."
     )
     if any(batch.log_predictive is not None for batch in batches):
         text += (
-            " log p is the log probability of the batch given the ones before it; of scores, relative "
-            "to a random order."
+            " log p is the log predictive probability of the batch given the earlier ones; for scores, "
+            "relative to a random order."
         )
     return text
 
 
 def _decimals(low: float, high: float) -> int:
-    """So many decimals that the width of the interval shows three digits."""
+    """Number of decimals that shows three significant digits of the interval's width."""
     width = high - low
     if not width > 0:
         return 6  # a point, as :g would show it
-    # No fewer than three, as tables of other results have; no more than a double holds.
+    # At least three, as in the other tables; no more than a double holds.
     return min(max(2 - math.floor(math.log10(width)), 3), 12)
 
 
 def _number(value: float, decimals: int) -> str:
-    # From a million on decimals say nothing, and the column would run over.
+    # Above a million the decimals are noise and the column would overflow.
     return f"{value:.4g}" if abs(value) >= 1e6 else f"{value:.{decimals}f}"

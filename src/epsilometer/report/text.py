@@ -23,15 +23,15 @@ def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 
 def paragraphs(texts: Iterable[str]) -> str:
-    """Each text as a paragraph of its own lines."""
+    """Join the texts as wrapped paragraphs."""
     return "".join(f"{line}\n" for text in texts for line in wrapped(text))
 
 
 def table_lines(rows: Sequence[tuple[str, ...]], *, least: int = 0, gap: str = "  ") -> list[str]:
-    """Lines of a table: labels to the left in ``least`` columns or more, numbers to the right.
+    """Lines of a table: left-aligned labels in at least ``least`` columns, right-aligned numbers.
 
-    Where the terminal is too narrow, gaps shrink to one space, then the words of the heading are stacked
-    and labels wrapped; columns that still do not fit follow below, next to the labels once more.
+    If the terminal is too narrow, gaps shrink to one space, then the words of the heading are stacked
+    and labels wrapped; columns that still do not fit follow below, with the labels repeated.
     """
     room = _terminal.columns()
     widths = _widths(rows, least)
@@ -86,12 +86,12 @@ def _row_lines(row: tuple[str, ...], widths: Sequence[int], gap: str) -> list[st
 
 
 def inert(name: str) -> str:
-    """A name that a spreadsheet takes for text: it would run one that begins like a formula."""
+    """Escape a name that a spreadsheet would run as a formula."""
     return f"'{name}" if name[:1] in tuple("=+-@\t\r") else name
 
 
 def shortened(label: str, longest: int) -> str:
-    """A label that fits a column of its table."""
+    """A label cut to at most ``longest`` characters."""
     return label if len(label) <= longest else f"{label[: longest - 3]}..."
 
 
@@ -101,7 +101,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value in types JSON knows; a number that is not finite becomes null."""
+    """Convert a value to JSON types; a non-finite number becomes null."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -115,7 +115,7 @@ def plain(value: Any) -> Any:
 
 
 def probability_text(value: float) -> str:
-    """A probability that is never rounded to certainty, which four decimals would do at 1e-4."""
+    """A probability with four decimals, never rounded to 0 or 1."""
     if value < 1e-4:
         return f"{value:.1e}" if value > 0 else "0 (to machine precision)"
     if value > 1 - 1e-4:
@@ -129,7 +129,7 @@ def percent(share: float) -> str:
 
 
 def digits_of(low: float, high: float) -> int:
-    """So many decimals that an interval shows two digits of its width."""
+    """Number of decimals that shows two significant digits of the interval's width."""
     width = high - low
     return min(max(1 - math.floor(math.log10(width)), 2), 10) if width > 0 else 4
 
@@ -141,6 +141,6 @@ def pair_text(low: float, high: float) -> str:
 
 
 def estimate_text(median: float, low: float, high: float) -> str:
-    """A median with its interval, for a column: four decimals at most."""
+    """A median with its interval for a table column, with at most four decimals."""
     digits = min(digits_of(low, high), 4)
     return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

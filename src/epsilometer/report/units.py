@@ -1,4 +1,4 @@
-"""What scores are of, in words: models of challenge bases, canaries of runs, points of a pool."""
+"""Words for the kind of scores: models of challenge bases, canaries of runs, points of a pool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epsilometer.report.text import counted
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """Words for bases and for what is scored in them."""
+    """Words for a base and for the things that are scored in it."""
 
     base: str
     whole_base: str
@@ -26,11 +26,10 @@ class Units:
     about_shown: str
     section: str
     note: str
-    more_data: str
     one_cannot_tell: str
 
     def bases(self, count: int) -> str:
-        """So many bases."""
+        """The number of bases with its noun."""
         return counted(count, self.whole_base)
 
 
@@ -44,17 +43,13 @@ MODELS = Units(
     shown="shown (worst base)",
     worst="worst base",
     worst_shows="the worst base shows",
-    about_shown="Shown is the epsilon of the base that leaks most, as far as these attacks saw it.",
+    about_shown="Shown: the epsilon of the base that leaks most, as far as these attacks reveal it.",
     section="Which records leak",
     note=(
-        "A base's epsilon is what the attack on it saw: a record that leaks little here may leak more "
-        "to a better attack. With the point and without it, models are counted apart."
+        "A base's epsilon is what the attack on it revealed: a record that leaks little here may leak "
+        "more to a better attack. Models without and with the point are counted separately."
     ),
-    more_data=(
-        "More bases, more models of each base or stronger attacks would narrow the interval; models "
-        "are worth most where the interval above of the worst base is wide."
-    ),
-    one_cannot_tell="one base cannot tell a weak attack from privacy",
+    one_cannot_tell="one base cannot distinguish a weak attack from privacy",
 )
 
 CANARIES = Units(
@@ -63,21 +58,17 @@ CANARIES = Units(
     about="canaries",
     scored="canaries",
     without="canaries left out of training",
-    with_point="canaries trained on",
+    with_point="canaries included in training",
     shown="shown (by canaries)",
     worst="run that shows most",
     worst_shows="its canaries show",
-    about_shown="Shown is what the canaries reveal, in the run that shows most.",
+    about_shown="Shown: the epsilon that the canaries reveal, in the run that shows most.",
     section="What each run shows",
     note=(
-        "A run's epsilon is what its canaries reveal: other records may leak more, and so may these to "
-        "a better score. Canaries that were trained on and those left out are counted apart."
+        "A run's epsilon is what its canaries reveal: other records may leak more, and a better score "
+        "may reveal more. Canaries left out and canaries included are counted separately."
     ),
-    more_data=(
-        "More canaries, more runs, or canaries that are learnt more easily (mislabelled ones, or "
-        "canaries in the gradients) would narrow the interval."
-    ),
-    one_cannot_tell="one run cannot tell a weak canary from privacy",
+    one_cannot_tell="one run cannot distinguish a weak canary from privacy",
 )
 
 
@@ -91,18 +82,14 @@ POINTS = Units(
     shown="shown (worst point)",
     worst="worst point",
     worst_shows="the worst point shows",
-    about_shown="Shown is the epsilon of the point that leaks most, as far as these attacks saw it.",
+    about_shown="Shown: the epsilon of the point that leaks most, as far as these attacks reveal it.",
     section="Which points leak",
     note=(
-        "A point's epsilon is what the attack on it saw: a point that leaks little here may leak more "
-        "to a better attack. All points were scored under the same models; those with the point and "
-        "those without it are counted apart."
+        "A point's epsilon is what the attack on it revealed: a point that leaks little here may leak "
+        "more to a better attack. All points were scored under the same models; models without and "
+        "with the point are counted separately."
     ),
-    more_data=(
-        "More models, more points or stronger attacks would narrow the interval; of these, models help "
-        "every point at once."
-    ),
-    one_cannot_tell="one point cannot tell a weak attack from privacy",
+    one_cannot_tell="one point cannot distinguish a weak attack from privacy",
 )
 
 
@@ -115,36 +102,36 @@ def units_of(scores: Scores) -> Units:
 
 SHARED_ESTIMATE = (
     "Points share models; the estimate treats them as independent, so its interval can be too narrow "
-    "(the calibration study has its coverage). What is proven does not assume it."
+    "(the calibration study reports its coverage). The proof does not assume independence."
 )
 
 ONE_RUN = (
-    "Each canary was put in by a fair coin of its own, and only the order of scores is used.",
-    "Scores of canaries are taken as independent. Canaries of a run share one model and may disturb "
-    "each other; the interval can then be too narrow. What is proven does not assume it: it holds "
-    "however canaries depend on each other.",
-    "Only these canaries were looked at. One run cannot say how much other records leak, nor tell a "
-    "weak canary from privacy.",
+    "Each canary was included by its own fair coin flip, and only the order of the scores is used.",
+    "Canary scores are treated as independent. Canaries of a run share one model and may interfere "
+    "with each other; the interval can then be too narrow. The proof does not assume independence: it "
+    "holds for any dependence between canaries.",
+    "Only these canaries were scored. One run cannot tell how much other records leak, nor distinguish "
+    "a weak canary from privacy.",
 )
-"""What one run can say and cannot."""
+"""Assumptions and limits of one run."""
 
 
 ONE_RUN_SHORT = (
-    "says how much these canaries leak, not how much other records do. The estimate takes canaries as "
-    "independent; what is proven holds however they depend on each other."
+    "measures how much these canaries leak, not how much other records do. The estimate treats canaries "
+    "as independent; the proof holds for any dependence between them."
 )
 
 
 SHARED_MODELS = (
-    "Models were trained on random parts of one pool of records, so points share models; only the order "
-    "of each point's scores is used.",
+    "Models were trained on random subsets of one pool of records, so points share models; only the "
+    "order of each point's scores is used.",
     SHARED_ESTIMATE,
 )
-"""What is assumed of points that share models."""
+"""Assumptions for points that share models."""
 
 
 def assumptions(result: ProfileResult) -> list[str]:
-    """What the answer rests on, a sentence each."""
+    """The assumptions of the estimate, one sentence each."""
     found = result.model.sentences
     own: tuple[str, ...]
     if result.scores.one_run:

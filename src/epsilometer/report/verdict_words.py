@@ -1,4 +1,4 @@
-"""A verdict, and what is proven, in words and as plain values: the same for every kind of result."""
+"""The verdict and the proven bound, as text and as plain values, for every kind of result."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from epsilometer.proofs.proof import rounded_down
 from epsilometer.report.text import probability_text
 
 NOT_TRIED = (
-    "nothing could be tried: decisions or scores of one base depend on each other (cross-fed counts, a "
-    "statistic of several models), or canaries were not put in by fair coins"
+    "no proof is possible: the decisions or scores of one base depend on each other (cross-fed counts, "
+    "a statistic of several models), or canaries were not included by fair coin flips"
 )
 
 
 def verdict_data(result: JudgedResult) -> dict[str, Any]:
-    """What is proven, what contradicts the answer, and what is said of the claim, if there is one."""
+    """The proof, any contradiction of the estimate, and the verdict if there is a claim."""
     proof, verdict = result.proof, result.verdict
     asked = result.question
     found: dict[str, Any] = {
@@ -55,31 +55,32 @@ def judged_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def headline(result: JudgedResult, found: str) -> str:
-    """What was found; with a claim the verdict comes first, and a contradiction before anything.
+    """The result in one or two sentences; with a claim the verdict comes first.
 
-    ``found`` is the estimate in words, such as "1.2 to 3.4 with probability 0.9 (median 2.1)".
+    ``found`` continues "epsilon is", such as "estimated at 2.1 (1.2 to 3.4 with probability 0.9)".  If
+    a proof contradicts the estimate, the contradiction replaces it.
     """
     verdict, at = result.verdict, f"at delta = {result.posterior.model.delta:g}"
     warned = "" if result.contradiction is None else f"{result.contradiction} "
-    if warned:  # never a headline that the same data refute
-        found = "is nothing that could be quoted"
+    if warned:  # never print an estimate that the same data refute
+        found = "not estimated reliably"
     if verdict is None:
-        return f"{warned}A{at[1:]}, epsilon is {proven_words(result)}; estimated {found}."
+        return f"{warned}{_capital(at)}, epsilon is {proven_words(result)}; {found}."
     own = result.claim_source == "algorithm"
     whose = f"the algorithm's own claim of {verdict.claim:g}" if own else f"{verdict.claim:g}"
     said = f"{verdict.label}: {warned}{_capital(verdict.meaning, bool(warned))}."
     if verdict.grounds is Grounds.PROVEN:
-        return f"{said} Claimed is {whose}; estimated, {at}, {found}."
+        return f"{said} The claim is {whose}; {at}, epsilon is {found}."
     return (
         f"{said} {_capital(at)}, epsilon exceeds {whose} with probability "
         f"{probability_text(verdict.probability_above)} "
         f"({probability_text(verdict.prior_probability_above)} before the data); it is "
-        f"{proven_words(result)}; estimated {found}."
+        f"{proven_words(result)}; {found}."
     )
 
 
 def proven_words(result: JudgedResult) -> str:
-    """What is proven, after "epsilon is"."""
+    """The proven bound, to follow "epsilon is"."""
     proof = result.proof
     if proof is None or not proof.at_least > 0:
         return "not proven to be above 0"
@@ -87,26 +88,26 @@ def proven_words(result: JudgedResult) -> str:
 
 
 def proven_fact(result: JudgedResult) -> str:
-    """What is proven, with its error and what must hold for it."""
+    """The proven bound with its error and its assumptions."""
     proof = result.proof
     if proof is None:
         return NOT_TRIED
     said = f"at least {rounded_down(proof.at_least)}" if proof.at_least > 0 else "nothing"
-    when = "valid at any time" if proof.any_time else "valid for one look"
+    when = "valid at any time" if proof.any_time else "valid for one planned analysis"
     found = f"{said}, error {100 * proof.error:g} %, {when}; assumes {proof.assumes}"
     if proof.claim is not None and proof.e_value is not None:
         found += f"; e-value against the claim {e_value_text(proof.e_value)}"
-        found += f" (refuted from {1 / proof.error:g})"
+        found += f" (refuted at {1 / proof.error:g} or more)"
     return found if proof.hopeless is None else f"{found}; {proof.hopeless}"
 
 
 def e_value_text(value: float) -> str:
-    """An e-value with as many digits as anybody wants."""
+    """An e-value with three significant digits, two if it is large."""
     return f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
 
 
 def proven_row(result: JudgedResult) -> tuple[str, str, str, str]:
-    """A row of a table of answers: label, median, interval, mean."""
+    """Row of the proven bound: label, median, interval, mean."""
     proof = result.proof
     said = "" if proof is None else f"at least {rounded_down(proof.at_least, 3)}"
     return ("proven", "", said or "-", "")

@@ -1,6 +1,6 @@
-"""Views of a result, whichever model it is of: text, JSON, figures, the page.
+"""Views of a result of either model: text, JSON, figures, page.
 
-Who adds a kind of result registers its views here.
+Register the views of a new kind of result here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AnyResult = Result | ProfileResult
 
 
 class Views(NamedTuple):
-    """What can be shown of one kind of result."""
+    """The views of one kind of result."""
 
     text: Callable[[Any], str]
     data: Callable[[Any], dict[str, Any]]

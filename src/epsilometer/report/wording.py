@@ -1,4 +1,4 @@
-"""The sentences of a report, for a reader who has not read the paper."""
+"""Sentences of the report, for readers who have not read the paper."""
 
 from __future__ import annotations
 
@@ -20,91 +20,84 @@ from epsilometer.report.text import digits_of, probability_text
 from epsilometer.report.verdict_words import proven_fact
 
 FALSE_ALARMS = 0.01
-"""The false-positive rate at which epsilon is put into words."""
+"""False-positive rate at which the meaning of epsilon is explained."""
 
 
-MISTAKE = (
-    "Look for a mistake in the algorithm or in its accounting, and check that the claim is one about "
-    "this training, these neighbours and this delta."
-)
-ADVICE = {
-    (Outcome.FAIL, Grounds.PROVEN): MISTAKE,
-    (
-        Outcome.FAIL,
-        Grounds.JUDGED,
-    ): f"A judgement, not a proof: it rests on the model. {MISTAKE} More "
-    "models of the worst base may prove it.",
+CAVEATS = {
+    (Outcome.FAIL, Grounds.JUDGED): "This is a judgement, not a proof: it depends on the model.",
     (
         Outcome.PASS,
         Grounds.JUDGED,
-    ): "That is not a proof of privacy. The posterior allows for attacks "
-    "that were not the best possible, but it cannot know of attacks that nobody tried.",
+    ): "This is not a proof of privacy. The posterior allows for attacks "
+    "that were not the best possible, but it cannot account for attacks that nobody tried.",
 }
-"""What to do about a verdict that takes sides."""
+"""What to keep in mind about a judgement."""
 
 NEIGHBOURS = {
-    "include": "Neighbouring data sets differ in one record: with the challenge point, or without it.",
-    "replace": "Neighbouring data sets have the same size: the challenge point takes the place of "
-    "another record.",
+    "include": "Neighbouring datasets differ in one record: with or without the challenge point.",
+    "replace": "Neighbouring datasets have the same size: the challenge point replaces another record.",
 }
 UNKNOWN_NEIGHBOURS = (
-    "The {what} do not say which data sets were neighbours: a record added, or one replaced. "
-    "Epsilon is of that kind of neighbours for which the attacks were made."
+    "The {what} do not say which datasets are neighbours (a record added, or one replaced). Epsilon "
+    "refers to the definition under which the attacks were made."
 )
 
 
 def headline(result: Result) -> str:
-    """What was found, without the verdict's word, which stands beside it."""
+    """The result without the verdict's label, which the page shows separately."""
     text = finding(result)
     if result.verdict is not None:
         text = text.removeprefix(f"{result.verdict.label}: ")
     return f"{text[0].upper()}{text[1:]}"
 
 
-def advice(verdict: Verdict) -> str:
-    """What to do about a verdict; empty where it is open."""
-    return ADVICE.get((verdict.outcome, verdict.grounds), "")
+def caveats(result: Result | ProfileResult) -> list[str]:
+    """What to keep in mind about the verdict: its grounds, and what other priors say."""
+    verdict = result.verdict
+    if verdict is None or not (verdict.trustworthy or verdict.grounds is Grounds.PROVEN):
+        return []
+    own = CAVEATS.get((verdict.outcome, verdict.grounds))
+    return [*([] if own is None else [own]), *with_other_priors(result, verdict)]
 
 
 def after_verdict(result: Result) -> list[str]:
-    """What to make of the verdict, and what would settle it."""
-    verdict = result.verdict
-    if verdict is None:
-        return []
-    if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        return ["Estimate again, with more levels, more draws or more chains, before judging."]
-    priors = with_other_priors(result, verdict)
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return [*priors, *outlook_sentences(result)]
-    return [advice(verdict), *priors]
+    """What to keep in mind about the verdict, and what would settle an inconclusive one."""
+    verdict, found = result.verdict, caveats(result)
+    if verdict is None or not verdict.trustworthy or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return found
+    return [*found, *outlook_sentences(result)]
 
 
 def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[str]:
-    """Whether the verdict is the prior's; a proof has none, and a refuted posterior does not matter."""
+    """How the verdict depends on the prior; empty for a proof or a contradicted posterior."""
     found: list[str] = []
     if verdict.grounds is Grounds.PROVEN or result.contradiction is not None:
         return found
     others: Sequence[AlternativePrior | AlternativeProfilePrior] = result.other_priors
     if verdict.prior_alone:
         found.append(
-            f"The prior alone would have had the verdict {verdict.outcome}: these attacks added little "
-            "to it, and it should not be quoted as what they found."
+            f"The prior alone gives the verdict {verdict.outcome}: these attacks added little, so do "
+            "not quote it as their result."
         )
     if others:
         said = []
         for other in others:
             above = other.epsilon.probability_above(verdict.claim)
             outcome = verdict.thresholds.outcome(above)
-            said.append(f"{probability_text(above)} ({outcome}) with the scale x {other.factor:g}")
-        found.append(f"With another prior the probability would be {' and '.join(said)}.")
+            said.append(
+                f"{probability_text(above)} ({outcome}) with {other.factor:g} times the scale"
+            )
+        found.append(f"With other priors the probability would be {' and '.join(said)}.")
     return found
 
 
 def outlook_sentences(result: Result) -> list[str]:
-    """What more data would settle an inconclusive verdict."""
+    """How much more data would settle an inconclusive verdict."""
     outlook = result.outlook
     if outlook is None or (outlook.bases is None and outlook.challenges is None):
-        return ["What more data would settle this was not worked out for so many different counts."]
+        return [
+            "There are too many different counts to compute how much more data would settle this."
+        ]
     bases, challenges = len(result.counts), int(result.counts.trials_h0.max())
     found = []
     for more, what, amount, now in (
@@ -121,13 +114,12 @@ def outlook_sentences(result: Result) -> list[str]:
         )
     if any(item.surprising for item in result.predictive.statistics):
         found.append(
-            "These forecasts take the model at its word, which the check of its predictions, below, "
-            "does not bear out."
+            "These forecasts assume the model, which fails the posterior predictive check below."
         )
     if all(more is None or more.factor is None for more in (outlook.bases, outlook.challenges)):
         found.append(
-            "Stronger attacks, or challenge points nearer to the worst case, would say more than "
-            "more of the same."
+            "Stronger attacks, or challenge points closer to the worst case, would help more than more "
+            "data of the same kind."
         )
     return found
 
@@ -139,7 +131,7 @@ def best_detection(epsilon: float, delta: float, false_alarms: float = FALSE_ALA
 
 
 def meaning_of_epsilon(result: Result) -> str:
-    """What the estimate means to somebody whose record is in the data."""
+    """What the estimate means for a person whose record is in the data."""
     posterior, delta = result.posterior, result.model.delta
     low, high = posterior.credible_interval("epsilon", result.level)
     shares = [
@@ -147,25 +139,25 @@ def meaning_of_epsilon(result: Result) -> str:
         for value in (low, posterior.median("epsilon"), high)
     ]
     return (
-        "Epsilon bounds how well anybody can tell from the trained model whether one record was in "
-        "the training data. An attacker who accepts a false alarm in one of a hundred cases would "
-        f"find at most {shares[1]} of the members at the median epsilon, {shares[0]} at the lower end "
-        f"of the interval and {shares[2]} at the upper end; guessing finds 1 %."
+        "Epsilon bounds how well anyone can tell from the trained model whether one record was in the "
+        "training data. At a false-positive rate of 1 %, an attacker would find at most "
+        f"{shares[1]} of the members at the median epsilon, {shares[0]} at the lower end of the "
+        f"interval and {shares[2]} at the upper end; guessing finds 1 %."
     )
 
 
 def claims_either_way(result: Result) -> str:
-    """Which claims would pass and which fail; empty for a fixed epsilon."""
+    """Which claims would pass and which would fail; empty for a fixed epsilon."""
     if "epsilon" not in result.posterior.parameters:
         return ""
     return (
-        f"{settled_claims(result)} The attack strength says how near the attacks came to the best "
-        "possible ones on the worst base: 0 is guessing, 1 is that limit."
+        f"{settled_claims(result)} The attack strength measures how close the attacks came to the best "
+        "possible ones on the worst base: 0 is guessing, 1 is the best possible."
     )
 
 
 def settled_claims(result: JudgedResult) -> str:
-    """Which claims are refuted, and from which epsilon on the posterior would let them pass."""
+    """Which claims are refuted, and from which epsilon upwards the posterior lets a claim pass."""
     proof, found = result.proof, []
     if proof is not None and proof.at_least > 0:
         found.append(f"Claims below {rounded_down(proof.at_least)} are refuted.")
@@ -188,25 +180,25 @@ def _by_the_posterior(posterior: Posterior | ProfilePosterior, thresholds: Thres
 
 
 def neighbours(origin: Origin, what: str) -> str:
-    """Which data sets are neighbours; ``what`` was brought by somebody who may not have said."""
+    """Which datasets are neighbours; ``what`` names the input, which may not state it."""
     return NEIGHBOURS.get(origin.plan.get("adjacency", ""), UNKNOWN_NEIGHBOURS.format(what=what))
 
 
 def assumptions(result: Result) -> list[str]:
-    """What was taken for granted, one sentence each."""
+    """The assumptions, one sentence each."""
     estimated = "strength" in result.posterior.parameters
+    chosen = "estimated together with epsilon" if estimated else "fixed here"
     return [
         neighbours(result.origin, "counts"),
         *plain_assumptions(result.model, result.counts),
-        "Attacks are not assumed to be the best possible, nor a base to be the worst case: how near "
-        "they came is the attack strength, which is estimated along with epsilon"
-        f"{'' if estimated else ' unless, as here, somebody holds it fixed'}.",
-        "Challenge bases are taken to be alike: none is known in advance to be harder to attack.",
+        "Attacks are not assumed to be the best possible, nor a base to be the worst case: how close "
+        f"they came is the attack strength, which is {chosen}.",
+        "Challenge bases are exchangeable: none is known in advance to be harder to attack.",
     ]
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
-    """Where the result came from: label and text."""
+    """Model, origin and engine of the result, as pairs of label and text."""
     model = result.model
     found = [
         ("proven", proven_fact(result)),
@@ -223,22 +215,22 @@ def facts(result: Result) -> list[tuple[str, str]]:
 
 
 def origin_facts(origin: Origin) -> list[tuple[str, str]]:
-    """What is known of how counts or scores came about."""
+    """Origin of the counts or scores, as pairs of label and text."""
     labels = {
         "population": "population",
         "adjacency": "adjacency",
-        "dataset_size": "records in a data set",
+        "dataset_size": "records per dataset",
         "design": "design",
         "challenge": "challenge points",
-        "canaries": "canaries of each run",
-        "canary_kind": "kind of canaries",
+        "canaries": "canaries per run",
+        "canary_kind": "canary kind",
         "compare_with": "losses compared with",
         "seed": "seed of the measurement",
         "hash": "hash of the plan",
     }
     found = [(label, str(origin.plan[key])) for key, label in labels.items() if key in origin.plan]
     if origin.variant is not None:
-        found.append(("variant", f"{origin.variant} (made from the same models as the others)"))
+        found.append(("variant", f"{origin.variant} (derived from the same models as the others)"))
     attack = origin.attack
     if attack:
         words = {"attack": "{}", "statistic": "statistic {}"}
@@ -256,7 +248,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, str]]:
 
 
 def engine_facts(posterior: Posterior | ProfilePosterior) -> list[tuple[str, str]]:
-    """How it was computed."""
+    """Engine, settings and versions, as pairs of label and text."""
     provenance = posterior.provenance
     found = [("engine", f"{posterior.engine_description}; {provenance.seconds:.2f} s")]
     if provenance.seed is not None:
@@ -267,7 +259,7 @@ def engine_facts(posterior: Posterior | ProfilePosterior) -> list[tuple[str, str
 
 
 def choice_text(described: dict[str, Any]) -> str:
-    """A choice with its values, such as ``HalfNormal(scale=3.162)``."""
+    """An object with its values, such as ``HalfNormal(scale=3.162)``."""
 
     def shown(value: Any) -> str:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Reports as files: the page of a posterior, and figures for print."""
+"""Write reports to files: the HTML page of a posterior, and figures for print."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def write_report(
     Parameters
     ----------
     path
-        Where the page goes; a file of that name is replaced.
+        File to write; an existing file is replaced.
     claim
-        An epsilon to hold the posterior against; without one the page has no verdict.
+        Claimed epsilon; without one the page has no verdict.
     level
         Probability of the credible intervals.
     thresholds
-        Where the verdict takes sides.
+        Probabilities at which the verdict is PASS or FAIL.
     origin
-        What is known of how the counts came about: plan, attack, error curves.
+        Origin of the counts: plan, attack, error curves.
     curve
-        Epsilon over delta, as a section: from :func:`epsilometer.estimate_curve`, or a
-        :class:`epsilometer.ProfileCurve` of a posterior of the whole curve.
+        Epsilon over delta, shown as a section: from :func:`epsilometer.estimate_curve`, or a
+        :class:`epsilometer.ProfileCurve` of a posterior of the whole-curve model.
     claimed_curve
-        What is claimed at each delta of the curve, as in :func:`epsilometer.judge_curve`; the claim
-        at every delta unless given.
+        Claim at each delta of the curve, as in :func:`epsilometer.judge_curve`.  Default: ``claim`` at
+        every delta.
     on_message
-        Called with a line of text now and then, for a progress display.
+        Called with a line of text during the computation, for a progress display.
     """
     asked = Question(level=level, claim=claim, thresholds=thresholds or Thresholds())
     context: dict[str, Any] = {
@@ -83,7 +83,7 @@ def write_report(
 
 
 def write_page(result: AnyResult, path: Path, shown: Sequence[Chart] | None = None) -> None:
-    """Write the page; the file is whole or not there."""
+    """Write the page atomically."""
     _files.write_text(path, views_of(result).page(result, shown))
 
 

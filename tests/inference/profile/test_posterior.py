@@ -15,8 +15,9 @@ from arviz_stats import base as arviz_base
 
 import epsilometer as em
 from epsilometer.inference.profile.curve import ProfileCurve
-from epsilometer.inference.profile.posterior import ProfilePosterior
+from epsilometer.inference.profile.posterior import FOR_BASES, ProfilePosterior
 from epsilometer.inference.profile.result import ProfileResult
+from epsilometer.inference.profile.solve import solve
 from epsilometer.inference.result import Question
 from epsilometer.inference.verdict import Outcome, Verdict
 from tests.inference.profile.test_engine import gaussian_bases, pinned
@@ -76,11 +77,11 @@ def test_shown_lies_between_single_bases_and_the_algorithm(posterior: ProfilePos
         assert np.all(leak.quantile(CHANCES[1:-1]) <= shown * 1.02 + 0.02)
 
 
-def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
-    told = em.estimate(SCORES, pinned(1e-3, strength=0.5))
-    assert told.parameters == ("epsilon", "shown")
-    assert told.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
-    assert told.full_strength_probability == 0.0
+def test_fixed_parameters(posterior: ProfilePosterior) -> None:
+    weak = em.estimate(SCORES, pinned(1e-3, strength=0.5))
+    assert weak.parameters == ("epsilon", "shown")
+    assert weak.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
+    assert weak.full_strength_probability == 0.0
     assert posterior.parameters == ("epsilon", "shown", "strength")
     with pytest.raises(
         em.InputError, match="expected one of the parameters epsilon, shown, strength"
@@ -89,7 +90,7 @@ def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
     with pytest.raises(em.InputError, match="expected 0 <= probability <= 1"):
         posterior.quantile("epsilon", 1.5)
     # A weaker attack means a larger epsilon behind the same leak.
-    assert told.median("epsilon") > em.estimate(SCORES, pinned(1e-3)).median("epsilon")
+    assert weak.median("epsilon") > em.estimate(SCORES, pinned(1e-3)).median("epsilon")
 
 
 # --- over delta -----------------------------------------------------------------------------------
@@ -149,10 +150,12 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
     assert held / size < 0.95
 
 
-def verdict_on(curve: ProfileCurve, asked: Question | None = None) -> Verdict | None:
+def verdict_on(curve: ProfileCurve, question: Question | None = None) -> Verdict | None:
     """The verdict of a result on a claimed curve."""
-    asked = asked or Question()
-    return ProfileResult(posterior=curve.posterior, question=asked, over_delta=curve).curve_verdict
+    question = question or Question()
+    return ProfileResult(
+        posterior=curve.posterior, question=question, over_delta=curve
+    ).curve_verdict
 
 
 def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:
@@ -409,3 +412,21 @@ def test_another_prior_is_estimating_with_it(posterior: ProfilePosterior) -> Non
         expected.quantile("epsilon", [0.05, 0.5, 0.95]),
         rtol=0.02,
     )
+
+
+@pytest.mark.parametrize("scale", [0.7, 2.0, 8.0])
+def test_known_likelihoods_give_the_same_solution(
+    posterior: ProfilePosterior, scale: float
+) -> None:
+    model = replace(posterior.model, epsilon=em.HalfNormal(scale=scale))
+    tables, resolution = posterior.tables, posterior.resolution
+    alone = solve(model, tables, resolution)
+    shared = solve(model, tables, resolution, known=posterior.solution)
+    # Likelihoods below e^-30 of the best are left out of either, on slightly different stretches.
+    assert shared.log_evidence == pytest.approx(alone.log_evidence, abs=1e-9)
+    for one, other in zip(shared.probability, alone.probability, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-12)
+    # A solution of other laws of strengths is of no use, and is not used.
+    coarse = solve(model, tables, FOR_BASES)
+    again = solve(model, tables, resolution, known=coarse)
+    np.testing.assert_array_equal(again.probability[0], alone.probability[0])
