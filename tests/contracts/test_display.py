@@ -151,7 +151,7 @@ def _audit_plan() -> em.AuditPlan:
         most_bases=10,
         most_challenges=100,
         simulations=20,
-        surroundings=False,
+        alternatives=False,
     )
 
 
