@@ -11,8 +11,8 @@ from epsilometer.inference.checks.sensitivity import FACTORS, prior_sensitivity
 from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
-    exceeded,
-    flipped,
+    bound_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.profile.posterior import ProfilePosterior
@@ -59,7 +59,7 @@ class Twin:
             known = [] if proof is None else [proof.at_least]
             if result.proven_from is not None:
                 bounds = valid_bounds(result.proven_from, delta, asked.error)
-                found += exceeded(bounds, claim, leaning)
+                found += bound_reasons(bounds, claim, leaning)
                 known += [bound.epsilon for bound in bounds]
             best = max(known, default=0.0)
             if best > 0 and 1 - epsilon.probability_above(best) > CONTRADICTED:
@@ -70,7 +70,7 @@ class Twin:
                     (each, self.epsilon(factor * each, delta).probability_above(claim))
                     for each in FACTORS
                 ]
-                yield from flipped(others, leaning, asked.thresholds)
+                yield from prior_reasons(others, leaning, asked.thresholds)
 
         return decide(
             claim=claim,
