@@ -108,7 +108,7 @@ def test_what_the_model_is_estimated_from() -> None:
     scores = em.Scores(without=[[0.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="expected AttackCounts for AuditModel, got Scores"):
         em.estimate(scores, em.AuditModel(delta=0.01))  # type: ignore[call-overload]
-    with pytest.raises(InputError, match="ExactSettings is no engine for ProfileModel"):
+    with pytest.raises(InputError, match="ExactSettings cannot be used with ProfileModel"):
         em.estimate(scores, em.ProfileModel(delta=0.01), em.ExactSettings())  # type: ignore[call-overload]
     ties = em.Scores(without=[[1.0]], with_point=[[1.0]])
     with pytest.raises(InputError, match="got only ties"):

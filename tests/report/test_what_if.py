@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from epsilometer.inference.result import Question, Result
 from epsilometer.model.profile import ProfileModel
 from epsilometer.report.page.frame import FOLDER
 from epsilometer.report.page.what_if import what_if
-from tests.report.browser import chains, fixed_epsilon, launched
+from tests.report.browser import chains, fixed_epsilon
 from tests.report.profiles import gaussian
 from tests.report.what_if_twin import Twin
 
@@ -30,12 +30,6 @@ at 0 have no digits."""
 
 HAIR = 0.002
 """A probability so close to a threshold may fall on either side of it."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
 
 
 # --- results --------------------------------------------------------------------------------------
