@@ -204,6 +204,6 @@ def test_the_toy_is_estimated_like_the_others() -> None:
 def test_what_is_not_registered_is_refused() -> None:
     model = em.AuditModel(delta=0.02, likelihood=OverDispersed())
     with pytest.raises(
-        InputError, match="knows the likelihoods binomial, correlated-published, correlated"
+        InputError, match=r"known to the exact engine \(binomial, correlated-published, correlated"
     ):
         em.estimate(COUNTS, model)
