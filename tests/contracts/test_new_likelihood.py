@@ -43,7 +43,7 @@ class OverDispersed:
     weight: float = 200.0
     name: str = "over-dispersed"
     parameters: tuple[str, ...] = ()
-    words: tuple[str, ...] = ("Counts vary more than binomial ones.",)
+    description: tuple[str, ...] = ("Counts vary more than binomial ones.",)
     bounded: bool = True
     independent: bool = True
 
