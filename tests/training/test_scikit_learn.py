@@ -327,5 +327,5 @@ def test_without_labels() -> None:
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match="needs scikit-learn: pip install "):
+    with pytest.raises(InputError, match="needs scikit-learn: pip install 'scikit-learn"):
         em.ScikitLearn(estimator=LogisticRegression())
