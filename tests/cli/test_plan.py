@@ -92,14 +92,14 @@ def test_a_pilot_brings_its_own_model(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {design["challenges"] for design in found["designs"]} == {50}
     assert min(design["bases"] for design in found["designs"]) > 5
     assert run([*pilot, "--delta", "0.1"]) == 2
-    assert "--delta comes from the pilot" in capsys.readouterr().err
+    assert "--delta is that of the pilot" in capsys.readouterr().err
 
 
 def test_nothing_to_do_is_said_and_leaves_no_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.png").write_bytes(b"of an earlier plan")
-    assert run([*SMALL, *ASSUMED, "--width", "9", "--output", str(tmp_path)]) == 0
+    assert run([*SMALL, *ASSUMED, "--width", "9", "--output", str(tmp_path), "--force"]) == 0
     assert capsys.readouterr().out.startswith("Nothing needs to be measured")
     assert not (tmp_path / "plan.png").exists()
 

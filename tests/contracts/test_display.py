@@ -146,7 +146,7 @@ def _audit_plan() -> em.AuditPlan:
         most_bases=10,
         most_challenges=100,
         simulations=20,
-        surroundings=False,
+        alternatives=False,
     )
 
 
@@ -163,7 +163,7 @@ def _one_run_plan() -> em.OneRunPlan:
 class _Accountant:
     """What training claims, by the accountant of Opacus alone."""
 
-    doubts = (HOSTILE,)
+    caveats = (HOSTILE,)
 
     def claimed_epsilon(self, delta: float) -> float:
         return accounted_epsilon([(1.0, 0.1, 10)], delta)
@@ -246,7 +246,13 @@ def test_every_shown_class_has_an_example() -> None:
         if issubclass(kind, Displayed) and not inspect.isabstract(kind)
     }  # fmt: skip
     assert shown <= kinds
-    assert {"GridPosterior", "SamplePosterior", "ErrorCurves", "Comparison", "LargestClaim"} <= kinds
+    assert {
+        "GridPosterior",
+        "SamplePosterior",
+        "ErrorCurves",
+        "Comparison",
+        "LargestClaim",
+    } <= kinds
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -276,7 +282,7 @@ def test_html_is_escaped_and_balanced(name: str) -> None:
     assert "<table" in page
     for tag in ("div", "table", "tr", "td", "th", "b"):
         assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == page.count(f"</{tag}>"), tag
-    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"  # accountants take their time
+    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"
     assert bool(re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', page)) is drawn
     assert len(page) < 250_000
 

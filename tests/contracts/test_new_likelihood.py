@@ -1,7 +1,7 @@
 """A likelihood joins the exact engine through its own module and one registration: a toy example.
 
-The toy is over-dispersed: counts are beta-binomial around the error rates, with a concentration that is
-known.  Everything that adding it takes is in this file; nothing of the package is touched.
+The toy is over-dispersed: counts are beta-binomial around the error rates, with a known concentration.
+Everything needed to add it is in this file; the package itself is not changed.
 """
 
 from __future__ import annotations

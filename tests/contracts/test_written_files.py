@@ -105,7 +105,7 @@ def test_what_is_written_is_read_back(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids="".join)
-@pytest.mark.parametrize("ending", [".xlsx", ".txt", ""])
+@pytest.mark.parametrize("ending", [".xlsx", ".txt", ".csv.gz"])
 def test_other_endings_are_refused(kind: tuple[str, str], ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x{ending}"
     with pytest.raises(

@@ -45,6 +45,7 @@ def test_every_page_is_in_the_contents() -> None:
     pages = [page.relative_to(DOCS) for page in found]
     # Other folders hold the data of studies.
     named = {str(page.with_suffix("")) for page in pages if str(page.parent) in FOLDERS}
+    named |= {f"notebooks/{page.stem}" for page in (DOCS / "notebooks").glob("*.ipynb")}
     assert named - {"index"} == set(listed)
 
 

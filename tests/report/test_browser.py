@@ -144,9 +144,10 @@ def test_a_panel_can_be_drawn_again(opened: Open) -> None:
 
 
 def test_first_figure_has_the_proof_the_estimate_and_the_claim(opened: Open, shelf: Shelf) -> None:
-    page, result = opened(exact).page, shelf.evidence(exact)
+    page, result = opened(fixed_strength).page, shelf.evidence(fixed_strength)
     assert result.verdict is not None
     assert result.proof is not None
+    assert result.proof.at_least > 0
     drawn = spec(page, "answer-1")
     (claim,) = references(page, "answer-1")
     assert claim["x"] == result.verdict.claim
@@ -155,8 +156,8 @@ def test_first_figure_has_the_proof_the_estimate_and_the_claim(opened: Open, she
     assert estimated["x_ends"] == [[low], [high]]
     assert drawn["y"]["names"] == ["proven", "estimated", "posterior"]
     proven = [mark for mark in drawn["marks"] if mark.get("label") == "proven"]
-    assert [mark["x"] for mark in proven] == [[result.proof.at_least]] * bool(result.proof.at_least)
-    order = page.evaluate("""[...document.querySelectorAll(".verdict, #answer, #what-if, #numbers")]
+    assert [mark["x"] for mark in proven] == [[result.proof.at_least]]
+    order = page.evaluate("""[...document.querySelectorAll("#verdict, #answer, #what-if, #numbers")]
         .map((section) => section.id)""")
     assert order == ["verdict", "answer", "what-if", "numbers"]
 
@@ -180,15 +181,15 @@ def test_every_kind_of_figure_is_among_them(shelf: Shelf) -> None:
 )
 def test_verdict_comes_first(make: Make, badge: str, opened: Open, shelf: Shelf) -> None:
     page, evidence = opened(make).page, shelf.evidence(make)
-    assert page.locator(".badge").inner_text() == badge
+    assert page.locator("#verdict .badge").inner_text() == badge
     assert page.locator("#next-step").inner_text().startswith("Next: ")
     # Its colour is that of the outcome, whatever the grounds.
-    assert page.locator(f".verdict.{badge.partition(' ')[0]}").count() == 1
+    assert page.locator(f"#verdict.{badge.partition(' ')[0]}").count() == 1
     assert page.title().startswith(f"{badge} · Privacy audit: ")
-    box = page.locator(".verdict").bounding_box()
+    box = page.locator("#verdict").bounding_box()
     assert box is not None
     assert box["y"] + box["height"] < 900  # on the first screen
-    text = page.locator(".verdict").inner_text()
+    text = page.locator("#verdict").inner_text()
     if evidence.verdict is not None:
         assert f"{evidence.verdict.claim:g}" in text
     assert ("times as many" in text) == (make is exact)

@@ -38,7 +38,7 @@ _COLOURS = """() => {
         ink: colour("body", "color"),
         caption: colour("figcaption", "color"),
         link: colour("nav a", "color"),
-        badge: colour(".badge", "color"),
+        badge: colour("#verdict .badge", "color"),
         tick: colour("#exceedance-1 .x-axis .tick", "fill"),
         title: colour("#exceedance-1 .x-axis .title", "fill"),
         curve: colour("#exceedance-1 g.line path", "stroke"),
@@ -175,7 +175,7 @@ def test_without_scripts_there_are_the_first_figure_and_the_tables(
         assert box["height"] > 150
         assert not any(panel.is_visible() for panel in page.locator(".panels").all())
         assert not any(button.is_visible() for button in page.locator(".save").all())
-        assert "need JavaScript" in page.locator(".no-script").inner_text()
+        assert "need JavaScript" in page.locator("#figures .no-script").inner_text()
         assert page.locator("#bases tbody tr").first.is_visible()
 
 

@@ -87,7 +87,7 @@ def test_a_falling_curve_has_no_marks(table: JudgedCurve) -> None:
 def test_claims_far_above_do_not_flatten_the_band(curve: em.DeltaCurve) -> None:
     chart = delta_curve_chart(JudgedCurve.of(curve, claim=1e6))
     assert "claim" not in {trace.get("label") for trace in chart.panels()[0]["marks"]}
-    assert "4 claims lie above the plot" in chart.caption
+    assert "4 claims are above the plot" in chart.caption
 
 
 def test_table_and_csv_are_one(table: JudgedCurve) -> None:

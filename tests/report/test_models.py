@@ -43,7 +43,7 @@ def test_the_chart_shows_the_comparison(evidence: Result) -> None:
 
 def test_the_page_has_the_tables_and_the_warning(evidence: Result) -> None:
     page = render(evidence)
-    assert "Would other assumptions fit better?" in page
+    assert "Would other models fit better?" in page
     assert "<td>binomial, strength 0.9</td>" in page
     assert "<h3>Batches</h3>" in page
     assert "&lt;b&gt;more&lt;/b&gt;.csv" in page

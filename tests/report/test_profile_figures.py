@@ -154,7 +154,7 @@ def test_roc_curves_show_the_band_and_what_was_seen() -> None:
         np.testing.assert_allclose(band["high"], 1 - f[2], rtol=FIVE_DIGITS, atol=1e-6)
         np.testing.assert_allclose(band["low"], 1 - f[0], rtol=FIVE_DIGITS, atol=1e-6)
         false, true = result.scores.bases[number].roc()
-        seen = np.array(shown["seen"]["x"]), np.array(shown["seen"]["y"])
+        seen = np.array(shown["observed"]["x"]), np.array(shown["observed"]["y"])
         for x, y in zip(np.maximum(false, rates[0]), true, strict=True):
             assert np.min(np.abs(seen[0] - x) + np.abs(seen[1] - y)) < 1e-4
 
@@ -197,9 +197,9 @@ def test_of_many_bases_the_worst_are_drawn() -> None:
     result = many(45)
     rocs, leaks = profile_bases.roc_chart(result), profile_bases.leaks_chart(result)
     assert len(rocs.plots) == 12
-    assert "the 12 that leak most of 45 bases" in rocs.caption
+    assert "the 12 with the largest epsilon of 45 bases" in rocs.caption
     assert len(leaks.panels()[0]["y"]["names"]) == 2 + 40
-    assert "the 40 that leak most of 45 bases" in leaks.caption
+    assert "the 40 with the largest epsilon of 45 bases" in leaks.caption
     assert drawn(rocs)
     assert drawn(leaks)
 
@@ -216,7 +216,7 @@ def test_predictions_are_those_of_the_check() -> None:
         np.testing.assert_allclose(bars["y"][0::3], check.low[order, column], rtol=FIVE_DIGITS)
         np.testing.assert_allclose(bars["y"][1::3], check.high[order, column], rtol=FIVE_DIGITS)
         assert bars["y"][2::3] == [None] * len(order)
-    assert "Nothing checked here is hard to explain" in chart.caption
+    assert "The model explains everything checked here" in chart.caption
 
 
 def test_bases_that_do_not_fit_are_purple() -> None:
@@ -227,10 +227,10 @@ def test_bases_that_do_not_fit_are_purple() -> None:
     # A cached value of a frozen dataclass is put in as it would put it in itself.
     vars(result)["predictive"] = replace(check, p_value=p_value)
     chart = profile_bases.roc_check_chart(result)
-    odd = traces(chart)["seen, and odd"]
+    odd = traces(chart)["observed, does not fit"]
     assert odd["y"] == [pytest.approx(check.observed[1, 0])]
     assert odd["colour"] == "purple"
-    assert "Hard to explain by the model: AUC of base 1. Such bases are purple." in chart.caption
+    assert "The model does not explain: AUC of base 1. Such bases are purple." in chart.caption
 
 
 # --- epsilon over delta -----------------------------------------------------------------------
@@ -258,13 +258,13 @@ def test_the_curve_is_the_posteriors_and_hatched_where_no_data_speak() -> None:
 
 
 def test_the_claim_is_drawn_at_its_delta_or_along_the_curve() -> None:
-    result = replace(bare(), asked=Question(claim=2.5))
+    result = replace(bare(), question=Question(claim=2.5))
     point = traces(profile.profile_delta_chart(result))["claim"]
     assert (point["x"], point["y"]) == ([1e-3], [2.5])
     line = traces(profile.profile_delta_chart(full()))["claim"]
     assert line["y"] == [0.5, 0.5, 0.5]
-    far = profile.profile_delta_chart(replace(bare(), asked=Question(claim=500.0)))
-    assert "The claim lies above the plot." in far.caption
+    far = profile.profile_delta_chart(replace(bare(), question=Question(claim=500.0)))
+    assert "The claim is above the plot." in far.caption
     assert "claim" not in traces(far)
     assert "claim" not in traces(profile.profile_delta_chart(bare()))
 
@@ -291,7 +291,7 @@ def test_a_model_without_delta_and_a_curve_of_one_delta() -> None:
     assert curve_of(result).grid[0] == pytest.approx(1e-8)
     assert "Green" not in profile.profile_delta_chart(result).caption
     # The Gaussian has no epsilon there and is no family that could fail to fit.
-    assert "gaussian" not in result.misfits
+    assert "gaussian" not in result.poorly_fitting_families
     one = ProfileCurve(posterior=bare().posterior, deltas=[1e-3])
     chart = profile.profile_delta_chart(replace(bare(), over_delta=one))
     assert drawn(chart)

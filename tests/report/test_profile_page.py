@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from playwright.sync_api import Browser
 import epsilometer as em
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.result import Question
+from epsilometer.report.page.frame import SCRIPTS
 from epsilometer.report.page.whole_curve import meaning, render_profile, report_data
 from epsilometer.report.profile_summary import leak_rows
-from tests.report.browser import HOSTILE, SEEN, data, hover, launched, layout, visit
+from tests.report.browser import HOSTILE, SEEN, marks, spec, visit
+from tests.report.browser import words as words_of
 from tests.report.profiles import bare, counted, full, hostile, null
 from tests.report.test_page import parsed
 
@@ -64,7 +66,7 @@ def test_hostile_names_make_no_tags(page: Page) -> None:
     kinds = {tag for tag, _ in parsed(text).tags}
     assert kinds <= {tag for tag, _ in parsed(page(full)).tags}
     scripts = [attributes for tag, attributes in parsed(text).tags if tag == "script"]
-    assert sum("type" not in attributes for attributes in scripts) == 2
+    assert sum("type" not in attributes for attributes in scripts) == len(SCRIPTS)
     assert not any(
         key.startswith("on") for _, attributes in parsed(text).tags for key in attributes
     )
@@ -123,8 +125,8 @@ def test_without_a_claim_there_is_an_estimate(page: Page) -> None:
     assert "<title>ESTIMATE · Privacy audit: 3 challenge bases</title>" in text
     shown = words(text)
     assert "At delta = 0.001, epsilon is " in shown
-    assert "FAIL or PASS (judged)" not in shown
-    assert "FAIL or PASS (judged)" in words(page(full))
+    assert "FAIL (judged) and PASS (judged)" not in shown
+    assert "FAIL (judged) and PASS (judged)" in words(page(full))
     assert 'id="published"' not in text
     assert "The scores do not say which datasets are neighbours" in shown
     # A curve is drawn though nobody asked for one.
@@ -147,7 +149,9 @@ def test_a_verdict_stands_on_top(page: Page) -> None:
     assert f"exceeds the claim with probability {above:.4f}" in top or above > 1 - 1e-4
 
 
-@pytest.mark.parametrize(("claim", "said"), [(50.0, "not a proof"), (3.0, "would narrow")])
+@pytest.mark.parametrize(
+    ("claim", "said"), [(50.0, "not a proof"), (3.0, "Next: To settle this, ")]
+)
 def test_other_verdicts_have_their_advice(claim: float, said: str) -> None:
     result = replace(bare(), question=Question(claim=claim))
     assert said in words(render_profile(result, []))
@@ -202,7 +206,7 @@ def test_families_are_listed_until_they_are_negligible(page: Page) -> None:
 
 def test_the_probability_of_no_leak_is_told(page: Page) -> None:
     nothing = null().posterior.solution.no_leak
-    assert f"Probability {nothing:.4f}; 0.5 before the data." in words(page(null))
+    assert f"Probability {nothing:.4f} (prior: 0.5)." in words(page(null))
     passes = r"By the posterior alone a claim of [\d.]+ or more would pass"
     # Where nothing may have leaked no claim would fail.
     assert re.search(rf"{passes}\.", words(page(null)))
@@ -215,21 +219,15 @@ def test_counts_make_a_page_too(page: Page) -> None:
 
 def test_figures_that_are_made_already_are_used(page: Page) -> None:
     assert "<figure" not in render_profile(bare(), [])
-    assert page(bare).count("<figure ") == 7
+    assert page(bare).count("<figure ") == 8
 
 
 def test_the_same_posterior_makes_the_same_page(page: Page) -> None:
-    again = replace(bare())  # which works its checks out anew
+    again = replace(bare())  # which repeats its checks
     assert render_profile(again) == page(bare)
 
 
 # --- in a browser -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
 
 
 def test_a_hostile_page_is_only_read(browser: Browser, page: Page, tmp_path: Path) -> None:
@@ -244,15 +242,15 @@ def test_a_hostile_page_is_only_read(browser: Browser, page: Page, tmp_path: Pat
         rows = leak_rows(hostile())
         order = [HOSTILE[row["challenge_base"]] or row["challenge_base"] for row in rows]
         # A name is seen as it is, where it is short enough, when hovering over its base.
-        bases = data(seen.page, "leaks-1")[-1]
+        bases = marks(seen.page, "leaks-1")[-1]
         assert len(bases["x"]) == len(HOSTILE)
         for point, name in enumerate(order):
-            first = hover(seen.page, "leaks-1", 2, point)[0]
+            first = words_of(seen.page, "leaks-1", 3, point)[0]
             assert first == (name if len(name) <= 40 else f"{name[:39]}…")
         # And above its plot.
         titles = [
             seen.page.evaluate(
-                "id => document.querySelector(`#${id} .gtitle`).textContent", f"roc-{place + 1}"
+                "id => document.querySelector(`#${id} .heading`).textContent", f"roc-{place + 1}"
             )
             for place in range(12)
         ]
@@ -267,7 +265,7 @@ def test_the_extrapolated_part_is_hatched(browser: Browser, page: Page, tmp_path
     with visit(browser, path) as seen:
         strokes = seen.page.evaluate("document.querySelectorAll('#delta-curve-1 pattern').length")
         assert strokes >= 1
-        assert layout(seen.page, "roc-1")["xaxis"]["type"] == "log"
+        assert spec(seen.page, "roc-1")["x"]["logarithmic"]
         seen.check_quiet()
 
 

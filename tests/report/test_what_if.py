@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from epsilometer.inference.result import Question, Result
 from epsilometer.model.profile import ProfileModel
 from epsilometer.report.page.frame import FOLDER
 from epsilometer.report.page.what_if import what_if
-from tests.report.browser import chains, fixed_epsilon, launched
+from tests.report.browser import chains, fixed_epsilon
 from tests.report.profiles import gaussian
 from tests.report.what_if_twin import Twin
 
@@ -32,18 +32,12 @@ HAIR = 0.002
 """A probability so close to a threshold may fall on either side of it."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
-
-
 # --- results --------------------------------------------------------------------------------------
 
 
 def whole_curve(scores: em.Scores | em.AttackCounts, **model: Any) -> ProfileResult:
     posterior = em.estimate(scores, ProfileModel(**({"delta": 1e-5} | model)))
-    return ProfileResult(posterior=posterior, asked=Question(claim=3.0))
+    return ProfileResult(posterior=posterior, question=Question(claim=3.0))
 
 
 def laplace(shift: float, size: int) -> em.Scores:
@@ -63,7 +57,7 @@ def counts(bases: int) -> em.AttackCounts:
 
 def published(bases: int, **model: Any) -> Result:
     posterior = em.estimate(counts(bases), em.AuditModel(**({"delta": 1e-3} | model)))
-    return Result(posterior=posterior, asked=Question(claim=2.0))
+    return Result(posterior=posterior, question=Question(claim=2.0))
 
 
 def one_strong_base() -> Result:
@@ -75,7 +69,7 @@ def one_strong_base() -> Result:
         false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
     )
     return Result(
-        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), asked=Question(claim=2.0)
+        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), question=Question(claim=2.0)
     )
 
 
@@ -179,7 +173,7 @@ def differences(
         for name, value in wanted.items():
             if not abs(answer[name] - value) <= RELATIVE * abs(value) + ABSOLUTE:
                 found.append(f"{each}: {name} {answer[name]:.5g}, Python {value:.5g}")
-        limits = result.asked.thresholds
+        limits = result.question.thresholds
         near = min(
             abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least)
         )

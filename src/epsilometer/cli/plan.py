@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import epsilometer as em
 from epsilometer import _validate
-from epsilometer.audit.recorded import POSTERIOR, PUBLISHED
+from epsilometer.audit.recorded import PUBLISHED_MODEL
 from epsilometer.cli import options, outputs, results
 from epsilometer.cli.delivery import DEFAULT_ERROR, ThresholdOptions
 from epsilometer.cli.options import flag, option
@@ -40,7 +40,8 @@ class ScenarioOptions:
     )
     pilot: Path | None = option(
         "RESULT",
-        "Instead of these four: what `--output` of a small audit wrote, or a posterior.nc.",
+        "Instead of these: a small audit, as its result folder, posterior.nc, store, losses or counts "
+        "(the last three with --delta).",
     )
     extend: bool = flag("Keep the pilot's bases and add others to them.", "--extend")
 
@@ -49,13 +50,13 @@ class ScenarioOptions:
         from epsilometer.audit.assumptions import model_of
 
         if self.pilot is not None:
-            for name in ("likelihood", "epsilon", "strength", "delta"):
+            for name in ("epsilon", "strength"):
                 if getattr(self, name) is not None:
-                    raise InputError(f"--{name} comes from the pilot; leave it out.")
-            posterior = _pilot(self.pilot)
+                    raise InputError(f"--{name} is estimated from the pilot; leave it out.")
+            posterior = _pilot(self.pilot, self.delta, self.likelihood)
             if not posterior.trustworthy:
                 results.warn(
-                    "warning: the pilot did not reach its accuracy, and neither may the plan."
+                    "warning: the pilot did not reach its accuracy, so the plan may not either."
                 )
             return posterior.model, em.PilotScenario(posterior=posterior, extend=self.extend)
         if self.epsilon is None or self.strength is None or self.delta is None:
@@ -70,17 +71,33 @@ class ScenarioOptions:
         return model_of(self.delta, likelihood=likelihood), truth
 
 
-def _pilot(path: Path) -> em.Posterior:
-    """A posterior of the published model, which plans are made with."""
-    folder = path.is_dir()
-    beside = folder and (path / PUBLISHED).exists()
-    found: Any = em.load(path / (PUBLISHED if beside else POSTERIOR) if folder else path)
-    if not hasattr(found, "counts"):
+def _pilot(path: Path, delta: float | None, likelihood: str | None) -> em.Posterior:
+    """The published model's posterior of a pilot: that of a result, or estimated from its data."""
+    from epsilometer.audit.assumptions import likelihood_for, model_of
+    from epsilometer.audit.inputs import LossOptions
+
+    source = results.source_of(str(path), LossOptions())
+    own = None if source.recorded is None else source.recorded.of_kind(PUBLISHED_MODEL)
+    if own is not None:
+        for name, value in (("delta", delta), ("likelihood", likelihood)):
+            if value is not None:
+                raise InputError(f"--{name} is that of the pilot's result; leave it out.")
+        found: em.Posterior = own.posterior
+        return found
+    try:
+        counts = source.data(PUBLISHED_MODEL)
+    except InputError:
         raise InputError(
-            f"{path}: expected a posterior from counts, got one of the whole curve; plans are made "
-            "with the published model: `estimate --model published`."
-        )
-    return found  # type: ignore[no-any-return]
+            f"{path}: expected counts, losses, a store or a result of the published model, got scores "
+            "only: plans are simulated with the published model."
+        ) from None
+    if source.recorded is not None and delta is None:
+        delta = source.recorded.delta
+    options.need_delta(delta)
+    assert delta is not None
+    model = model_of(_validate.delta(delta), likelihood=likelihood or likelihood_for(counts))
+    estimated: em.Posterior = results.run_engine(counts, model, None)
+    return estimated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,16 +120,30 @@ class GoalOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """Where designs are looked for, and how long; in the words of ``plan_audit``."""
+    """The range of designs and the effort of the search."""
 
-    probability: float = option("P", "With what probability.", default=0.8)
-    models_per_second: float | None = option("R", "Speed of training, to tell the hours.")
-    most_bases: int | None = option("N", "Challenge bases at most; default 150.")
-    most_challenges: int | None = option("N", "Challenges a base at most; default 2,000.")
+    probability: float = option("P", "Probability of reaching the goals.", default=0.8)
+    models_per_second: float | None = option("R", "Training speed, to compute hours.")
+    most_bases: int | None = option("N", "Most challenge bases; default: 150.")
+    most_challenges: int | None = option("N", "Most challenges per base; default: 2,000.")
+    thorough: bool = flag(
+        "Simulate 100 audits of the recommended design, and alternatives: minutes. Default: a quick "
+        "search of about half a minute, with at most 20, that states its precision.",
+        "--thorough",
+    )
     simulations: int | None = option(
-        "N", "Simulated audits of a recommended design; default 100, of canaries 16 or fewer."
+        "N",
+        "Simulated audits of a recommended design; implies --thorough. Default: 100, of canaries 16 "
+        "or fewer.",
     )
     seed: int = options.SEED
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that were given, in the words of ``plan_audit`` and ``plan_one_run``."""
+        chosen = options.given(self)
+        del chosen["thorough"]
+        return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,8 +259,8 @@ def _refuse(scenario: ScenarioOptions, search: SearchOptions, training: Training
     """Refuse options that say nothing of canaries."""
     told = options.given(scenario, search, training)
     wrong = ("pilot", "likelihood", "shadows", "workers", "models_per_second")
-    for name in (*wrong, "most_bases", "most_challenges"):
-        if name in told:
+    for name in (*wrong, "most_bases", "most_challenges", "thorough"):
+        if told.get(name):
             raise InputError(
                 f"--{name.replace('_', '-')} is for --design {MODELS}; canaries of one run do not "
                 "have it."
@@ -260,7 +291,7 @@ def _one_run(
     sizes = {"runs": "runs", "dataset_size": "dataset_size", "most_canaries": "most"}
     told = options.given(canaries)
     how = em.OneRunCanaries(**{sizes[name]: told[name] for name in sizes if name in told})
-    with results.progress("simulated audits") as (report, _):
+    with results.counting("simulated audits") as on_progress:
         found = em.plan_one_run(
             model,
             truth,
@@ -268,9 +299,9 @@ def _one_run(
             design=how,
             level=level,
             error=DEFAULT_ERROR if canaries.error is None else canaries.error,
-            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_progress=on_progress,
             on_message=results.warn,
-            **options.given(search),
+            **search.settings,
         )
     return Views(plan=found, words=one_run_wording)
 
@@ -290,7 +321,7 @@ def _models(
     if shadows is not None:
         cost = em.SeparateShadows(shadows_h0=shadows, shadows_h1=shadows)
     model, truth = scenario.made(cross_fed=shadows is None)
-    with results.progress("simulated audits") as (report, _):
+    with results.counting("simulated audits") as on_progress:
         found = em.plan_audit(
             model,
             truth,
@@ -298,8 +329,9 @@ def _models(
             level=level,
             cost=cost,
             workers=(os.cpu_count() or 1) if workers is None else workers,
-            on_progress=None if report is None else lambda done: report(f"{done:,} done"),
+            on_progress=on_progress,
             on_message=results.warn,
-            **options.given(search),
+            quick=not search.thorough and search.simulations is None,
+            **search.settings,
         )
     return Views(plan=found, words=wording, figure=draw_plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,9 @@ Report = Callable[[str], None]
 Advance = Callable[[int, int], None]
 
 STDIN = "-"
+
+SECONDS_BETWEEN_LINES = 5
+"""Between lines of progress where there is no terminal: few enough for a log."""
 
 PREVIOUS = "previous-"
 """Begins the names of folders with earlier versions of an updated result."""
@@ -79,6 +83,23 @@ def progress(
             yield report, advance
         finally:
             _open.pop()
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int], None]]:
+    """Progress of work without a known end: a display on a terminal, elsewhere lines now and then."""
+    started = last = time.monotonic()
+    with progress(title) as (report, _):
+
+        def count(done: int) -> None:
+            nonlocal last
+            if report is not None:
+                report(f"{done:,} done")
+            elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                warn(f"{title}: {done:,} done after {last - started:.0f} s")
+
+        yield count
 
 
 def tell(line: str) -> None:

@@ -134,7 +134,7 @@ TRAINING_CHECK = View(line=_check_line, table=_check_table, figures={"losses": _
 
 def _claim_line(found: LargestClaim) -> str:
     text = f"by the accountant, over {counted(len(found.claims), 'trained model')}"
-    return f"{text}; {counted(len(found.caveats), 'doubt')}" if found.caveats else text
+    return f"{text}; {counted(len(found.caveats), 'caveat')}" if found.caveats else text
 
 
 def _claim_table(found: LargestClaim) -> Table:

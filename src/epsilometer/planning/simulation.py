@@ -30,7 +30,7 @@ RATES, COUNTS, TRUTHS = 0, 1, 2
 """Which stream of a simulation; truths belong to all of them."""
 
 
-class Design(NamedTuple):
+class CandidateDesign(NamedTuple):
     """So many bases in all, and so many challenges a base under each hypothesis."""
 
     bases: int
@@ -49,10 +49,10 @@ class Setting:
     seed: int
 
 
-class Job(NamedTuple):
+class SimulationJob(NamedTuple):
     """Simulation ``number`` of a design; challenges 0 stand for rates that are known exactly."""
 
-    design: Design
+    design: CandidateDesign
     number: int
     truth: Truth
 
@@ -62,7 +62,7 @@ def stream(seed: int, number: int, part: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, part)))
 
 
-def draw_rates(setting: Setting, job: Job) -> FloatPair:
+def draw_rates(setting: Setting, job: SimulationJob) -> FloatPair:
     """Error rates of the bases that are new, uniform on the ring."""
     truth, old = job.truth, 0 if setting.pilot is None else len(setting.pilot)
     alpha, beta = sample_rings(
@@ -77,7 +77,7 @@ def draw_rates(setting: Setting, job: Job) -> FloatPair:
     return alpha[:new], beta[:new]
 
 
-def draw_counts(setting: Setting, job: Job) -> AttackCounts:
+def draw_counts(setting: Setting, job: SimulationJob) -> AttackCounts:
     """The counts of a simulated audit, the pilot's first."""
     alpha, beta = draw_rates(setting, job)
     rng = stream(setting.seed, job.number, COUNTS)
@@ -98,7 +98,7 @@ def draw_counts(setting: Setting, job: Job) -> AttackCounts:
     return new if setting.pilot is None else setting.pilot.joined(new)
 
 
-def simulate(setting: Setting, job: Job) -> Answer:
+def simulate(setting: Setting, job: SimulationJob) -> Answer:
     """One simulated audit."""
     if not job.design.challenges:
         alpha, beta = draw_rates(setting, job)
@@ -111,7 +111,7 @@ def simulate(setting: Setting, job: Job) -> Answer:
     return Answer(low, high, posterior.probability_above("epsilon", setting.claim))
 
 
-Run = Callable[[Sequence[Job]], list[Answer]]
+Run = Callable[[Sequence[SimulationJob]], list[Answer]]
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def simulator(
     done = count(1)
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
 
-        def answers(jobs: Sequence[Job]) -> Iterable[Answer]:
+        def answers(jobs: Sequence[SimulationJob]) -> Iterable[Answer]:
             if pool is None:
                 return (simulate(setting, job) for job in jobs)
             # Large designs take longest: begin with them, so that none is left alone at the end.
@@ -133,7 +133,7 @@ def simulator(
             futures = {i: pool.submit(simulate, setting, jobs[i]) for i in order}
             return (futures[i].result() for i in range(len(jobs)))
 
-        def run(jobs: Sequence[Job]) -> list[Answer]:
+        def run(jobs: Sequence[SimulationJob]) -> list[Answer]:
             found = []
             for answer in answers(jobs):
                 found.append(answer)

@@ -43,6 +43,12 @@ def recommendation(plan: AuditPlan) -> str:
         tried = f"{plan.most.bases:,} bases"
         if plan.curves:
             tried = f"audits of up to {tried} with {plan.most.challenges:,} challenges each"
+        if not plan.complete:
+            return (
+                f"No design was found in the quick search that reaches {goal_words(plan)} with "
+                f"probability {plan.wanted_probability:g}; larger ones within the limits were not "
+                "simulated. Search them with --thorough."
+            )
         return (
             f"No audit within the limits reaches {goal_words(plan)} with probability "
             f"{plan.wanted_probability:g}: {tried} do not."
@@ -66,6 +72,13 @@ def help_sentences(plan: AuditPlan) -> list[str]:
     if plan.nothing_needed or not plan.designs:
         return []
     said = []
+    if plan.quick and plan.recommended is not None:
+        found = plan.recommended
+        said.append(
+            f"This is a quick search: the probability comes from {found.simulations} simulated audits "
+            f"(standard error {found.standard_error:.2f}), and a cheaper design may exist. --thorough "
+            "simulates 100, and alternatives."
+        )
     design = plan.recommended or max(plan.designs, key=lambda d: (d.bases, d.challenges))
     floor = f"{number_words(design.floor_width)} with {design.bases:,} bases"
     if design.median_width <= NEAR_FLOOR * design.floor_width:
@@ -146,6 +159,8 @@ def described(plan: AuditPlan) -> dict[str, Any]:
         "prior_width": plan.prior_width,
         "most": plan.most._asdict(),
         "seed": plan.seed,
+        "quick": plan.quick,
+        "complete": plan.complete,
     }
 
 

@@ -26,7 +26,6 @@ class Units:
     about_shown: str
     section: str
     note: str
-    more_data: str
     one_cannot_tell: str
 
     def bases(self, count: int) -> str:
@@ -50,10 +49,6 @@ MODELS = Units(
         "A base's epsilon is what the attack on it revealed: a record that leaks little here may leak "
         "more to a better attack. Models without and with the point are counted separately."
     ),
-    more_data=(
-        "More bases, more models per base or stronger attacks would narrow the interval; more models "
-        "help most if the worst base's interval above is wide."
-    ),
     one_cannot_tell="one base cannot distinguish a weak attack from privacy",
 )
 
@@ -72,10 +67,6 @@ CANARIES = Units(
     note=(
         "A run's epsilon is what its canaries reveal: other records may leak more, and a better score "
         "may reveal more. Canaries left out and canaries included are counted separately."
-    ),
-    more_data=(
-        "More canaries, more runs, or canaries that are memorised more easily (mislabelled points or "
-        "gradient canaries) would narrow the interval."
     ),
     one_cannot_tell="one run cannot distinguish a weak canary from privacy",
 )
@@ -97,10 +88,6 @@ POINTS = Units(
         "A point's epsilon is what the attack on it revealed: a point that leaks little here may leak "
         "more to a better attack. All points were scored under the same models; models without and "
         "with the point are counted separately."
-    ),
-    more_data=(
-        "More models, more points or stronger attacks would narrow the interval; more models help every "
-        "point at once."
     ),
     one_cannot_tell="one point cannot distinguish a weak attack from privacy",
 )

@@ -23,24 +23,15 @@ FALSE_ALARMS = 0.01
 """False-positive rate at which the meaning of epsilon is explained."""
 
 
-MISTAKE = (
-    "Look for a mistake in the algorithm or in its accounting, and check that the claim is about this "
-    "training, this definition of neighbours and this delta."
-)
-ADVICE = {
-    (Outcome.FAIL, Grounds.PROVEN): MISTAKE,
-    (
-        Outcome.FAIL,
-        Grounds.JUDGED,
-    ): f"A judgement, not a proof: it depends on the model. {MISTAKE} More "
-    "models of the worst base may prove it.",
+CAVEATS = {
+    (Outcome.FAIL, Grounds.JUDGED): "This is a judgement, not a proof: it depends on the model.",
     (
         Outcome.PASS,
         Grounds.JUDGED,
-    ): "This is not a proof of privacy. The posterior allows for attacks that were not the best "
-    "possible, but it cannot account for attacks that nobody tried.",
+    ): "This is not a proof of privacy. The posterior allows for attacks "
+    "that were not the best possible, but it cannot account for attacks that nobody tried.",
 }
-"""What to do about a PASS or a FAIL."""
+"""What to keep in mind about a judgement."""
 
 NEIGHBOURS = {
     "include": "Neighbouring datasets differ in one record: with or without the challenge point.",
@@ -60,22 +51,21 @@ def headline(result: Result) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def advice(verdict: Verdict) -> str:
-    """What to do about a verdict; empty if it is inconclusive."""
-    return ADVICE.get((verdict.outcome, verdict.grounds), "")
+def caveats(result: Result | ProfileResult) -> list[str]:
+    """What to keep in mind about the verdict: its grounds, and what other priors say."""
+    verdict = result.verdict
+    if verdict is None or not (verdict.trustworthy or verdict.grounds is Grounds.PROVEN):
+        return []
+    own = CAVEATS.get((verdict.outcome, verdict.grounds))
+    return [*([] if own is None else [own]), *with_other_priors(result, verdict)]
 
 
 def after_verdict(result: Result) -> list[str]:
-    """Advice on the verdict, and what would settle an inconclusive one."""
-    verdict = result.verdict
-    if verdict is None:
-        return []
-    if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        return ["Run again with a finer grid, more draws or more chains before judging."]
-    priors = with_other_priors(result, verdict)
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return [*priors, *outlook_sentences(result)]
-    return [advice(verdict), *priors]
+    """What to keep in mind about the verdict, and what would settle an inconclusive one."""
+    verdict, found = result.verdict, caveats(result)
+    if verdict is None or not verdict.trustworthy or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return found
+    return [*found, *outlook_sentences(result)]
 
 
 def with_other_priors(result: Result | ProfileResult, verdict: Verdict) -> list[str]:

@@ -58,7 +58,7 @@ def heavy(seed: int, bases: int = 4) -> em.Scores:
     return em.Scores(without=list(without), with_point=list(with_point))
 
 
-def test_a_family_that_cannot_make_such_scores_is_told() -> None:
+def test_a_family_that_cannot_make_such_scores_is_detected() -> None:
     posterior = em.estimate(heavy(33), pinned(1e-5))
     found = check_rocs(posterior, rng=np.random.default_rng(2), replications=400)
     assert not found.fits

@@ -1,1 +1,1 @@
-"""One module a figure: its numbers, how it is drawn for print, and how for the page."""
+"""The figures of a report, described as marks and drawn for print and for the page."""

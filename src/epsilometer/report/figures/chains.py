@@ -1,4 +1,4 @@
-"""Whether Markov chains can be believed: traces, ranks, effective draws, autocorrelations."""
+"""Diagnostics of Markov chains: traces, ranks, effective sample sizes, autocorrelations."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from epsilometer.report.figures.marks import Axis, Line, Mark, Plot, ReferenceLi
 from epsilometer.report.summary import LABELS
 
 PRINT_TRACE_POINTS, PAGE_TRACE_POINTS = 2000, 500
-"""More than a plot has dots across, and than a page should hold of each of many chains."""
+"""Maximum number of points per chain."""
 
 MOST_LAGS = 200
-"""A chain that remembers for longer is seen to do so."""
+"""Largest lag that is drawn."""
 
 RANK_BINS = 20
 """As Vehtari et al. (2021)."""
 
 STAGES = 10
-"""Parts of the chains after which effective draws are counted."""
+"""Number of lengths of the chains at which effective draws are computed."""
 
 MOST_PAGE_CHAINS = 12
-"""Twice round the colours; more cannot be told apart."""
+"""Maximum number of chains on the page."""
 
 
 def autocorrelation(chain: FloatArray, lags: int) -> FloatArray:
@@ -58,7 +58,7 @@ def rank_counts(draws: FloatArray, bins: int = RANK_BINS) -> FloatArray:
 
 
 def trace_marks(draws: FloatArray, fine: bool) -> list[Mark]:
-    """Every chain's path, thinned to what an eye can see."""
+    """The path of every chain, thinned."""
     every = max(1, draws.shape[1] // (PRINT_TRACE_POINTS if fine else PAGE_TRACE_POINTS))
     x = np.arange(draws.shape[1], dtype=float)[::every]
     hover = "{y:.4g} at iteration {x}"
@@ -70,7 +70,7 @@ def rank_marks(draws: FloatArray, fine: bool) -> list[Mark]:
     # Counts over their expectation: 1 everywhere for chains that agree.
     shares = rank_counts(draws) / (draws.shape[1] / RANK_BINS)
     x = (np.arange(RANK_BINS) + 0.5) / RANK_BINS
-    hover, look = "{y:.2f} of an equal share", {"width": 1.2, "step": "mid"}
+    hover, look = "{y:.2f} of a uniform share", {"width": 1.2, "step": "mid"}
     return [*_each_chain(((x, row) for row in shares), hover, fine, **look), ReferenceLine(y=1)]
 
 
@@ -89,7 +89,7 @@ def effective_size_marks(draws: FloatArray, fine: bool) -> list[Mark]:
 
 
 def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
-    """How long each chain remembers."""
+    """Autocorrelation of each chain."""
     longest = max(1, min(MOST_LAGS, draws.shape[1] - 1))
     lags = np.arange(longest + 1, dtype=float)
     lines = ((lags, autocorrelation(chain, longest)) for chain in draws)
@@ -102,7 +102,7 @@ def autocorrelation_marks(draws: FloatArray, fine: bool) -> list[Mark]:
 def _each_chain(
     lines: Iterable[tuple[FloatArray, FloatArray]], hover: str, fine: bool, **look: Any
 ) -> list[Mark]:
-    """A line a chain; of many chains the page shows some."""
+    """One line per chain; the page shows at most ``MOST_PAGE_CHAINS``."""
     kept = lines if fine else islice(lines, MOST_PAGE_CHAINS)
     look |= {"opacity": 0.75}
     return [
@@ -112,7 +112,7 @@ def _each_chain(
 
 
 class _Kind(NamedTuple):
-    """A chart of chains with a plot a parameter; ``up`` follows the name of the parameter."""
+    """A figure with one plot per parameter; ``up`` is appended to the parameter's name."""
 
     name: str
     title: str
@@ -128,7 +128,7 @@ KINDS = (
         "Traces of the chains after warm-up",
         "iteration",
         "",
-        "Good chains look like noise around one level, and like each other.",
+        "Converged chains look like noise around one value, and like each other.",
         trace_marks,
     ),
     _Kind(
@@ -136,8 +136,9 @@ KINDS = (
         "Ranks of each chain among all draws",
         "rank among all draws, smallest to largest",
         "share",
-        "How often each chain visits each twentieth of all draws, against an equal share. A chain "
-        "that leans to one side has not seen what the others have.",
+        "Share of each chain's draws in each twentieth of all ranks, relative to a uniform "
+        "share. A chain "
+        "with a slope explores another region than the others.",
         rank_marks,
     ),
     _Kind(
@@ -145,8 +146,8 @@ KINDS = (
         "Effective draws as the chains grow",
         "draws of all chains",
         "effective draws",
-        "What the draws are worth: how many independent ones would know the middle (bulk) and the "
-        "tails as well. It should grow steadily and end above "
+        "Number of independent draws with the same accuracy, in the centre (bulk) and in the tails. It "
+        "should grow steadily and end above "
         f"{LEAST_EFFECTIVE_SIZE:.0f}.",
         effective_size_marks,
     ),
@@ -155,14 +156,14 @@ KINDS = (
         "Autocorrelation of the chains",
         "lag in iterations",
         "",
-        "How long a chain remembers where it was: the sooner it falls to 0, the better.",
+        "Correlation of draws at a distance: the sooner it falls to 0, the better.",
         autocorrelation_marks,
     ),
 )
 
 
 def chain_charts(posterior: Posterior) -> list[Chart]:
-    """The figures of Markov chains; none for other posteriors."""
+    """The figures of Markov chains; empty for other posteriors."""
     chains = posterior.chains
     if chains is None or not chains.parameters:
         return []

@@ -1,4 +1,4 @@
-"""What every figure of a report is: plots with a name and a sentence, drawn two ways; and its files."""
+"""A figure of a report, drawn for print or for the page, and its files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FORMATS = ("png", "svg", "pdf")
 class Chart(Sheet):
     """A figure of a report: described once, and drawn for print and for the page.
 
-    ``name`` is the stem of its files and its place in the page.  ``caption`` says what there is to see
-    to somebody who has not read the paper.  ``page_plots`` makes the plots of the page, where those of
-    print have more points than a page should hold as numbers.
+    ``name`` is the stem of its files and its id on the page.  ``caption`` explains it to a reader who
+    has not read the paper.  ``page_plots`` makes coarser plots for the page, where those for print have
+    too many points to embed.
     """
 
     name: str
@@ -55,10 +55,10 @@ def save_figure(
         "svg": {"Creator": None, "Date": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
-    # Without a salt the names inside an SVG would be drawn at random; 42 keeps text in a PDF as text.
+    # Without a salt the ids inside an SVG would be random; font type 42 keeps text in a PDF as text.
     settings: Any = {"svg.hashsalt": "epsilometer", "pdf.fonttype": 42}
     settings["svg.fonttype"] = "none" if letters else "path"
     with rc_context(settings), warnings.catch_warnings():
-        # Names of bases may be in any script; a glyph that the font lacks is drawn as a box.
+        # Names of bases may be in any script; a glyph missing from the font is drawn as a box.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(target, format=form, dpi=160, metadata=nameless[form])

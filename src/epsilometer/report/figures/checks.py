@@ -1,4 +1,4 @@
-"""What the checks of a posterior found: other priors, predictions, other assumptions, bases left out."""
+"""Figures of the checks: other priors, predictions, other models, bases left out."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from epsilometer.report.figures.marks import (
 from epsilometer.report.text import pair_text, percent
 
 PRIOR_POINTS = 240
-"""Smooth at the width of a plot."""
+"""Points of each density."""
 
 PRIOR_COLOURS = ("green", "blue", "orange")
 """From the narrowest prior to the widest."""
 
 FEW_BASES = 12
-"""So many ticks have room on a phone."""
+"""Up to this number of bases, every base has its tick."""
 
 MOST_POINTS = 400
-"""Points drawn of each sorted quantity; of more, evenly spaced ones are picked."""
+"""Maximum number of points per sorted quantity; beyond it, evenly spaced ones are drawn."""
 
 MOST_ROWS = 30
-"""Bases drawn: those that move the interval most."""
+"""Maximum number of bases drawn, the most influential first."""
 
 LONGEST_TICK = 16
-"""A name short enough for an axis on a phone."""
+"""Maximum characters of a name on an axis, to fit a phone."""
 
 
 class PriorVersion(NamedTuple):
-    """Epsilon if the scale of the prior were another.
+    """Epsilon under a prior of another scale.
 
-    ``leaks`` is the prior probability of any leak: where there is none epsilon is 0, which no density
-    shows.
+    ``leaks`` is the prior probability of any leak; without one, epsilon is 0, which a density does not
+    show.
     """
 
     factor: float
@@ -71,11 +71,11 @@ def prior_chart(posterior: Posterior, others: Sequence[AlternativePrior], *, lev
 
 
 def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
-    """The same of versions at hand; that of factor 1 is the one reported."""
+    """The same for given versions; the one with factor 1 is the one reported."""
     versions = sorted(found, key=lambda version: version.factor)
     names = ["as reported" if k == 1 else f"prior scale x {k:g}" for k, *_ in versions]
     reach = np.array([each.epsilon.quantile(np.array([0.002, 0.985])) for each in versions])
-    # All of it may lie at 0.
+    # All probability may be at 0.
     low, high = float(reach[:, 0].min()), float(reach[:, 1].max()) or 1.0
     room = 0.08 * (high - low) or 1e-9
     x = np.linspace(max(low - room, 0.0), high + room, PRIOR_POINTS)
@@ -103,10 +103,10 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
     moved = " and ".join(f"{text} with the scale x {factor:g}" for factor, text in said.items())
     return Chart(
         name="prior",
-        title="Prior against posterior, and other priors",
+        title="Sensitivity to the prior",
         caption=f"Solid: posteriors; dashed: their priors. The {percent(level)} interval is {own}; "
-        f"it would be {moved}. What moves with the prior is the prior's opinion; what stays is what "
-        "the attacks said.",
+        f"it would be {moved}. The more the interval moves with the prior, the less the data "
+        "determine it.",
         plots=[
             Plot(Axis("epsilon", ends), Axis("density", (0, top)), densities),
             Plot(across, Axis("", (-0.6, len(names) - 0.4), names=names), rows, legend=False),
@@ -118,26 +118,27 @@ def priors_chart(found: Sequence[PriorVersion], *, level: float) -> Chart:
 
 
 def predictive_chart(counts: AttackCounts | None, check: PredictiveCheck) -> Chart:
-    """Sorted rates of the attacks beside those of attacks that the posterior would predict."""
+    """Sorted rates of the attacks, with those that the posterior predicts."""
     odd = [item.name for item in check.statistics if item.surprising]
     caption = (
-        "Dots: the bases in the order of each rate. Band: where "
-        f"{percent(check.level)} of newly made-up attacks with the posterior's epsilon and strength "
-        "would put them. Advantage is 1 less both error rates. Attacks worse than guessing are "
-        f"reflected. P-values below {SURPRISING:g} are marked."
+        "Dots: the bases, sorted by each rate. Band: "
+        f"{percent(check.level)} of attacks simulated from the posterior. Advantage is 1 minus "
+        "both error "
+        "rates. Attacks worse than guessing are reflected. "
+        f"P-values below {SURPRISING:g} are marked."
     )
     if odd:
         caption += (
-            f" Hard to explain by the model: {', '.join(odd)}. Attacks near one place do "
-            "this, as when all aim at one false-positive rate: the model takes their rates to lie "
-            "anywhere in the region."
+            f" The model does not explain: {', '.join(odd)}. This happens when all attacks have similar "
+            "rates, for example one target false-positive rate: the model expects their rates anywhere "
+            "in the region."
         )
     else:
-        caption += " Nothing checked here is hard to explain by the model."
+        caption += " The model explains everything checked here."
     plots = [_sorted_plot(counts, quantity, check.level) for quantity in check.quantities]
     return Chart(
         name="predictive",
-        title="Counts that were seen, and counts that the model predicts",
+        title="Posterior predictive check: observed and predicted counts",
         caption=caption,
         plots=plots,
         size=(11.0, 3.9),
@@ -154,7 +155,7 @@ def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: f
         x,
         quantity.observed[kept],
         "orange",
-        "seen",
+        "observed",
         size=style.dot_size(len(x)),
         rows=[rows[base] for base in quantity.order[kept].tolist()] if rows else None,
         hover=hover,
@@ -165,15 +166,15 @@ def _sorted_plot(counts: AttackCounts | None, quantity: SortedQuantity, level: f
     band = Band(wide, low, high, "blue", f"predicted, {percent(level)}")
     middle = Line(x, quantity.middle[kept], "blue", width=1.2)
     # Of few bases every one has its tick, and no tick lies between two.
-    across = Axis("bases in order", whole=len(x) <= FEW_BASES)
+    across = Axis("bases, sorted", whole=len(x) <= FEW_BASES)
     return Plot(across, Axis(quantity.name, (-0.03, 1.03)), [band, middle, seen])
 
 
 def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
-    """Intervals of epsilon, one for each assumption; the one used is at the top.
+    """Intervals of epsilon under each model; the one used is at the top.
 
-    Assumptions under which nothing was found are left out; those whose evidence does not compare with
-    that of the model used are grey.
+    Models that contradict the data are left out; those whose evidence cannot be compared with that of
+    the model used are grey.
     """
     marks: list[Mark] = []
     names: list[str] = []
@@ -200,7 +201,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
     )
     return Chart(
         name="models",
-        title="Would other assumptions fit better?",
+        title="Would other models fit better?",
         caption=f"The median of epsilon and its {percent(level)} interval under the model used, and "
         "under others on the same counts. BF: Bayes factor against the model used. "
         + " ".join(comparison.sentences()),
@@ -210,7 +211,7 @@ def models_chart(comparison: ModelComparison, *, level: float) -> Chart:
 
 
 def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
-    """Median and interval of epsilon without each base, beside those with all of them."""
+    """Median and interval of epsilon without each base, and with all of them."""
     without = np.stack([influence.low, influence.median, influence.high])
     moved = np.abs(without - np.array(influence.with_all)[:, None]).max(axis=0)
     order = np.argsort(-moved, kind="stable")
@@ -218,15 +219,16 @@ def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
     start, middle, end = influence.with_all
     name = style.shortened(influence.names[first], 24)
     caption = (
-        f"The {percent(influence.level)} interval of epsilon if one base had not been attacked; the "
-        f"band is the one with all of them. The base that matters most is {name}: without it the "
+        f"The {percent(influence.level)} interval of epsilon without each base; the band is the "
+        "interval "
+        f"with all of them. The most influential base is {name}: without it the "
         f"interval is {pair_text(*without[::2, first].tolist())} instead of {pair_text(start, end)}."
     )
     if len(order) > MOST_ROWS:
-        caption += f" Drawn are the {MOST_ROWS} most influential of {len(order):,} bases."
+        caption += f" Only the {MOST_ROWS} most influential of {len(order):,} bases are drawn."
     doubtful = int((~influence.reliable).sum())
     if doubtful:
-        caption += f" For {doubtful:,} bases this could be worked out only roughly (hollow)."
+        caption += f" Hollow: for {doubtful:,} bases this is only approximate."
     rows, hover = ([[]] * len(order), "") if counts is None else style.hover_of_bases(counts)
     low, median, high = without[:, shown]
     dots = Points(
@@ -253,7 +255,7 @@ def influence_chart(counts: AttackCounts | None, influence: Influence) -> Chart:
     )
     return Chart(
         name="influence",
-        title="How much rests on single bases",
+        title="Influence of single bases",
         caption=caption,
         plots=[plot],
         size=(6.6, 1.6 + 0.24 * len(shown)),

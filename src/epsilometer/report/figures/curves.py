@@ -1,4 +1,4 @@
-"""Error curves of every base over target rates, and whether attacks kept the rate they aimed at."""
+"""Error curves of every base over target rates, and the false-positive rates that were realised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epsilometer.report.figures.marks import Band, Line, Mark, ReferenceLine
 from epsilometer.report.text import percent
 
 MOST_LINES = 40
-"""Curves drawn one by one; of more bases so many are picked, and the middle 90 % are shaded."""
+"""Maximum number of curves drawn; for more bases the middle 90 % are shaded too."""
 
 BAND = 0.99
 """Probability of the band around the target rate, if decisions were independent."""
@@ -29,15 +29,16 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     positives = curves.false_positives / curves.trials_h0
     negatives = curves.false_negatives / curves.trials_h1
     bases = positives.shape[1]
-    # Evenly over the order of how much is missed, so that weak and strong ones are both seen.
+    # Evenly over the order of strength, so that weak and strong attacks are both drawn.
     order = np.argsort(negatives.mean(axis=0), kind="stable")
     chosen = np.sort(order[style.picked(bases, MOST_LINES)])
     caption = (
-        "First: what each attack trades, one curve a base; the nearer to the lower left corner, "
-        "the better the attack. Second: the false-positive rate that came out against the one "
-        f"aimed at; within the band ({percent(BAND)}) the difference is what chance would do to "
-        "independent decisions. An attack that missed its rate still counts: only what it did "
-        "enters the estimate."
+        "First: both error rates of each attack, one curve per base; the nearer to the lower "
+        "left corner, "
+        "the better the attack. Second: the realised false-positive rate against the target; within the "
+        f"band ({percent(BAND)}) independent decisions would differ by chance. An attack that "
+        "missed its "
+        "target still counts: the estimate uses the realised rates."
     )
     targets = curves.target_alpha
     errors: list[Mark] = []
@@ -59,20 +60,21 @@ def curves_chart(curves: ErrorCurves, counts: AttackCounts, *, target_alpha: flo
     errors.append(Line([0, 1], [1, 0], "grey", "guessing", width=1, dash="dot"))
     rates.append(Line([0, 1], [0, 1], "grey", width=1, dash="dot"))
     where = counts.false_positive_rates, counts.false_negative_rates
-    errors.append(style.attack_points(counts, *where, label="the counts used"))
+    errors.append(style.attack_points(counts, *where, label="counts used"))
     if target_alpha is not None:
-        caption += f" Counts were taken at the target rate {target_alpha:g}."
+        caption += f" The counts are those at the target rate {target_alpha:g}."
         rates.append(ReferenceLine(x=target_alpha, colour="orange", width=1.2, dash="solid"))
     if len(chosen) < bases:
         caption += (
-            f" Drawn are {len(chosen)} of {bases:,} bases, from the strongest attack to the "
-            "weakest, and the middle 90 % of all."
+            f" Only {len(chosen)} of {bases:,} bases are drawn, from the strongest attack to "
+            "the weakest, "
+            "and the middle 90 % of all."
         )
     plots = [
         style.unit_square("false-positive rate", "false-negative rate", errors),
         style.unit_square("target false-positive rate", "realised false-positive rate", rates),
     ]
-    title = "Error curves of the attacks, and the rates they aimed at"
+    title = "Error curves of the attacks, and their target rates"
     return Chart(
         name="curves", title=title, caption=caption, plots=plots, size=(10.6, 5.0), columns=2
     )

@@ -13,17 +13,17 @@ FARTHEST_CLAIM = 2.5
 """In units of where the band ends: claims beyond that are not shown, they would flatten the band."""
 
 WIDE = 30.0
-"""Medians whose largest is so many times their smallest need a logarithmic axis."""
+"""Ratio of the largest to the smallest median from which the axis is logarithmic."""
 
 MOST_DOTS = 30
-"""Deltas that get a dot each; more would be a thick line."""
+"""Maximum number of deltas drawn with a marker."""
 
 
 def delta_curve_chart(judged: JudgedCurve) -> Chart:
     """Intervals and medians of epsilon over a logarithmic axis of delta."""
     deltas, (low, median, high) = judged.curve.deltas, judged.quantiles
     positive, rising = deltas[deltas > 0], judged.curve.rising
-    # 0 has no place on the axis and stands a little left of the smallest other.
+    # 0 is not on a logarithmic axis: it is drawn to the left of the smallest other.
     x = np.where(deltas > 0, deltas, 0.1 * float(positive[0]) if len(positive) else 1.0)
     marker = "circle" if len(x) <= MOST_DOTS else None
     hover = "delta {x:.3g}: median {y:.4g}, {0:.4g} to {1:.4g}"
@@ -36,22 +36,19 @@ def delta_curve_chart(judged: JudgedCurve) -> Chart:
         Band(wide, *held, "blue", f"{percent(judged.level)} interval"),
         Line(x, median, "blue", "median", marker=marker, hover=hover, rows=rows),
     ]
-    caption = (
-        f"The band holds {percent(judged.level)} of the posterior of epsilon at each delta taken "
-        "alone; the line is its median."
-    )
+    caption = f"Median and {percent(judged.level)} interval of epsilon at each single delta."
     if deltas[0] == 0:
-        caption += " The leftmost point is delta = 0, which has no place on this axis."
+        caption += " The leftmost point is delta = 0, which a logarithmic axis cannot show."
     if judged.verdict is not None:
         claims = judged.verdict.claims
         claimed, far = np.isfinite(claims), claims > FARTHEST_CLAIM * high.max()
         if (claimed & ~far).any():
-            caption += " Where the claim lies below the band, the counts speak against it."
+            caption += " Where the claim is below the band, the counts contradict it."
             shown = np.where(claimed & ~far, claims, np.nan)
             said = "claimed at delta {x:.3g}: {y:.4g}"
             marks.append(Line(x, shown, "orange", "claim", marker=marker, step="post", hover=said))
         if (claimed & far).any():
-            caption += f" {int((claimed & far).sum())} claims lie above the plot."
+            caption += f" {int((claimed & far).sum())} claims are above the plot."
     if rising.any():
         caption += " Circles: a quantile is higher than at some smaller delta; see the notes."
         label = "higher than at a smaller delta"

@@ -1,4 +1,4 @@
-"""The posterior itself: exceeding a value, each parameter, epsilon and the strength together."""
+"""Figures of the posterior: exceedance probability, marginals, epsilon and strength jointly."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from epsilometer.report.summary import LABELS
 from epsilometer.report.text import pair_text, percent, probability_text
 
 CURVE_POINTS = 240
-"""Of a probability: smooth at the width of a plot."""
+"""Points of an exceedance curve."""
 
 FARTHEST_CLAIM = 4.0
-"""In units of where the posterior ends: a claim beyond that is not shown."""
+"""A claim beyond this multiple of the end of the axis is not drawn."""
 
 DENSITY_POINTS = 500
-"""Of a density: smooth at the width of a plot; a spike gets points of its own."""
+"""Points of a density, besides those at its breaks."""
 
 DRAWS = 250_000
-"""Some hundreds in a bin where the density is high: contours without noise."""
+"""Draws for the joint density: hundreds per bin where the density is high."""
 
 BINS = 200
-"""Along each axis; finer than the kernel that smooths."""
+"""Bins along each axis; finer than the smoothing kernel."""
 
 PAGE_STEP = 2
 """The page has every second bin, and interpolates between them."""
@@ -54,9 +54,9 @@ def exceedance_chart(
 ) -> Chart:
     """P(epsilon > e) after and before the data, with the claim if there is one."""
     spread = posterior.quantile("epsilon", np.linspace(0.0005, 0.9995, CURVE_POINTS))
-    # All of it may lie at 0.
+    # All probability may be at 0.
     end = 1.1 * float(spread[-1]) or 1.0
-    # A claim far beyond would squeeze the curve into a corner.
+    # A very large claim would squeeze the curve into a corner.
     if verdict is not None and verdict.claim < FARTHEST_CLAIM * end:
         end = max(end, 1.1 * verdict.claim)
     x = np.unique(np.concatenate([np.linspace(0, end, CURVE_POINTS), spread])).tolist()
@@ -64,10 +64,10 @@ def exceedance_chart(
     before = [posterior.prior_probability_above(value) for value in x]
     low, high = thresholds.pass_at_most, thresholds.fail_at_least
     caption = (
-        "Read it at any epsilon somebody might claim: a claim where the curve is below "
-        f"{low:g} passes, one where it is above {high:g} fails."
+        "Read the curve at any claimed epsilon: by the posterior alone, a claim where it is below "
+        f"{low:g} passes, and one where it is above {high:g} fails."
     )
-    hover = "P(epsilon > {x:.3f}) = {y:.4f}", "before the data: {y:.4f}"
+    hover = "P(epsilon > {x:.3f}) = {y:.4f}", "prior: P(epsilon > {x:.3f}) = {y:.4f}"
     marks: list[Mark] = [
         Line(x, after, "blue", "posterior", width=1.8, hover=hover[0]),
         Line(x, before, "grey", "prior", width=1.2, dash="dash", hover=hover[1]),
@@ -78,15 +78,17 @@ def exceedance_chart(
         claim, above = verdict.claim, verdict.probability_above
         caption += (
             f" Epsilon exceeds the claim of {claim:g} with probability {probability_text(above)}; "
-            f"before any data it was {probability_text(verdict.prior_probability_above)}."
+            f"the prior probability was {probability_text(verdict.prior_probability_above)}."
         )
         if claim > x[-1]:
-            caption += " The claim lies to the right of the plot."
+            caption += " The claim is to the right of the plot."
         else:
             said = "claim {x:g}: exceeded with probability {y:.4f}"
             marks.append(ReferenceLine(x=claim, colour="orange", width=1.2, dash="solid"))
             marks.append(Points([claim], [above], "orange", f"claim {claim:g}", hover=said))
-    plot = Plot(Axis("e", (0, x[-1])), Axis("P(epsilon > e)", (-0.02, 1.02)), marks)
+    plot = Plot(
+        Axis("epsilon", (0, x[-1])), Axis("probability of a larger epsilon", (-0.02, 1.02)), marks
+    )
     title = "Probability that epsilon exceeds a value"
     return Chart(name="exceedance", title=title, caption=caption, plots=[plot], size=(6.4, 4.2))
 
@@ -109,11 +111,12 @@ def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
         if plot.y.ends is not None and plot.y.ends[1] < peak:
             cut.append(LABELS[name])
     caption = (
-        f"Shaded: the {percent(level)} credible interval. Dashed: the prior, before any "
-        "data. Where a posterior looks like its prior, the attacks said little."
+        f"Shaded: the {percent(level)} credible interval. Dashed: the prior. Where a posterior "
+        "looks like "
+        "its prior, the data say little."
     )
     if cut:
-        caption += f" The peak of {' and '.join(cut)} is cut off so that the rest can be seen."
+        caption += f" The peak of {' and '.join(cut)} is cut off so that the rest is visible."
     columns = 1 if len(plots) == 1 else 2
     return Chart(
         name="marginals",
@@ -127,10 +130,10 @@ def marginals_chart(posterior: Posterior, *, level: float) -> Chart:
 
 
 def _marginal(posterior: Posterior, parameter: str, level: float) -> tuple[Plot, float]:
-    """One parameter, with enough points for a spike; and its largest density, which may be cut."""
+    """The plot of one parameter, and its largest density, which may be cut off."""
     low, high = posterior.credible_interval(parameter, level)
     start, end = (float(value) for value in posterior.quantile(parameter, [0.001, 0.997]))
-    # A posterior without width still gets a picture.
+    # A posterior of width 0 is drawn too.
     room = max(0.08 * (end - start), 1e-9 * abs(end), 1e-12)
     start, end = start - room, end + room
     if parameter in ("epsilon", "strength", "spread"):
@@ -172,7 +175,7 @@ def joint_density(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatAr
         drawn = posterior.draws(DRAWS, rng=np.random.default_rng(style.FIGURE_SEED))
         pair = [drawn["epsilon"], drawn["strength"]]
     edges = []
-    # epsilon may have a long tail, which would leave little room for the rest.
+    # A long tail of epsilon would leave little room for the rest.
     for values, most, shown in zip(pair, (np.inf, 1.0), (0.996, 0.9999), strict=True):
         low, high = np.quantile(values, [0.0005, shown])
         room = max(0.06 * (high - low), 1e-9 * abs(high), 1e-12)
@@ -189,7 +192,7 @@ def joint_density(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def _spread(values: FloatArray) -> float:
-    """A standard deviation that heavy tails do not move."""
+    """A robust standard deviation, from the quartiles."""
     low, high = np.quantile(values, [0.25, 0.75])
     return float(high - low) / 1.35
 
@@ -210,9 +213,10 @@ def joint_chart(posterior: Posterior) -> Chart:
     return Chart(
         name="joint",
         title="Joint posterior of epsilon and the attack strength",
-        caption="How the answer trades off: strong attacks that err this often leave epsilon small, "
-        "weak attacks would leave room for a large one. Strength 1 would mean that every attack was "
-        "the best possible on the worst base; it is estimated, never assumed.",
+        caption="If the attacks were strong, these error rates imply a small epsilon; if they "
+        "were weak, epsilon "
+        "may be large. Strength 1 would mean that every attack was the best possible on the worst base; "
+        "the strength is estimated, not assumed.",
         plots=[Plot(across, up, [regions, medians])],
         page_plots=lambda: [Plot(across, up, [coarse, medians])],
         size=(6.4, 4.8),

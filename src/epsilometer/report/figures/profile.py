@@ -31,19 +31,19 @@ PROFILE_CHART_NAMES = (
     "prior",
     "predictive",
 )
-"""Every figure there is of this model, by the stem of its files."""
+"""Names of all figures of this model, the stems of their files."""
 
 MOST_FAMILIES = 12
-"""Families with their mixtures that are drawn one by one."""
+"""Maximum number of mixtures drawn separately."""
 
 WORTH_A_ROW = 1e-3
-"""Probability below which a mixture is drawn with the others like it."""
+"""A mixture of smaller probability is drawn together with others."""
 
 DELTAS, SMALLEST_DELTA, LARGEST_DELTA = 25, 1e-8, 0.1
-"""The curve over delta that is drawn where nobody asked for another."""
+"""Default grid of delta."""
 
 WORTH_A_WORD = 1e-3
-"""Probability of no leak from which captions mention it."""
+"""Smallest probability of no leak that captions mention."""
 
 
 def profile_charts(result: ProfileResult) -> list[Chart]:
@@ -77,7 +77,7 @@ def folder_charts(result: ProfileResult) -> list[Chart]:
 
 
 def exceedance(result: ProfileResult) -> Chart:
-    """P(epsilon > e); what lies at 0 is told, as a curve that begins below 1 does not explain itself."""
+    """P(epsilon > e); the caption states the probability of no leak."""
     chart = exceedance_chart(
         result.posterior, verdict=result.verdict, thresholds=result.question.thresholds
     )
@@ -86,8 +86,9 @@ def exceedance(result: ProfileResult) -> Chart:
         return chart
     before = float(result.model.no_leak or 0.0)
     told = (
-        f" The curve does not begin at 1: with probability {probability_text(nothing)} nothing leaks "
-        f"at all and epsilon is 0; before the data that was {before:g}."
+        f" The curve starts below 1: with probability {probability_text(nothing)} nothing leaks "
+        "and epsilon "
+        f"is 0 (prior probability {before:g})."
     )
     return replace(chart, caption=chart.caption + told)
 
@@ -119,7 +120,7 @@ def family_label(row: FamilyShare) -> str:
 
 
 def families_chart(result: ProfileResult, misfits: Mapping[str, str]) -> Chart:
-    """Probabilities of families, and of their mixtures, beside those before the data."""
+    """Posterior and prior probabilities of families and of their mixtures."""
     rows = result.posterior.families
     names = list(dict.fromkeys(row.family for row in rows))
     totals = [
@@ -141,22 +142,25 @@ def families_chart(result: ProfileResult, misfits: Mapping[str, str]) -> Chart:
         others = sum(row.probability for row in rest), sum(row.prior for row in rest)
         detail.append((f"{len(rest)} others", *others, False))
     caption = (
-        "How likely each shape of the trade-off curve is after the data (bars), and before them "
-        "(rings); the answer is averaged over all of them. First by family, then with the mixtures: "
-        "a point that is used at a rate matters only in that share of trainings, one that is seen at "
-        "a rate shows itself in that share of attacks. No scores can tell these two apart."
+        "Posterior (bars) and prior (rings) probability of each shape of the trade-off curve; "
+        "the estimate "
+        'is averaged over all of them. First by family, then with mixtures: a point "used at rate" r '
+        'matters in that share of trainings only; one "seen at rate" r is visible in that share '
+        "of attacks. "
+        "Scores cannot tell these two apart."
     )
     wrong = [name for name in names if name in misfits]
     if wrong:
         caption += (
-            f" Purple: {', '.join(wrong)} would hardly make ROC curves like these; that matters only "
-            "where its bar is long."
+            f" Purple: {', '.join(wrong)} does not fit these ROC curves; that matters only "
+            "where its bar is "
+            "long."
         )
     size = max(len(totals), len(detail))
     return Chart(
         name="families",
-        title="Which family of curves carries the answer",
-        subtitle=" (rings: before the data)",
+        title="Families of trade-off curves",
+        subtitle=" (rings: prior)",
         caption=caption,
         plots=[_bars(totals, size), _bars(detail, size)],
         size=(10.6, 1.7 + 0.3 * size),
@@ -175,11 +179,11 @@ def _bars(rows: list[tuple[str, float, float, bool]], size: int) -> Plot:
             said = [[f"{value:.4f}"] for value in after[which].tolist()]
             marks.append(
                 Points(after[which], places[which], colour, label, x_ends=ends, bar=5,
-                       size=5, rows=said, hover="after the data: {0}")
+                       size=5, rows=said, hover="posterior probability {0}")
             )  # fmt: skip
-    hover = "before the data: {x:.4f}"
+    hover = "prior probability {x:.4f}"
     # A little lower, so that no bar covers them.
-    rings = Points(before, places + 0.3, "grey", "before the data", hollow=True, hover=hover)
+    rings = Points(before, places + 0.3, "grey", "prior", hollow=True, hover=hover)
     marks.append(rings)
     names = [row[0] for row in rows]
     return Plot(
@@ -195,7 +199,7 @@ def _bars(rows: list[tuple[str, float, float, bool]], size: int) -> Plot:
 
 
 def curve_of(result: ProfileResult) -> ProfileCurve:
-    """The curve over delta that was asked for, or one over the deltas that people use."""
+    """The requested curve over delta, or one on the default grid."""
     if result.over_delta is not None:
         return result.over_delta
     own = result.model.delta
@@ -209,15 +213,15 @@ def curve_of(result: ProfileResult) -> ProfileCurve:
 
 
 def profile_delta_chart(result: ProfileResult) -> Chart:
-    """Epsilon over delta: intervals, the joint band, what is extrapolated, and the claim."""
+    """Epsilon over delta: intervals, the joint band, the extrapolated part, and the claim."""
     curve, own = curve_of(result), result.model.delta
     deltas = curve.grid
     positive = deltas[deltas > 0]
-    # 0 has no place on the axis and stands a little left of the smallest other.
+    # 0 is not on a logarithmic axis: it is drawn to the left of the smallest other.
     x = np.where(deltas > 0, deltas, 0.1 * float(positive[0]) if len(positive) else 1.0)
     lines = np.stack([*curve.quantiles, *curve.joint_band])
     top = 1.12 * float(lines[np.isfinite(lines)].max(initial=0.0)) or 1.0
-    # What is infinite leaves the plot at its top.
+    # Infinite values leave the plot at its top.
     low, median, high, joint_low, joint_high = np.where(np.isfinite(lines), lines, 2 * top)
     said = np.stack([low, high, joint_low, joint_high], axis=1).tolist()
     marks: list[Mark] = _bands(x, (low, high, joint_low, joint_high), curve)
@@ -227,20 +231,20 @@ def profile_delta_chart(result: ProfileResult) -> Chart:
     )
     marks.append(Line(x, median, "blue", "median", marker=marker, hover=hover, rows=said))
     caption = (
-        f"Dark: {percent(curve.level)} interval of epsilon at each delta taken alone. Light: the band "
-        f"that holds the whole curve with probability {percent(curve.level)}. "
+        f"Dark: {percent(curve.level)} interval of epsilon at each single delta. Light: the band that "
+        f"contains the whole curve with probability {percent(curve.level)}. "
     )
     if curve.extrapolated.any():
         below, units = result.posterior.extrapolated_below_delta, units_of(result.scores)
         caption += (
-            f"Hatched, below delta = {below:.2g}: extrapolated. No {units.base} has enough "
-            f"{units.scored} to show rates that decide epsilon there, and the family of curves says "
-            "how it goes on. "
+            f"Hatched, below delta = {below:.2g}: extrapolated by the family of curves, since "
+            f"no {units.base} "
+            f"has enough {units.scored} to show the error rates that determine epsilon there. "
         )
     if deltas[0] == 0:
-        caption += "The leftmost point is delta = 0, which has no place on this axis. "
+        caption += "The leftmost point is delta = 0, which a logarithmic axis cannot show. "
     if not np.isfinite(lines).all():
-        caption += "Where the curve leaves the plot at its top, there is no finite epsilon. "
+        caption += "Where the curve leaves the plot at the top, there is no finite epsilon. "
     if own > 0:
         place = float(result.posterior.median("epsilon"))
         marks += [
@@ -248,7 +252,7 @@ def profile_delta_chart(result: ProfileResult) -> Chart:
             Points([own], [place], "green", f"delta = {own:g}", symbol="square", size=7,
                    hover=f"the delta of this result: {own:g}"),
         ]  # fmt: skip
-        caption += f"Green: delta = {own:g}, at which the rest of this result is. "
+        caption += f"Green: delta = {own:g}, the delta of this result. "
     claims, more, top = _claims(result, curve, x, top)
     axes = Axis("delta", _ends(x), logarithmic=True, powers=True), Axis("epsilon", (0, top))
     return Chart(
@@ -270,7 +274,7 @@ def _ends(x: FloatArray) -> tuple[float, float]:
 def _bands(
     x: FloatArray, lines: tuple[FloatArray, FloatArray, FloatArray, FloatArray], curve: ProfileCurve
 ) -> list[Mark]:
-    """The interval and the joint band, hatched where no data speak."""
+    """The interval and the joint band, hatched where extrapolated."""
     if len(x) == 1:  # a band over one delta has no width
         x = x * np.array([0.9, 1.1])
         low, high, joint_low, joint_high = (np.repeat(line, 2) for line in lines)
@@ -296,7 +300,7 @@ def _bands(
 def _claims(
     result: ProfileResult, curve: ProfileCurve, x: FloatArray, top: float
 ) -> tuple[list[Mark], str, float]:
-    """What is claimed, as marks, words and where the axis of epsilon then ends."""
+    """The claim as marks, text for the caption, and the end of the axis of epsilon."""
     shown = np.where(np.isfinite(curve.claims), curve.claims, np.nan)
     if curve.claim is None and result.question.claim is not None and result.model.delta > 0:
         x, shown = np.array([result.model.delta]), np.array([result.question.claim])
@@ -305,8 +309,8 @@ def _claims(
         return [], "", top
     more = ""
     if far.any():
-        more = f"{int(far.sum())} claims lie above the plot. " if far.sum() > 1 else (
-            "The claim lies above the plot. "
+        more = f"{int(far.sum())} claims are above the plot. " if far.sum() > 1 else (
+            "The claim is above the plot. "
         )  # fmt: skip
     if far.all() or (far | ~claimed).all():
         return [], more, top
@@ -317,10 +321,10 @@ def _claims(
     else:
         mark = Line(x, seen, "orange", "claim", step="post", hover=hover,
                     marker="circle" if len(x) <= MOST_DOTS else None)  # fmt: skip
-    more += "Orange: what is claimed. "
+    more += "Orange: the claim. "
     if curve.claim is not None:
         more += (
-            "It is exceeded at one delta or more with probability "
+            "Epsilon exceeds it at one delta or more with probability "
             f"{probability_text(curve.probability_anywhere)}. "
         )
     return [mark], more, max(top, 1.12 * float(np.nanmax(seen)))

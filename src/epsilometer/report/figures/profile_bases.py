@@ -1,4 +1,4 @@
-"""The bases one by one under the whole-curve model: ROC curves, leaks, what was predicted."""
+"""Figures of single bases under the whole-curve model: ROC curves, epsilon, predictions."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from epsilometer.report.text import counted, pair_text, percent
 from epsilometer.report.units import units_of
 
 MOST_ROCS = 12
-"""ROC curves that have room: four rows of three."""
+"""Maximum number of ROC curves."""
 
 MOST_LEAKS = 40
-"""Rows of the plot of leaks."""
+"""Maximum number of bases in the plot of epsilon per base."""
 
 MOST_PREDICTED = 80
-"""Bases whose predictions are drawn; of more, evenly spaced ones are picked."""
+"""Maximum number of bases with predictions; beyond it, evenly spaced ones are drawn."""
 
 RATES = 70
-"""Points of a smooth curve over a logarithmic axis."""
+"""Points of a curve on a logarithmic axis."""
 
 MOST_STEPS = 400
-"""Steps of an observed ROC curve; one of more models is smooth at so many points."""
+"""Maximum number of points of an observed ROC curve."""
 
 LONGEST_TITLE, LONGEST_TICK = 22, 16
-"""Characters of a name above a small plot, and beside an axis on a phone."""
+"""Maximum characters of a name in a plot's title and on an axis."""
 
 ALGORITHM, SHOWN = "algorithm, estimated", ", shown"
 
 
 class BaseRow(NamedTuple):
-    """A base, by its number among the scores, with its own epsilon and what hovering says."""
+    """A base with its index, its own epsilon and its hover text."""
 
     number: int
     name: str
@@ -51,7 +51,7 @@ class BaseRow(NamedTuple):
 
 
 def rows_of_bases(result: ProfileResult) -> list[BaseRow]:
-    """Every base, the one that leaks most first."""
+    """Every base, in order of decreasing epsilon."""
     number = {name: index for index, name in enumerate(result.scores.names)}
     return [
         BaseRow(
@@ -78,7 +78,7 @@ HOVER = "{0}\nepsilon {3}\nAUC {1}\nscores: {2}"
 
 
 def roc_chart(result: ProfileResult) -> Chart:
-    """The ROC curve of each base with the posterior band of the true one, the worst base first."""
+    """The ROC curve of each base with the posterior band of the true curve, worst base first."""
     bases = rows_of_bases(result)
     drawn = bases[:MOST_ROCS]
     finest = 0.5 / int(result.scores.trials_h0[[each.number for each in drawn]].max())
@@ -88,7 +88,7 @@ def roc_chart(result: ProfileResult) -> Chart:
     columns, base = min(3, len(plots)), units_of(result.scores).base
     return Chart(
         name="roc",
-        title=f"What the attacks see: ROC curves, {base} by {base}",
+        title=f"ROC curve of each {base}",
         caption=_roc_caption(result, len(drawn), len(bases)),
         plots=plots,
         size=(3.6 * columns + 0.6, 2.9 * -(-len(plots) // columns) + 0.5),
@@ -110,7 +110,7 @@ def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: Fl
         Line(rates, rates, "grey", "guessing", width=0.9, dash="dot"),
         Line(rates, limit, "grey", "best", width=1.1, dash="dash", hover=best),
         Line(rates, middle, "blue", "median", width=1.2, hover=f"median{where}"),
-        Line(false, true, "orange", "seen", width=1.3, hover=f"seen{where}"),
+        Line(false, true, "orange", "observed", width=1.3, hover=f"observed{where}"),
     ]
     if base.grouped:  # nothing is known between the thresholds
         x, y = np.stack(base.roc())[:, 1:-1]
@@ -124,28 +124,29 @@ def _roc_plot(result: ProfileResult, each: BaseRow, rates: FloatArray, limit: Fl
 def _roc_caption(result: ProfileResult, drawn: int, bases: int) -> str:
     units = units_of(result.scores)
     text = (
-        f"Each plot is a {units.base}, with its epsilon above. Orange: how many of the "
-        f"{units.with_point} a threshold finds (true-positive rate), against how many of the "
-        f"{units.without} are taken for such (false-positive rate). Blue: the curve that the model "
-        f"makes of it, with a band that holds {percent(result.level)} of what is known of the true "
-        "curve; what is seen scatters around it by chance. Dotted: guessing. Dashed: the best attack "
-        "on the worst record, as estimated for the algorithm. The axis below is logarithmic, as leaks "
-        "show at few false positives; at its left end there are none."
+        f"One plot per {units.base}, with its epsilon above. Orange: the observed ROC curve "
+        "(true positives: "
+        f"{units.with_point}; false positives: {units.without}). Blue: the posterior of the true curve, "
+        f"median and {percent(result.level)} band; the observed curve scatters around it by "
+        "chance. Dotted: "
+        "guessing. Dashed: the best attack on the worst record, as estimated for the algorithm. The "
+        "horizontal axis is logarithmic, since leaks show at small false-positive rates; its left end "
+        "stands for 0."
     )
     if any(base.grouped for base in result.scores.bases):
-        text += " Dots: counts; between them nothing is known, and the line only joins them."
+        text += " Dots: counts; the line between them is only a guide."
     if drawn < bases:
-        text += f" Drawn are the {drawn} that leak most of {bases:,} {units.base}s."
+        text += f" Only the {drawn} with the largest epsilon of {bases:,} {units.base}s are drawn."
     return text
 
 
 def drawn_roc(base: BaseScores, finest: float) -> FloatPair:
-    """The observed curve on a logarithmic axis: rates of no false positive stand at its left end."""
+    """The observed curve on a logarithmic axis; a false-positive rate of 0 is at its left end."""
     false, true = base.roc()
     if len(false) > MOST_STEPS:
         rates = np.geomspace(finest, 1.0, MOST_STEPS)
         return rates, base.true_positive_rate(rates)
-    # Ties are straight lines, which are bent on this axis.
+    # Ties are straight lines, which are curved on this axis.
     between = max(1, MOST_STEPS // (4 * len(false)))
     places = np.linspace(0, len(false) - 1, between * (len(false) - 1) + 1)
     steps = np.arange(len(false))
@@ -163,7 +164,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
     marks: list[Mark] = []
     ends = []
     for row, (name, label, colour) in enumerate(
-        (("epsilon", ALGORITHM, "orange"), ("shown", worst, "green"))
+        (("epsilon", ALGORITHM, "blue"), ("shown", worst, "green"))
     ):
         interval = posterior.credible_interval(name, level)
         marks.append(
@@ -176,7 +177,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
         Points(
             median,
             np.arange(len(drawn)) + 2,
-            "blue",
+            "grey",
             x_ends=(low, high),
             bar=1.6,
             size=5,
@@ -186,13 +187,16 @@ def leaks_chart(result: ProfileResult) -> Chart:
     ]
     names = [ALGORITHM, worst, *(style.shortened(each.name, LONGEST_TICK) for each in drawn)]
     caption = (
-        f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: "
-        f"each {units.base}, the one that leaks most first: what can be told of its {units.about}. "
-        "Green: the worst of them, which is what these attacks have shown. Orange: the algorithm, "
-        "with what they may have missed."
+        f"Median and {percent(level)} interval of epsilon at delta = {result.model.delta:g}. Blue: the "
+        "algorithm, including what the attacks may have missed. Green: the worst "
+        f"{units.base}, which is what the attacks have shown. Grey: each {units.base}, in order of "
+        "decreasing epsilon."
     )
     if len(drawn) < len(bases):
-        caption += f" Drawn are the {len(drawn)} that leak most of {len(bases):,} {units.base}s."
+        caption += (
+            f" Only the {len(drawn)} with the largest epsilon of {len(bases):,} {units.base}s are "
+            "drawn."
+        )
     plot = Plot(
         Axis("epsilon", (0, 1.05 * max(*ends, *high) or 1.0)),
         Axis("", (len(names) - 0.4, -0.6), names=names),
@@ -202,7 +206,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
     )
     return Chart(
         name="leaks",
-        title=f"Which {units.base}s leak, and how much",
+        title=f"Epsilon of each {units.base}",
         subtitle=f": median and {percent(level)} interval",
         caption=caption,
         plots=[plot],
@@ -214,7 +218,7 @@ def leaks_chart(result: ProfileResult) -> Chart:
 
 
 def roc_check_chart(result: ProfileResult) -> Chart:
-    """Statistics of the bases' ROC curves beside what the posterior predicts of new ones."""
+    """Statistics of the observed ROC curves, with those that the posterior predicts."""
     check, bases = result.predictive, rows_of_bases(result)
     base = units_of(result.scores).base
     kept = style.picked(len(bases), MOST_PREDICTED)
@@ -222,24 +226,24 @@ def roc_check_chart(result: ProfileResult) -> Chart:
     said = [bases[place].said for place in kept.tolist()]
     plots = predicted_plots(check, order, base=base, places=kept + 1, said=said)
     caption = (
-        f"Dots: what was seen of each {base}, in the order of their leaks. Bars: where "
-        f"{percent(check.level)} of newly made-up audits with the posterior's curves would put it. "
-        "AUC is the area under the ROC curve, 0.5 for guessing; the true-positive rates are those at "
-        "false-positive rates of 0.01 and 0.1. "
+        f"Dots: each {base} as observed, in order of decreasing epsilon. Bars: "
+        f"{percent(check.level)} of audits "
+        "simulated from the posterior. AUC is the area under the ROC curve (0.5 for guessing); the "
+        "true-positive rates are those at false-positive rates of 0.01 and 0.1. "
     )
     if check.fits:
-        caption += "Nothing checked here is hard to explain by the model."
+        caption += "The model explains everything checked here."
     else:
         odd = check.surprising
         listed = "; ".join(odd[:3]) + (f"; and {len(odd) - 3} more" if len(odd) > 3 else "")
-        caption += f"Hard to explain by the model: {_files.printable(listed)}."
+        caption += f"The model does not explain: {_files.printable(listed)}."
         if (check.p_value < SURPRISING / check.p_value.size).any():
             caption += f" Such {base}s are purple."
     if len(kept) < len(bases):
-        caption += f" Drawn are {len(kept)} of {counted(len(bases), base)}, evenly spaced."
+        caption += f" Only {len(kept)} of {counted(len(bases), base)} are drawn, evenly spaced."
     return Chart(
         name="predictive",
-        title="ROC curves that were seen, and those that the model predicts",
+        title="Posterior predictive check: observed and predicted ROC curves",
         caption=caption,
         plots=plots,
         size=(11.0, 3.9),
@@ -277,18 +281,21 @@ def _predicted(
     width = float(np.clip(90 / len(x), 1.5, 5))
     label = f"predicted, {percent(check.level)}"
     marks: list[Mark] = [Line(*bars, "blue", label, width=width, opacity=0.4)]
-    for which, colour, label in ((~odd, "orange", "seen"), (odd, "purple", "seen, and odd")):
+    for which, colour, label in (
+        (~odd, "orange", "observed"),
+        (odd, "purple", "observed, does not fit"),
+    ):
         if which.any():
             rows = [[*words, f"{a:.3f} to {b:.3f}"] for words, a, b, own in zip(
                 said or [[""] * 4] * len(x), low.tolist(), high.tolist(), which.tolist(), strict=True
             ) if own]  # fmt: skip
-            hover = f"{HOVER}\nseen {{y:.3f}}, predicted {{4}}"
+            hover = f"{HOVER}\nobserved {{y:.3f}}, predicted {{4}}"
             marks.append(
                 Points(x[which], seen[which], colour, label, size=style.dot_size(len(x)),
                        rows=rows, hover=hover)
             )  # fmt: skip
     across = Axis(
-        f"{base}s, the worst first",
+        f"{base}s, worst first",
         (0.4, len(check.names) + 0.6),
         whole=len(x) <= 12,
     )

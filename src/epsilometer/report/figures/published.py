@@ -1,4 +1,4 @@
-"""Which figures there are, and which of them make sense for a result."""
+"""The figures of a result of the published model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CHART_NAMES = (
     "influence",
     *(kind.name for kind in chains.KINDS),
 )
-"""Every figure there is, by the stem of its files."""
+"""Names of all figures, the stems of their files."""
 
 
 def charts(result: Result) -> list[Chart]:
-    """Every figure that makes sense for this result, in the order of the page."""
+    """Every figure that applies to this result, in the order of the page."""
     posterior, origin, level = result.posterior, result.origin, result.level
     found = [answer_chart(result)] if "epsilon" in posterior.parameters else []
     found += posterior_charts(

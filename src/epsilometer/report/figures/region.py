@@ -1,4 +1,4 @@
-"""The unit square of error rates, shaded by how surely the region R(epsilon, delta) reaches there."""
+"""Error rates on the unit square, shaded by the probability that R(epsilon, delta) contains them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from epsilometer.report.text import pair_text, percent
 
 PRINT_POINTS, PAGE_POINTS = 401, 101
 CORNER_POINTS, PAGE_CORNER_POINTS = 251, 91
-"""Shades along each axis: so many that none is seen in print, and few enough for a page."""
+"""Grid points along each axis, for print and for the page."""
 
 LARGE_EPSILON = 2.0
-"""Above this the edge of the region hugs the axes, and its corner is drawn once more, enlarged."""
+"""Above this epsilon the corner of the region is drawn again, enlarged."""
 
 
 def region_boundary(epsilon: float, delta: float) -> tuple[FloatArray, FloatArray]:
@@ -43,7 +43,7 @@ class _Edge(NamedTuple):
 
 
 def region_chart(posterior: Posterior, *, level: float) -> Chart:
-    """The attacks among the error rates that the posterior allows."""
+    """The attacks, and the error rates that the posterior allows."""
     median, delta = posterior.median("epsilon"), posterior.model.delta
     edges = [_Edge(median, f"epsilon = {median:g} (fixed)")]
     if "epsilon" in posterior.parameters:
@@ -54,17 +54,17 @@ def region_chart(posterior: Posterior, *, level: float) -> Chart:
             _Edge(high, None, "dash"),
         ]
     caption = (
-        "Each dot is the attack on one challenge base: how often it raised a false alarm, and how "
-        "often it missed a member. Differential privacy forbids the corner near (0, 0), where "
-        "both are rare, and the corner opposite it; the smaller epsilon, the more it forbids. "
-        f"The darker the ground, the surer the posterior is that delta = {delta:g} and the "
-        "true epsilon allow an attack there."
+        "Each dot is the attack on one challenge base. Differential privacy rules out the corner near "
+        "(0, 0), where both error rates are small, and the opposite corner; the smaller epsilon, the "
+        "larger these corners. The darker the shade, the higher the posterior probability that epsilon "
+        f"at delta = {delta:g} allows these error rates."
     )
     enlarged = median > LARGE_EPSILON
     if enlarged:
         caption += (
-            " The second plot enlarges the corner on logarithmic axes; a count of 0 is drawn as a "
-            "third of an error, and attacks worse than guessing are reflected."
+            " The second plot enlarges the corner on logarithmic axes; a count of 0 is drawn as "
+            "a third of an "
+            "error, and attacks worse than guessing are reflected."
         )
     plots = partial(_plots, posterior, edges, enlarged=enlarged)
     return Chart(
@@ -130,7 +130,7 @@ def _shaded(posterior: Posterior, ticks: FloatArray, *, above: bool = True) -> H
     hover = (
         "false-positive rate {x:.3g}, false-negative rate {y:.3g}\nallowed with probability {z:.3f}"
     )
-    return HeatMap(ticks, ticks, shade, "probability that the region holds the point", hover)
+    return HeatMap(ticks, ticks, shade, "probability that the region contains the point", hover)
 
 
 def _up_to_one(start: float, floor: float) -> FloatArray:

@@ -6,6 +6,7 @@ The fields keep their names; values at their defaults are left out, and numbers 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -66,27 +67,25 @@ def _described(item: marks.Mark | marks.Axis) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any) -> Any:
-    if name == "label":
-        return style.page_name(value)
-    if name == "names":
-        return [style.page_name(each) for each in value]
-    if name == "rows":
-        return [
-            row if isinstance(row, list) and all(isinstance(each, str) for each in row)
-            else numbers(row)
-            for row in value
-        ]  # fmt: skip
-    if name in ("z", "held"):
-        # Rows of y, as an image has them.
-        return _shades(value if name == "z" else np.asarray(value).T)
-    if name in ("x_ends", "y_ends"):
-        return [numbers(end) for end in value]
-    if name == "hollow":
-        flags = np.atleast_1d(value)
-        return bool(flags[0]) if len(set(flags.tolist())) == 1 else flags.tolist()
-    if isinstance(value, str | bool | int | float):
-        return value
-    return numbers(value)
+    """A field for JSON: text as it is shown, numbers rounded."""
+    if name in CONVERSIONS:
+        return CONVERSIONS[name](value)
+    return value if isinstance(value, str | bool | int | float) else numbers(value)
+
+
+def _names(values: Sequence[str]) -> list[str]:
+    return [style.page_name(each) for each in values]
+
+
+def _rows(values: Sequence[Any]) -> list[Any]:
+    """What hover texts may name: text, or numbers."""
+    return [list(row) if isinstance(row[0], str) else numbers(row) for row in values]
+
+
+def _flags(values: ArrayLike) -> bool | list[bool]:
+    """One flag if all are the same."""
+    flags = np.atleast_1d(values).tolist()
+    return bool(flags[0]) if len(set(flags)) == 1 else flags
 
 
 def numbers(values: ArrayLike) -> list[Any]:
@@ -123,3 +122,16 @@ def _shades(values: ArrayLike) -> list[list[float | None]]:
 def _short(value: float) -> float:
     """The same number, written without ``.0`` if it is whole."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "label": style.page_name,
+    "names": _names,
+    "rows": _rows,
+    "hollow": _flags,
+    "z": _shades,
+    "held": lambda held: _shades(np.asarray(held).T),  # rows of y, as an image has them
+    "x_ends": lambda ends: [numbers(end) for end in ends],
+    "y_ends": lambda ends: [numbers(end) for end in ends],
+}
+"""How fields that are not plain numbers are written."""

@@ -1,6 +1,6 @@
-"""What all figures share: colours, numbers and names as text.
+"""Colours, names and numbers that all figures share.
 
-Colours are from Okabe and Ito's set, told apart by the colour-blind, and have names.
+The colours are from Okabe and Ito's set, which colour-blind readers can tell apart.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ PRINT_COLOURS = {name: light for name, (light, _) in PAGE_COLOURS.items()} | {
 }
 
 SEVERAL = ("blue", "orange", "green", "purple", "sky", "amber")
-"""Colours of things that are alike, such as chains."""
+"""Colours for several items of one kind, such as chains."""
 
 LONGEST_NAME = 40
-"""Characters that have room in a label."""
+"""Maximum number of characters in a label."""
 
 FIGURE_SEED = 1
-"""Figures of one posterior are always the same."""
+"""Fixed, so that figures of one posterior are reproducible."""
 
 TALLEST = 8.0
 """Largest density shown, in units of one over the width of the 90 % interval; a normal one has 1.3."""
@@ -61,12 +61,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def tidy(axes: Axes) -> None:
-    """Leave out the frame where it says nothing."""
+    """Remove the top and right spines."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def end_of_densities(peak: float, width: float) -> float:
-    """Where the axis of a density ends: a spike may be cut, so that the rest can be seen."""
+    """Upper end of a density axis; a narrow spike is cut off so that the rest stays visible."""
     return min(1.06 * peak, TALLEST / width) if width > 0 else 1.06 * peak
 
 
@@ -74,13 +74,13 @@ def end_of_densities(peak: float, width: float) -> float:
 
 
 def shortened(name: str, longest: int) -> str:
-    """A name of at most so many characters, none of which moves or hides text."""
+    """A name of at most ``longest`` characters, with control characters escaped."""
     text = _files.printable(name)
     return text if len(text) <= longest else text[: longest - 1] + "\u2026"
 
 
 def printed_name(name: str) -> str:
-    """A name as matplotlib shows it literally: it would read ``$`` as the start of a formula."""
+    """A name for matplotlib, which would read ``$`` as the start of a formula."""
     return shortened(name, LONGEST_NAME).replace("$", r"\$")
 
 
@@ -90,19 +90,19 @@ def page_name(name: str) -> str:
 
 
 def picked(size: int, most: int) -> IntArray:
-    """Indices of evenly spaced things, of which at most so many are drawn."""
+    """Evenly spaced indices, at most ``most`` of them."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
 
 
 def dot_size(count: int) -> float:
-    """Of dots that can be told apart when few and drown nothing when many."""
+    """Marker size for a number of points: smaller for many."""
     return float(np.clip(14 / count**0.25, 1.8, 7.5))
 
 
 def attack_points(
     counts: AttackCounts, x: ArrayLike, y: ArrayLike, *, label: str | None = None
 ) -> Points:
-    """The attack on each base; many are drawn faint and without a rim."""
+    """The attack on each base; many points are drawn faint and without an outline."""
     rows, hover = hover_of_bases(counts)
     return Points(
         x,
@@ -118,13 +118,13 @@ def attack_points(
 
 
 def unit_square(x: str, y: str, marks: Sequence[Mark]) -> Plot:
-    """Rates against rates, with room for what lies on the edge."""
+    """A plot of two rates on the unit square, with a small margin."""
     ends = (-0.015, 1.015)
     return Plot(Axis(x, ends), Axis(y, ends), marks, square=True)
 
 
 def hover_of_bases(counts: AttackCounts) -> tuple[list[list[str]], str]:
-    """What hovering over a base says, its name, counts and rates, and how it is worded."""
+    """Rows with name, counts and rates of each base, and the hover template for them."""
     columns = (counts.false_positives, counts.trials_h0, counts.false_negatives, counts.trials_h1)
     rows = [
         [page_name(name), f"{x:,} of {n0:,} ({x / n0:.4g})", f"{y:,} of {n1:,} ({y / n1:.4g})"]
@@ -145,7 +145,7 @@ def interval_row(
     *,
     extra: str = "",
 ) -> Points:
-    """A median with its interval, as one row of several."""
+    """A median with its interval, as one row of a plot."""
     low, high = interval
     said = f"median {median:.4g}, {percent(level)} interval {low:.4g} to {high:.4g}"
     words = [page_name(label), said, *([extra] if extra else [])]
@@ -155,6 +155,6 @@ def interval_row(
 
 
 def median_text(posterior: Posterior, name: str) -> str:
-    """The median with as many decimals as the spread supports."""
+    """The median with as many decimals as the interval supports."""
     low, high = posterior.credible_interval(name, 0.9)
     return f"{posterior.median(name):.{digits_of(low, high)}f}"

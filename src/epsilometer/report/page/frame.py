@@ -50,7 +50,6 @@ def fill(
     from markupsafe import Markup
 
     scripts = [script(_text(name)) for name in SCRIPTS]
-    lead, *rest = charts
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -64,8 +63,8 @@ def fill(
         style=Markup(_text("page.css")),
         colours=PAGE_COLOURS,
         plot_colours=" ".join([*PAGE_COLOURS, *PLOT_COLOURS]),
-        lead=_chart(lead) | {"image": _image(lead)},
-        charts=[_chart(chart) for chart in rest],
+        lead=[_chart(chart) | {"image": _image(chart)} for chart in charts[:1]],
+        charts=[_chart(chart) for chart in charts[1:]],
         downloads=[(each.name, each.what, _address(each)) for each in downloads],
         **values,
     )

@@ -425,7 +425,7 @@ globalThis.EpsilometerPlot = (() => {
     const xTitle = wrapped(spec.x.title, size, plotWidth + 20);
     const indent = Math.min(left, 24);
     const legend = legendLines(entriesOf(spec), size, width - indent - 8);
-    const below = 24 + 17 * xTitle.length + (legend.length ? 10 + 18 * legend.length : 0) + 4;
+    const below = 26 + 17 * xTitle.length + (legend.length ? 10 + 18 * legend.length : 0) + 4;
     return { size, domains, notes, left, top, plotWidth, plotHeight, yTicks, yTitle, xTicks, xTitle,
       indent, legend, height: top + plotHeight + below };
   };
@@ -438,7 +438,7 @@ globalThis.EpsilometerPlot = (() => {
       const x = frame.x.at(tick.value);
       if (!frame.x.inside(tick.value)) continue;
       line({ x1: x, x2: x, y1: top, y2: bottom + 4 });
-      write(xAxis, tick.text, x, bottom + 17, { class: "tick", "text-anchor": "middle", fill: colour("soft") });
+      write(xAxis, tick.text, x, bottom + 19, { class: "tick", "text-anchor": "middle", fill: colour("soft") });
     }
     for (const tick of plan.yTicks) {
       const y = frame.y.at(tick.value);
@@ -446,7 +446,7 @@ globalThis.EpsilometerPlot = (() => {
       line({ x1: left - 4, x2: right, y1: y, y2: y });
       write(yAxis, tick.text, left - 8, y + 4, { class: "tick", "text-anchor": "end", fill: colour(spec.y.names ? "ink" : "soft") });
     }
-    plan.xTitle.forEach((text, i) => write(xAxis, text, (left + right) / 2, bottom + 37 + 17 * i, { class: "title", "text-anchor": "middle" }));
+    plan.xTitle.forEach((text, i) => write(xAxis, text, (left + right) / 2, bottom + 39 + 17 * i, { class: "title", "text-anchor": "middle" }));
     plan.yTitle.forEach((text, i) => {
       const x = 13 + 17 * i, y = (top + bottom) / 2;
       write(yAxis, text, x, y, { class: "title", "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})` });
@@ -475,7 +475,7 @@ globalThis.EpsilometerPlot = (() => {
       if (!UNCLIPPED.has(mark.kind)) group.setAttribute("clip-path", `url(#${div.id}-clip)`);
       DRAW[mark.kind](mark, frame, group);
     }
-    drawLegend(plan.legend, frame, bottom + 24 + 17 * plan.xTitle.length + 14);
+    drawLegend(plan.legend, frame, bottom + 26 + 17 * plan.xTitle.length + 14);
     frame.ring = make("circle", { class: "ring", r: 7, fill: "none", stroke: colour("ink"), "stroke-width": 1.5, visibility: "hidden" }, svg);
     state.frame = frame;
     state.targets = null;

@@ -1,7 +1,4 @@
-"""A report as one HTML file that needs nothing else: no network, no server, no other file.
-
-What all pages share, and how untrusted names are kept harmless, is in `frame.py`.
-"""
+"""The page of a result of the published model, inside the frame of `frame.py`."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from epsilometer.report.text import counted, pair_text, percent
 
 
 def render(result: Result, shown: Sequence[Chart] | None = None) -> str:
-    """The whole page; ``shown`` are its figures, if they are made already."""
+    """The whole page; ``shown`` are its figures, if already made."""
     verdict, batches = result.verdict, result.posterior.batches
     return fill(
         "published.html.jinja",
@@ -60,7 +57,7 @@ def _tables(result: Result) -> dict[str, tuple[list[tuple[str, ...]], list[str]]
     if result.over_delta is not None:
         here = (
             f"The rest of this page is about delta = {result.model.delta:g}; here the same "
-            "counts are held against other deltas."
+            "counts are used at other deltas."
         )
         notes = [here, *delta_table.curve_notes(result.over_delta)]
         found["delta-curve"] = delta_table.curve_rows(result.over_delta), notes
@@ -107,7 +104,7 @@ def _bases(result: Result) -> list[tuple[str, ...]]:
 def _downloads(result: Result) -> list[Download]:
     whole = json.dumps(data.report_data(result), indent=1, allow_nan=False)
     files = [
-        Download("report.json", "every number of this page", "application/json", whole),
+        Download("report.json", "all numbers of this page", "application/json", whole),
         Download("counts.csv", "the counts of every base", "text/csv", data.bases_csv(result)),
     ]
     if result.origin.curves is not None:

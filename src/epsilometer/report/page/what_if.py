@@ -122,8 +122,8 @@ def _curve_grid(result: ProfileResult) -> _Grid:
         for number in range(len(curves))
     ]
     spans = [(min(low for low, _ in each), max(high for _, high in each)) for each in ends]
-    asked = [] if result.over_delta is None else result.over_delta.grid.tolist()
-    wanted = np.array(sorted({*DELTAS, *asked, posterior.model.delta}))
+    extra = [] if result.over_delta is None else result.over_delta.grid.tolist()
+    wanted = np.array(sorted({*DELTAS, *extra, posterior.model.delta}))
     largest = max(high for _, high in spans)
     deltas = finite_deltas(curves, largest, wanted).tolist()
     maps = [map_of_curves(each, span, deltas) for each, span in zip(curves, spans, strict=True)]
@@ -153,8 +153,8 @@ def _count_grid(result: Result) -> _Grid:
     priors.insert(1, model.epsilon)
     own = measure_of_densities(known)
     factors = FACTORS if len(priors) == 3 else (0.5, 2.0)
-    asked = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
-    others = sorted({*asked} - {model.delta}) if model.likelihood.bounded else []
+    offered = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
+    others = sorted({*offered} - {model.delta}) if model.likelihood.bounded else []
     measures = measures_over_deltas(posterior, priors, others) if others else []
     pairs = sorted(
         [(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0]
@@ -170,11 +170,11 @@ def _count_grid(result: Result) -> _Grid:
 
 def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, Any]:
     """What the verdict rests on besides the posterior, and the verdict that was found."""
-    verdict, asked, posterior = result.verdict, result.question, result.posterior
+    verdict, question, posterior = result.verdict, result.question, result.posterior
     caveat = next(iter(result.caveats_at(math.inf)), None)
-    low, high = posterior.credible_interval("epsilon", asked.level)
+    low, high = posterior.credible_interval("epsilon", question.level)
     own = {
-        "claim": asked.claim,
+        "claim": question.claim,
         "low": low,
         "median": posterior.median("epsilon"),
         "high": high,
@@ -183,16 +183,16 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
     }
     shown: float | None = None
     if isinstance(result, ProfileResult):
-        shown = 2 * posterior.credible_interval("shown", asked.level)[1]
+        shown = 2 * posterior.credible_interval("shown", question.level)[1]
     proven, bounds = bounds_over(result, deltas)
     return {
         "original": {key: _number(value) for key, value in own.items()},
-        "level": asked.level,
+        "level": question.level,
         "thresholds": {
-            "pass": asked.thresholds.pass_at_most,
-            "fail": asked.thresholds.fail_at_least,
+            "pass": question.thresholds.pass_at_most,
+            "fail": question.thresholds.fail_at_least,
         },
-        "trusted": bool(posterior.trustworthy or asked.accept_untrusted),
+        "trusted": bool(posterior.trustworthy or question.accept_untrusted),
         "against": {
             str(leaning): list(result.constant_objections(leaning))
             for leaning in (Outcome.PASS, Outcome.FAIL)
@@ -201,7 +201,7 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
         "caveat": None if caveat is None else {"text": caveat, "above": shown or 0.0},
         "contradicted": CONTRADICTED,
         "refutedPosterior": REFUTED_POSTERIOR,
-        "error": asked.error,
+        "error": question.error,
         "proven": proven,
         "bounds": bounds,
         "noLeakPrior": float(getattr(posterior.model, "no_leak", 0.0) or 0.0),

@@ -1,4 +1,4 @@
-"""The page of a result of the whole-curve model; its frame is that of every page (`frame.py`)."""
+"""The page of a result of the whole-curve model, inside the frame of `frame.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epsilometer.inference.profile.curve import ProfileCurve
 from epsilometer.inference.profile.result import ProfileResult
 from epsilometer.inference.profile.tree import model_values
 from epsilometer.inference.result import Result
-from epsilometer.inference.verdict import Grounds, Outcome
+from epsilometer.inference.verdict import Outcome
 from epsilometer.model.counts import AttackCounts
 from epsilometer.report import profile_summary, wording
 from epsilometer.report.figures.chart import Chart
@@ -25,13 +25,13 @@ from epsilometer.report.units import ONE_RUN_SHORT, SHARED_ESTIMATE, assumptions
 from epsilometer.report.verdict_words import proven_fact
 
 NEGLIGIBLE = 1e-4
-"""Probabilities below this are not told apart."""
+"""Smaller probabilities are shown as "below" this."""
 
 Rows = list[tuple[str, ...]]
 
 
 def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) -> str:
-    """The whole page; ``shown`` are its figures, if they are made already."""
+    """The whole page; ``shown`` are its figures, if already made."""
     verdict, batches = result.verdict, result.posterior.batches
     curve, units = curve_of(result), units_of(result.scores)
     return fill(
@@ -70,7 +70,7 @@ def render_profile(result: ProfileResult, shown: Sequence[Chart] | None = None) 
 
 
 def _headline(result: ProfileResult) -> str:
-    """What was found, without the verdict's word, which stands beside it."""
+    """The finding without the verdict's label, which is shown above it."""
     text = profile_summary.finding(result)
     if result.verdict is not None:
         text = text.removeprefix(f"{result.verdict.label}: ")
@@ -82,15 +82,10 @@ def _capital(text: str) -> str:
 
 
 def _after(result: ProfileResult) -> list[str]:
-    """What to make of the verdict."""
+    """What to keep in mind about the verdict."""
     verdict = result.verdict
-    if verdict is None:
-        return []
-    if not verdict.trustworthy and verdict.grounds is not Grounds.PROVEN:
-        return ["Estimate again, with more levels, before judging."]
-    advice = wording.advice(verdict) or units_of(result.scores).more_data
-    said = [advice, *wording.with_other_priors(result, verdict)]
-    if verdict.outcome is not Outcome.FAIL or result.question.claim is None:
+    said = wording.caveats(result)
+    if verdict is None or verdict.outcome is not Outcome.FAIL or result.question.claim is None:
         return said
     above = probability_text(result.posterior.probability_above("shown", result.question.claim))
     worst = units_of(result.scores).worst
@@ -98,14 +93,14 @@ def _after(result: ProfileResult) -> list[str]:
 
 
 def meaning(result: ProfileResult) -> str:
-    """What the answers mean to somebody whose record is in the data."""
+    """What the answers mean for a person whose record is in the data."""
     level, alarm = result.level, wording.FALSE_ALARMS
     tails = [0.5 + level / 2, 0.5, 0.5 - level / 2]
     low, median, high = (1 - result.posterior.trade_off(alarm, tails)[:, 0]).tolist()
     return (
-        f"{units_of(result.scores).about_shown} Estimated is the epsilon of the algorithm, with what "
-        "they may have missed. An attacker who accepts a false alarm in one of a hundred cases would, "
-        "with the best attack on the worst record, find "
+        f"{units_of(result.scores).about_shown} Estimated is the epsilon of the algorithm, "
+        "including what they may have missed. At a "
+        "false-positive rate of 1 %, the best attack on the worst record would find "
         f"{_percents(median)} of the members (between {_percents(low)} and {_percents(high)} with "
         f"probability {level:g}); guessing finds 1 %."
     )
@@ -116,7 +111,7 @@ def _percents(share: float) -> str:
 
 
 def _about(result: ProfileResult) -> list[tuple[str, str]]:
-    """What the numbers rest on: label and sentence."""
+    """What the numbers depend on: label and sentence."""
     posterior = result.posterior
     nothing, before = posterior.solution.no_leak, float(result.model.no_leak or 0.0)
     found = [
@@ -131,13 +126,13 @@ def _about(result: ProfileResult) -> list[tuple[str, str]]:
         found.append(("shared models", SHARED_ESTIMATE))
     if before:
         after = probability_text(nothing) if nothing >= NEGLIGIBLE else f"below {NEGLIGIBLE:g}"
-        said = f"probability {after}; {before:g} before the data."
+        said = f"probability {after} (prior: {before:g})."
         found.append(("no leak at all", said))
     return [(label, _capital(text)) for label, text in found]
 
 
 def _facts(result: ProfileResult) -> list[tuple[str, str]]:
-    """Where the result came from: label and text."""
+    """Provenance of the result: label and text."""
     scores, values = result.scores, model_values(result.model)
     units = units_of(scores)
     without, with_point = int(scores.trials_h0.sum()), int(scores.trials_h1.sum())
@@ -160,7 +155,7 @@ def _facts(result: ProfileResult) -> list[tuple[str, str]]:
 def _tables(result: ProfileResult, curve: ProfileCurve) -> dict[str, tuple[Rows, list[str]]]:
     """Tables below figures, by the figure's name: rows, of which the first is the heading, and notes."""
     check = result.predictive
-    overall: Rows = [("p-values over all bases", "of the mean", "of the spread")]
+    overall: Rows = [("p-value over all bases", "mean", "spread")]
     overall += [
         (name, f"{mean:.3f}", f"{spread:.3f}")
         for name, (mean, spread) in zip(check.statistics, check.overall.tolist(), strict=True)
@@ -177,9 +172,9 @@ def _tables(result: ProfileResult, curve: ProfileCurve) -> dict[str, tuple[Rows,
 
 
 def _families(result: ProfileResult) -> Rows:
-    """Families with their mixtures, those that matter; the heading first."""
-    readings = {"mechanism": "the algorithm's", "attack": "the attacks'"}
-    rows: Rows = [("family", "mixing", "whose", "probability", "before the data")]
+    """Families with their mixtures, except improbable ones; the heading first."""
+    readings = {"mechanism": "the algorithm", "attack": "the attacks"}
+    rows: Rows = [("family", "mixing", "of", "probability", "prior")]
     found = result.posterior.families
     kept = [row for row in found if row.probability >= NEGLIGIBLE]
     for row in kept:
@@ -195,15 +190,15 @@ def _families(result: ProfileResult) -> Rows:
 
 
 def _misfits(result: ProfileResult) -> list[str]:
-    """Why families do not fit, a sentence each."""
+    """Why families do not fit, one sentence each."""
     return [
-        f"{_capital(name)} alone would hardly make these scores: {_files.printable(why)}."
+        f"{_capital(name)} alone does not fit these scores: {_files.printable(why)}."
         for name, why in result.poorly_fitting_families.items()
     ]
 
 
 def _bases(result: ProfileResult) -> Rows:
-    """Every base with its leak, the worst first; the heading first of all."""
+    """Every base with its epsilon, worst first; the heading comes first."""
     base = units_of(result.scores).base
     sides = ("out", "in") if result.scores.one_run else ("without", "with")
     rows: Rows = [(base, "epsilon", f"{percent(result.level)} interval", "AUC", *sides)]
@@ -222,13 +217,13 @@ def _bases(result: ProfileResult) -> Rows:
 
 
 def _published(result: ProfileResult, published: Result) -> dict[str, Any]:
-    """The section of the published model: sentences, both answers, its counts."""
+    """The section on the published model: sentences, both estimates, its counts."""
     level, target = result.level, published.origin.target_alpha
     at = "" if target is None else f" at the false-positive rate {target:g}"
     sentences = [
-        f"The model of the paper reads one operating point of each attack: error counts{at}, of the "
+        f"The published model uses one operating point of each attack: error counts{at} of the "
         "same models.",
-        result.disagreement or "The two answers do not contradict each other.",
+        result.disagreement or "The two estimates do not contradict each other.",
     ]
     verdict = published.verdict
     if verdict is not None:
@@ -305,7 +300,7 @@ def _downloads(result: ProfileResult, curve: ProfileCurve) -> list[Download]:
     whole = json.dumps(report_data(result), indent=1, allow_nan=False)
     leaks, over = profile_summary.leaks_csv(result), profile_summary.profile_curve_csv(curve)
     return [
-        Download("report.json", "every number of this page", "application/json", whole),
-        Download("leaks.csv", "epsilon of every base, the worst first", "text/csv", leaks),
+        Download("report.json", "all numbers of this page", "application/json", whole),
+        Download("leaks.csv", "epsilon of every base, worst first", "text/csv", leaks),
         Download("curve.csv", "epsilon over delta", "text/csv", over),
     ]
