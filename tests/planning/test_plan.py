@@ -250,7 +250,7 @@ def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior
     assert found.bases > 6
     assert found.challenges == 60
     assert found.models == 2 * (found.bases - 6) * 60
-    assert "new ones beside those of the pilot" in recommendation(plan)
+    assert "in addition to those of the pilot" in recommendation(plan)
     assert draw_plan(plan).axes[0].get_xlabel() == "challenge bases"
 
 
@@ -282,7 +282,7 @@ def test_dependent_attacks_are_refused() -> None:
     )
     # Any posterior of such counts will do; this dependence is the quickest to estimate.
     posterior = em.estimate(counts, em.AuditModel(delta=1e-3, dependence=IndependentRows()))
-    with pytest.raises(em.InputError, match="one attack a base"):
+    with pytest.raises(em.InputError, match="one attack per base"):
         em.PilotScenario(posterior=posterior)
 
 
