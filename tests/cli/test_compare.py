@@ -141,7 +141,7 @@ def test_text_fits_a_terminal_and_says_what_is_assumed(
 def test_figures(form: str, counts: Path, scores: Path, tmp_path: Path) -> None:
     starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for file in (counts, scores):
-        target = tmp_path / f"figure.{form}"
+        target = tmp_path / f"{file.stem}.{form}"
         assert run(["compare", str(file), "--delta", "1e-3", "--figure", str(target)]) == 0
         assert target.read_bytes().startswith(starts[form])
 
@@ -192,7 +192,10 @@ def test_files_that_are_wrong(
         ([], "expected --delta D"),
         (["--delta", "1"], "expected 0 <= delta < 1"),
         (["--delta", "0.1", "--significance", "0.5"], "expected significance < 0.5"),
-        (["--delta", "0.1", "--figure", "x.gif"], "expected the figure's ending to be one of png"),
+        (
+            ["--delta", "0.1", "--figure", "x.gif"],
+            "expected a file name for --figure that ends in .png",
+        ),
         (["--delta", "0.1", "--likelihood", "x"], "expected likelihood to be one of binomial"),
     ],
 )
@@ -220,7 +223,7 @@ def test_what_is_suspected_of_counts_is_said(
     assert run(["compare", str(path), "--delta", "1e-3"]) == 0
     text = capsys.readouterr().out
     assert remark in " ".join(text.split())
-    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "Not pooled" not in remark)
+    assert ("pooled: least" in text) == (rows.count("\n") > 1 and "not pooled" not in remark)
 
 
 def test_reversed_scores_are_suspected(

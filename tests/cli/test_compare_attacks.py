@@ -127,7 +127,7 @@ def test_many_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for name in ("likelihood-ratio, loss", "pooled-variance, loss", "offline, loss"):
         assert name in text
-    assert "Rules with the same statistic" in text
+    assert "Attacks with the same statistic" in text
     assert "from 0 to the claim of 20" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "--first-stage and --points are for pools" in refused(
@@ -150,7 +150,13 @@ def test_a_file_of_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 # --- what is refused ------------------------------------------------------------------------------
 
 WRONG = {
-    "the figure's ending to be one of": ("{pool}", "--delta", "0.1", "--figure", "curves.txt"),
+    "--figure that ends in .png, .svg or .pdf, got an ending .txt": (
+        "{pool}",
+        "--delta",
+        "0.1",
+        "--figure",
+        "curves.txt",
+    ),
     "0 < level < 1": ("{pool}", "--delta", "0.1", "--level", "1"),
     "0 < error < 1": ("{pool}", "--delta", "0.1", "--error", "0"),
     "claim >= 0": ("{pool}", "--delta", "0.1", "--claim", "-1"),
