@@ -122,6 +122,7 @@ def test_files_of_output_and_a_claimed_curve(
         "curve.csv",
         "curve.json",
         "curve.png",
+        "outputs.json",
     ]
     rows = list(csv.DictReader((folder / "curve.csv").read_text().splitlines()))
     assert [row["verdict"] for row in rows] == [

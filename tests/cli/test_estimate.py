@@ -106,7 +106,8 @@ def test_output_folder(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(arguments) == 0
     printed = json.loads(capsys.readouterr().out)
     assert sorted(file.name for file in folder.iterdir()) == [
-        "exceedance.png", "joint.png", "marginals.png", "posterior.nc", "region.png", "summary.json",
+        "answer.png", "exceedance.png", "joint.png", "marginals.png", "outputs.json", "posterior.nc",
+        "region.png", "summary.json",
     ]  # fmt: skip
     assert json.loads((folder / "summary.json").read_text()) == printed
     restored = em.load(folder / "posterior.nc")
@@ -312,7 +313,6 @@ def test_missing_things(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert_refused(capsys, ["estimate", str(tmp_path / "no.csv"), "--delta", "0"], "no.csv")
     assert_refused(capsys, ["estimate", str(tmp_path), "--delta", "0"], "cannot be read")
     assert_refused(capsys, ["estimate"], "FILE")
-    assert_refused(capsys, [], "command")
     assert_refused(capsys, ["guess"], "guess")
 
 
