@@ -342,7 +342,7 @@ def copied(source: Path, target: Path) -> Path:
 
 def test_results_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot be read" in complaint(["report", str(tmp_path / "nowhere")], capsys)
-    assert "expected a folder with posterior.nc" in complaint(["report", str(tmp_path)], capsys)
+    assert "a folder with posterior.nc" in complaint(["report", str(tmp_path)], capsys)
     (tmp_path / "posterior.nc").write_text("no")
     assert "expected a NetCDF file" in complaint(["report", str(tmp_path)], capsys)
 

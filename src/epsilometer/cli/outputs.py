@@ -55,11 +55,11 @@ def check_file(
     """Refuse a file that cannot be written, or that exists; ``own`` files may be replaced."""
     if path is None:
         return
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file for {option}, got a folder.")
     check_ending(path, endings, option=option)
     if _is_device(path):
         return
-    if path.is_dir():
-        raise InputError(f"{path}: expected a file for {option}, got a folder.")
     folder = path.absolute().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path}: the folder for {option} does not exist or cannot be written.")
