@@ -22,7 +22,17 @@ COUNTS = (
 FAIL, JUDGED, INCONCLUSIVE, PASS = "1", "2.35", "2.9", "12"
 """Claims that the counts above refute, speak against, leave open, and leave standing."""
 
-PAGES = ["exceedance", "region", "marginals", "joint", "prior", "predictive", "models", "influence"]
+PAGES = [
+    "answer",
+    "exceedance",
+    "region",
+    "marginals",
+    "joint",
+    "prior",
+    "predictive",
+    "models",
+    "influence",
+]
 
 
 @pytest.fixture
