@@ -80,7 +80,7 @@ def interval_table(rows: list[OneRunIntervalRow], error: float) -> str:
             continue
         cells = []
         for each in (row, gaussian[_place(row)]):
-            mark = "" if each.kept(error) else " **!**"
+            mark = "" if each.within_level(error) else " **!**"
             cells += [f"{share(each.covers, each.runs)}{mark}"]
             cells += [share(count, each.runs) for count in (each.above, each.below)]
             cells += [f"{each.mean_low:.2f} {each.mean_median:.2f} {each.mean_high:.2f}"]
@@ -99,7 +99,7 @@ def bound_table(rows: list[OneRunBoundRow], error: float) -> str:
             row = own[method]
             shown = share(row.above, row.runs)
             shown = shown if row.holds else f"*{shown}*"
-            mark = "" if row.kept(error) else " **!**"
+            mark = "" if row.within_level(error) else " **!**"
             cells.append(f"{shown}{mark} ({row.mean_at_least:.2f})")
         lines.append(f"{_first_cells(own[PROOF])} {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -121,7 +121,7 @@ def bound_text(rows: list[OneRunBoundRow], error: float) -> str:
     ):
         own = [row for row in rows if row.method in names and row.holds]
         most, where = _worst(own, lambda row: row.above)
-        broken = [row for row in own if not row.kept(error)]
+        broken = [row for row in own if not row.within_level(error)]
         end = (
             "never significantly too often"
             if not broken
@@ -132,9 +132,11 @@ def bound_text(rows: list[OneRunBoundRow], error: float) -> str:
             f"{what}: above the true ε in at most {most} of {where.runs} audits{at}; {end}."
         )
     for method in INDEPENDENT:
-        own = [row for row in rows if row.method == method and row.interferes and not row.wrong_curve]
+        own = [
+            row for row in rows if row.method == method and row.interferes and not row.wrong_curve
+        ]
         most, where = _worst(own, lambda row: row.above)
-        caught = "" if not where.kept(error) else ": the control was NOT detected"
+        caught = "" if not where.within_level(error) else ": the control was NOT detected"
         said.append(f"*{method}*, if canaries interfere: up to {most} ({place(where)}){caught}.")
     wrong = [row for row in rows if row.method == GAUSSIAN_RUN and row.wrong_curve]
     most, where = _worst(wrong, lambda row: row.above)
@@ -153,7 +155,7 @@ def interval_text(rows: list[OneRunIntervalRow], error: float) -> str:
         # A single family has no prior probability of no leak, so its intervals never contain 0.
         apart = [row for row in own if row.holds and (row.true_epsilon or name == WHOLE_CURVE)]
         least = min(apart, key=lambda row: row.covers / row.runs)
-        broken = sum(not row.kept(error) for row in apart)
+        broken = sum(not row.within_level(error) for row in apart)
         together = [row for row in own if row.interferes and not row.wrong_curve]
         high, too_high = _worst(together, lambda row: row.above)
         low, too_low = _worst(together, lambda row: row.below)

@@ -63,7 +63,7 @@ def bound_table(rows: list[PoolBoundRow], error: float) -> str:
             row = own[method]
             shown = share(row.above, row.runs)
             shown = f"*{shown}*" if row.control else shown
-            mark = "" if row.kept(error) else " **!**"
+            mark = "" if row.within_level(error) else " **!**"
             cells.append(f"{shown}{mark} ({row.mean_at_least:.2f})")
         lines.append(f"{_first_cells(first, first.true_epsilon)} {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -75,7 +75,7 @@ def interval_table(rows: list[PoolIntervalRow], error: float) -> str:
     header = ["mechanism", "δ", "models x points", "ε of one score", *own]
     lines = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
     for row in rows:
-        mark = "" if row.kept(error) else " **!**"
+        mark = "" if row.within_level(error) else " **!**"
         cells = [f"{share(row.covers, row.runs)}{mark}"]
         cells += [share(count, row.runs) for count in (row.above, row.below)]
         cells += [f"{row.mean_low:.2f} {row.mean_median:.2f} {row.mean_high:.2f}", str(row.runs)]
@@ -89,7 +89,7 @@ def bound_text(rows: list[PoolBoundRow], error: float) -> str:
     for method in BOUNDS[:-1]:
         own = [row for row in rows if row.method == method]
         worst = max(own, key=lambda row: row.above / row.runs)
-        broken = sum(not row.kept(error) for row in own)
+        broken = sum(not row.within_level(error) for row in own)
         end = (
             "never significantly too often" if not broken else f"**too often** in {broken} settings"
         )
@@ -98,7 +98,7 @@ def bound_text(rows: list[PoolBoundRow], error: float) -> str:
         said.append(f"*{method}*: above the true ε in at most {most} of audits{at}; {end}.")
     control = [row for row in rows if row.method == MULTIPLIED and row.control]
     worst = max(control, key=lambda row: row.above / row.runs)
-    caught = "" if not worst.kept(error) else ": the control was NOT detected"
+    caught = "" if not worst.within_level(error) else ": the control was NOT detected"
     said.append(
         f"The negative control, *{MULTIPLIED}*, if points depend on each other: up to "
         f"{share(worst.above, worst.runs)} ({place(worst)}){caught}."
@@ -121,7 +121,7 @@ def interval_text(rows: list[PoolIntervalRow], error: float) -> str:
         least = min(own, key=lambda row: row.covers / row.runs)
         high = max(own, key=lambda row: row.above / row.runs)
         low = max(own, key=lambda row: row.below / row.runs)
-        broken = sum(not row.kept(error) for row in own)
+        broken = sum(not row.within_level(error) for row in own)
         end = "stated rates met in all settings"
         if broken:
             end = f"stated rates **not met** in {broken} of {len(own)}"

@@ -82,7 +82,7 @@ def refuted_table(rows: list[RefutationRow], significance: float) -> str:
         peeked = control[row.mechanism, row.setting, row.bases, row.models]
         shares = []
         for each in (row, peeked):
-            mark = "" if each.kept(significance) else " **!**"
+            mark = "" if each.within_level(significance) else " **!**"
             shares.append(f"{percent(each.refuted, each.runs, 2)}{mark}")
         lines.append(
             f"| {mechanism(row)} | {row.true_epsilon:.2f} | {row.bases} | {row.models:,} "
@@ -95,10 +95,10 @@ def refuted_text(rows: list[RefutationRow], significance: float) -> str:
     """Summary of the table."""
     own = [row for row in rows if row.method == PROOF]
     worst = max(own, key=lambda row: row.refuted / row.runs)
-    broken = [row for row in own if not row.kept(significance)]
+    broken = [row for row in own if not row.within_level(significance)]
     peeked = [row for row in rows if row.method == PEEKING]
     most = max(peeked, key=lambda row: row.refuted / row.runs)
-    caught = any(not row.kept(significance) for row in peeked)
+    caught = any(not row.within_level(significance) for row in peeked)
     said = (
         f"The proof refuted a true claim in at most {percent(worst.refuted, worst.runs, 2)} of "
         f"{worst.runs:,} runs ({mechanism(worst)}, {worst.bases} x {worst.models:,}); "

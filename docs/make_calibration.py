@@ -30,8 +30,8 @@ from epsilometer.calibration.table import (
     Section,
     chance_of,
     from_csv,
-    keeps,
     summarise_bounds,
+    within_level,
 )
 from epsilometer.model.profile import ProfileModel
 
@@ -101,7 +101,7 @@ def required_table(rows: list[BoundRow], significance: float) -> str:
         for mechanism in ("null", "Laplace"):
             own = [r for r in chosen if r.estimator == name and r.mechanism == mechanism]
             worst = max(own, key=lambda row: row.failure_rate)
-            mark = "" if keeps(worst.above, worst.runs, significance) else " **!**"
+            mark = "" if within_level(worst.above, worst.runs, significance) else " **!**"
             cells.append(f"{percent(worst.above, worst.runs)}{mark}")
         runs = min(row.runs for row in chosen if row.estimator == name)
         shown = f"*{name}*" if name in DELIBERATE else name
@@ -158,7 +158,7 @@ def peers_table(rows: list[BoundRow], significance: float) -> str:
         if row.estimator != PEERS_RULE.label:
             continue
         ours = next(r for r in null if r.trials == row.trials and r.estimator == "one-run scan")
-        mark = "" if keeps(row.above, row.runs, significance) else " **!**"
+        mark = "" if within_level(row.above, row.runs, significance) else " **!**"
         lines.append(
             f"| {row.trials:,} | {row.delta:g} | {row.runs:,} | {percent(row.above, row.runs)}{mark} "
             f"| {percent(ours.above, ours.runs)} |"

@@ -1,8 +1,8 @@
 """Execute the notebooks of ``docs/notebooks`` and write them back with their outputs.
 
-``python docs/make_notebooks.py [NAME ...]`` runs all of them, or those named, each in a fresh kernel.  What
-is written depends on code and outputs alone: no times, no ids drawn at random, no paths.  Edit the cells in
-Jupyter or in any editor, then run this; ``tests/docs/test_notebooks.py`` checks that outputs are up to date.
+``python docs/make_notebooks.py [NAME ...]`` runs all of them, or those named, each in a fresh kernel.
+What is written depends on code and outputs alone: no times, no random ids, no paths.  Edit the cells in
+Jupyter or an editor, then run this; ``tests/docs/test_notebooks.py`` checks that outputs are up to date.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def _outputs(outputs: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     found = []
     for output in outputs:
         if output["output_type"] == "stream":
-            found.append({"name": output["name"], "output_type": "stream", "text": _lines(output["text"])})
+            found.append(
+                {"name": output["name"], "output_type": "stream", "text": _lines(output["text"])}
+            )
             continue
         data = {kind: _lines(text) for kind, text in sorted(output.get("data", {}).items())}
         if not any("".join(text).strip() for text in data.values()):
@@ -88,9 +90,11 @@ def main() -> None:
     """Execute and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="stems of files, such as first-audit")
-    names = parser.parse_args().names or sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the notebooks are")
+    chosen = parser.parse_args()
+    names = chosen.names or sorted(path.stem for path in chosen.folder.glob("*.ipynb"))
     for name in names:
-        path = FOLDER / f"{name}.ipynb"
+        path = chosen.folder / f"{name}.ipynb"
         notebook = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(dumps(executed(notebook)), encoding="utf-8")
         sys.stdout.write(f"{path.name} written, {path.stat().st_size // 1000} kB\n")

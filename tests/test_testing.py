@@ -68,7 +68,7 @@ def test_fail_raises_and_names_the_claim(fail_on: Any) -> None:
     proven = rounded_down(em.prove(LEAKY, delta=1e-3).at_least)
     assert said.startswith(
         f"FAIL (proven): the attacks prove that epsilon is at least {proven} at delta = 0.001, "
-        "with an error probability of at most 5 %. "
+        "with a probability of error of at most 5 %. "
     )
     assert "The claim is 1; at delta = 0.001, epsilon is estimated at " in said
     low, high = em.estimate(LEAKY, MODEL).credible_interval("epsilon", 0.9)

@@ -98,7 +98,7 @@ def one(place: int, number: int) -> dict[str, Any]:
         most_bases=case.most_bases,
         simulations=SIMULATIONS,
         seed=number,
-        surroundings=False,
+        alternatives=False,
     )
     chosen = plan.recommended
     if chosen is None:

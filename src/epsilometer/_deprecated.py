@@ -1,4 +1,4 @@
-"""Parameters that have another name now: the old one works for a release, with a warning."""
+"""Renamed parameters: old names work for one release, with a warning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def renamed_parameters(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function take old names of keyword parameters, given as ``old="new"``.
+    """Accept old names of keyword parameters, given as ``old="new"``.
 
     Examples
     --------

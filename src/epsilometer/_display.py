@@ -1,7 +1,7 @@
-"""How results show themselves: ``repr``, HTML for notebooks, ``summary()`` and ``plot()``.
+"""Display of results: ``repr``, HTML for notebooks, ``summary()`` and ``plot()``.
 
-The base classes of results and data.  What is shown is decided in ``display/``.  Its modules are
-found by name when something is first shown, so that imports point one way.
+The base classes of results and data.  The contents are defined in ``display/``, whose modules are looked
+up by name when something is first shown, so that imports point one way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Displayed:
     """Something with a short ``repr``, an HTML form for notebooks and a table.
 
     A subclass names its view as ``view="module.NAME"``: a module of ``display/`` and a constant in
-    it.  Without one a class is shown as its base is.
+    it.  Without one, a class is shown like its base class.
     """
 
     _view: ClassVar[str] = ""
@@ -38,7 +38,7 @@ class Displayed:
         return f"{type(self).__name__}({view_of(self).line(self)})"
 
     def _repr_html_(self) -> str:
-        """A small table, and a figure where there is one; what notebooks show."""
+        """A small table, and a figure if there is one, for notebooks."""
         return view_of(self).html(self)
 
     def summary(self) -> Table:

@@ -241,9 +241,12 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return out.getvalue()
 
 
-def ending(path: Path, *known: str) -> str:
-    """How a file's name ends, in small letters: one of those that are ``known``, such as ``.csv``."""
-    found = path.suffix.lower()
+def ending(path: Path, *known: str, bare: str = "") -> str:
+    """How a file's name ends, in small letters: one of those that are ``known``, such as ``.csv``.
+
+    ``bare`` is the ending that a name without one stands for, if any.
+    """
+    found = path.suffix.lower() or bare
     if found not in known:
         listed = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else known[0]
         raise InputError(f"{shown(path.name)}: expected a file name that ends in {listed}.")

@@ -1,7 +1,7 @@
-"""Progress of long calls: a bar in notebooks, a bar on the terminal if asked for, or a callback.
+"""Progress of long calls: a bar in notebooks, a bar on the terminal on request, or a callback.
 
 Public calls have ``on_progress``: None shows a bar in a notebook and nothing elsewhere, ``"bar"`` shows
-one everywhere, ``"none"`` shows nothing, and a function is called now and then.
+one everywhere, ``"none"`` shows nothing, and a function is called periodically.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Bar(Protocol):
     """Shows a line of text and how much of the work is done."""
 
     def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show the state now; it may be left out if the last was shown just before."""
+        """Show the current state; may be skipped if the last update was very recent."""
 
     def close(self) -> None:
-        """Show the last state, or take the bar away."""
+        """Show the last state, or remove the bar."""
 
 
 def in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook; IPython is never imported for it."""
+    """Whether this runs in a notebook kernel; never imports IPython."""
     module: Any = sys.modules.get("IPython")
     shell = module.get_ipython() if hasattr(module, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
@@ -79,7 +79,7 @@ class NotebookBar:
 
 
 class TerminalBar:
-    """A bar on stderr, which is gone when the work is done."""
+    """A bar on stderr; on a terminal it is removed when the work is done."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -91,7 +91,8 @@ class TerminalBar:
             MofNCompleteColumn(),
         )
         console = Console(file=sys.stderr)
-        self._bar = Progress(*columns, console=console, transient=True)
+        # In a log, where nothing can be taken away, the last state stays.
+        self._bar = Progress(*columns, console=console, transient=console.is_terminal)
         self._task = self._bar.add_task("", total=None)
         self._bar.start()
 
@@ -116,7 +117,7 @@ def _bar(on_progress: OnProgress, *, keep: bool) -> Bar | None:
 
 
 class _Shown:
-    """What calls report to a bar: numbers and messages in one line."""
+    """Combines the numbers and messages of a call in one line of a bar."""
 
     def __init__(self, bar: Bar, state: Callable[..., tuple[str, int | None, int | None]]) -> None:
         self._bar, self._state = bar, state
@@ -132,7 +133,7 @@ class _Shown:
         self._show()
 
     def finish(self) -> None:
-        """Without the last message, which is about what was still to do."""
+        """Drop the last message, which is about the remaining work."""
         self._message = ""
         self._show()
 
@@ -149,16 +150,16 @@ def progress_of(
     state: Callable[..., tuple[str, int | None, int | None]],
     keep: bool = False,
 ) -> Iterator[tuple[Callable[..., None] | None, Say | None]]:
-    """The two functions that a call reports to: numbers, and messages.
+    """The two callbacks of a call: for numbers, and for messages.
 
     Parameters
     ----------
     on_progress, on_message
-        As the user gave them.
+        As passed by the user.
     state
-        What the numbers mean: text, how much is done, and how much there is (None if not known).
+        Converts the numbers to text, the amount done, and the total (None if unknown).
     keep
-        Whether the bar is shown at once and stays when the work is done.
+        Whether the bar is shown immediately and stays when the work is done.
     """
     bar = _bar(on_progress, keep=keep)
     if bar is None:

@@ -1,4 +1,4 @@
-"""The table that ``summary()`` returns: plain rows, shown as text or HTML, handed on to pandas."""
+"""The table returned by ``summary()``: plain rows, shown as text or HTML, convertible to pandas."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Table:
     columns
         Names of the columns.
     rows
-        A tuple of values for each row: text, numbers, or None where there is no value.
+        A tuple of values per row: text, numbers, or None if there is no value.
     notes
-        What to know about the numbers, a sentence each.
+        Remarks about the numbers, one sentence each.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same as a data frame; needs pandas, which is not a dependency."""
+        """The table as a data frame; needs pandas, which is not a dependency."""
         try:
             import pandas as pd
         except ImportError:
@@ -94,7 +94,7 @@ class Table:
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def _shown(self, most: int) -> list[tuple[str, ...]]:
-        """Rows as text, the first ones if there are many."""
+        """Rows as text; only the first ones if there are many."""
         columns = list(zip(*self.rows[:most], strict=True))
         return list(zip(*(_column_text(column) for column in columns), strict=True))
 
@@ -126,7 +126,7 @@ class Table:
 
 
 def escaped(text: object) -> str:
-    """Text of a user as HTML shows it literally; nothing in it moves or hides text."""
+    """User text escaped for HTML, with control characters made visible."""
     return html.escape(_files.printable(text))
 
 
@@ -136,7 +136,7 @@ def _cell(tag: str, text: str, *, first: bool) -> str:
 
 
 def _plain(value: Any) -> Cell:
-    """Python's own types, which NumPy's numbers become."""
+    """A value as a built-in Python type."""
     if hasattr(value, "item"):
         value = value.item()
     if value is None or isinstance(value, bool | str | int | float):
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Cell:
 
 
 def _column_text(values: Sequence[Cell]) -> list[str]:
-    """A column as text, its numbers with as many decimals as the whole column is worth."""
+    """A column as text, with all numbers in the same format."""
     numbers = [abs(v) for v in values if isinstance(v, float) and math.isfinite(v) and v]
     small = (bool(numbers) and min(numbers) < 1e-3) or max(numbers, default=0.0) >= 1e5
     return [_text(value, small=small) for value in values]

@@ -1,4 +1,4 @@
-"""The width of the terminal that text is printed to, and messages that fit it."""
+"""The width of the terminal, and messages that fit it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Longer lines are hard to read, and shorter ones leave no room for a table.
 def columns(stream: TextIO | None = None) -> int:
     """Columns for text on a stream (default: standard output).
 
-    The environment variable ``COLUMNS`` comes first, then the terminal's own width; 80 without a
+    The environment variable ``COLUMNS`` takes precedence, then the terminal's own width; 80 without a
     terminal.
     """
     target = sys.stdout if stream is None else stream
@@ -32,7 +32,7 @@ def columns(stream: TextIO | None = None) -> int:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody reads the stream on a screen."""
+    """Whether the stream is a terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -40,7 +40,7 @@ def message_lines(text: str, stream: TextIO, *, indent: str = "  ") -> list[str]
     """A message wrapped at words on a terminal; one line elsewhere, for logs and programs."""
     if not is_terminal(stream):
         return [text]
-    # One column stays free: some terminals start a new line once the last one is filled.
+    # One column stays free: some terminals start a new line when the last column is filled.
     return textwrap.wrap(
         text,
         columns(stream) - 1,

@@ -128,7 +128,7 @@ def test_writing_replaces_a_file(tmp_path: Path) -> None:
     st.lists(st.text(max_size=8), min_size=1, max_size=3, unique=True),
     st.integers(0, 2**32),
 )
-def test_what_can_be_written_can_be_read(targets: list[float], names: list[str], seed: int) -> None:
+def test_writing_and_reading_round_trips(targets: list[float], names: list[str], seed: int) -> None:
     """Any increasing rates, any text that a file can hold, counts of any size."""
     kept = tuple(name.replace("\0", "").encode(errors="ignore").decode() for name in names)
     rng = np.random.default_rng(seed)

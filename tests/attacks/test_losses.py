@@ -114,7 +114,7 @@ def test_order_of_rows_matters_only_to_the_order_of_bases(order: list[int]) -> N
     ("change", "message"),
     [
         ({"loss": []}, "expected at least one loss, got none"),
-        ({"base": ["a", "a"]}, "expected 2 values in hypothesis, as in challenge_base"),
+        ({"base": ["a", "a"]}, "expected 2 values in hypothesis, as many as in challenge_base"),
         ({"hypothesis": [0, 0]}, r"expected 3 values in hypothesis.* got shape \(2,\)"),
         ({"replicate": [0]}, r"expected 3 values in replicate.* got shape \(1,\)"),
         ({"loss": [[1.0], [2.0], [3.0]]}, r"expected 3 values in loss.* got shape \(3, 1\)"),

@@ -52,14 +52,14 @@ def test_csv_and_parquet_agree(tmp_path: Path) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
-def test_csv_keeps_every_number(numbers: list[float]) -> None:
+def test_csv_round_trips_every_number(numbers: list[float]) -> None:
     losses = of(loss=numbers)
     assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30), min_size=1))
-def test_csv_keeps_every_printed_name(names: list[str]) -> None:
+def test_csv_round_trips_every_printable_name(names: list[str]) -> None:
     losses = of(base=[f"[{name}]" for name in names], loss=[1.0] * len(names))
     assert Losses.parse_csv(losses.to_csv(), name="losses.csv") == losses
 
@@ -81,7 +81,7 @@ def test_there_is_one_nan(tmp_path: Path, bits: int) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=5))
-def test_what_can_be_made_can_be_written_and_read(names: list[str]) -> None:
+def test_any_losses_round_trip(names: list[str]) -> None:
     """Line ends, quotes and blanks of all kinds; NUL and lone surrogates do not occur in text files."""
     kept = [name.replace("\0", "").encode(errors="ignore").decode() for name in names]
     losses = of(base=kept, loss=[1.0] * len(kept))
@@ -105,7 +105,7 @@ def test_csv_with_byte_order_mark_and_blanks(tmp_path: Path) -> None:
     assert (losses.replicate.tolist(), losses.loss.tolist()) == ([1], [2.5])
 
 
-def test_csv_takes_words_for_what_is_not_finite() -> None:
+def test_csv_accepts_words_for_non_finite_numbers() -> None:
     found = Losses.parse_csv(f"{HEADER}\na,0,0,inf\na,0,1,-Infinity\na,0,2,NaN\n", name="x").loss
     np.testing.assert_array_equal(found, [np.inf, -np.inf, NAN])
 

@@ -398,7 +398,7 @@ def test_h1_without_spread_rejects_a_neighbourhood_of_its_mean() -> None:
 
 
 @pytest.mark.parametrize("deviation", [0.0, 5e-324, 1.0, 1e300])
-def test_equal_hypotheses_are_never_told_apart(deviation: float) -> None:
+def test_equal_hypotheses_are_never_distinguished(deviation: float) -> None:
     assert Case(2.0, deviation, 2.0, deviation).p([-9.0, 2.0, 1e9]).tolist() == [1.0] * 3
 
 
@@ -442,7 +442,7 @@ def _named(columns: FloatArray) -> dict[str, FloatArray]:
     return dict(zip(names, columns, strict=True))
 
 
-def test_answers_are_probabilities_everywhere() -> None:
+def test_results_are_probabilities_everywhere() -> None:
     """No argument in the domain gives a warning, NaN or a number outside [0, 1]."""
     values = np.array([0.0, -5e-324, 1e-160, -1.0, 3.0, 1e150, -1e300])
     deviations = np.array([0.0, 5e-324, 1e-300, 1e-160, 1.0, 1e160, 1e300])

@@ -49,7 +49,7 @@ def test_every_challenge_is_judged_once(result: AttackResult) -> None:
     assert counts.repeated_names == ()
 
 
-def test_a_rule_counts_what_it_was_dealt(result: AttackResult) -> None:
+def test_an_operating_point_counts_its_share(result: AttackResult) -> None:
     counts = em.split_counts(rules(result, 0.05, 0.2))
     for base in range(4):
         for number, rate in enumerate((0.05, 0.2)):

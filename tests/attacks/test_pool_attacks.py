@@ -95,7 +95,7 @@ def test_sabotaged_formulas_are_seen() -> None:
     assert np.abs(ignored - Rmia().score(losses, **arguments)).max() > 0.1
 
 
-def test_votes_are_counted_with_as_many_others_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_votes_use_the_stated_number_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = pool(12, 30, queries=3)
     monkeypatch.setattr(rmia_module, "MOST_COMPARED", 10)
     found = Rmia().score(losses, teachers=TEACHERS, judged=JUDGED)
@@ -120,7 +120,7 @@ def test_population_is_the_share_of_references_of_its_label() -> None:
     assert (PopulationAttack().score(tied, teachers=TEACHERS[:0], judged=TEACHERS[:3]) == 0.5).all()
 
 
-def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
+def test_ridge_leave_one_out_equals_refitting() -> None:
     rng = np.random.default_rng(3)
     inputs, target = rng.normal(size=(25, 6)), rng.normal(size=(25, 2))
     target[:, 0] += inputs @ rng.normal(size=6)
@@ -142,7 +142,7 @@ def test_ridge_leaves_rows_out_as_if_fitted_anew() -> None:
         assert residual[:, number] == pytest.approx(best[:, number], abs=1e-9)
 
 
-def test_quantile_finds_what_the_loss_does_not() -> None:
+def test_quantile_finds_a_leak_that_the_loss_misses() -> None:
     """Points differ by far more than members do, in a way that features predict."""
     rng = np.random.default_rng(4)
     features = rng.normal(size=(900, 2))
@@ -222,7 +222,7 @@ class TestContract:
             assert not np.isnan(found).any()
             assert np.ptp(found) < 1e-6
 
-    def test_a_judged_model_is_judged_by_its_own_losses_and_by_teachers(self, name: str) -> None:
+    def test_scores_use_the_target_model_and_shadow_models_only(self, name: str) -> None:
         losses = pool(references=25)
         right = self.score(name, losses)
         rng = np.random.default_rng(6)
@@ -234,7 +234,7 @@ class TestContract:
         loss[10] = loss[9]
         assert not np.array_equal(self.score(name, changed(losses, loss=loss))[1], right[1])
 
-    def test_no_coins_where_nothing_is_learnt(self, name: str) -> None:
+    def test_attacks_that_learn_nothing_use_no_coins(self, name: str) -> None:
         """And if there is a leak, the shadow models' coins matter."""
         losses = pool(references=25)
         member = losses.member.copy()
@@ -247,7 +247,7 @@ class TestContract:
 
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POOL_ATTACKS)))
-def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str) -> None:
+def test_held_out_scores_do_not_use_coins_of_target_models(seed: int, name: str) -> None:
     losses = pool(8, 12, references=22, seed=seed % 1000)
     member = losses.member.copy()
     member[5:, :12] = np.random.default_rng(seed).random((3, 12)) < 0.5
@@ -260,7 +260,7 @@ def test_fresh_scores_do_not_look_at_coins_of_judged_models(seed: int, name: str
     assert one.fair_coins
 
 
-def test_an_attack_that_peeks_sees_nothing_and_one_that_looks_at_others_is_found_out() -> None:
+def test_peeking_attacks_gain_nothing_and_dependent_scores_are_detected() -> None:
     """Coins of target models are hidden; a score that depends on other target models proves nothing."""
 
     @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def test_fresh_scores_of_the_models_that_did_not_teach() -> None:
     assert named.value == pytest.approx(whole.value[:, [4, 2]])
 
 
-def test_cross_fitted_is_fresh_with_every_group_in_turn() -> None:
+def test_cross_fitted_equals_held_out_fold_by_fold() -> None:
     losses = pool()
     found = cross_fitted_scores(losses, Lira(), folds=4)
     assert found.dependent
@@ -406,7 +406,7 @@ def test_most_leaking_is_the_shrunken_difference() -> None:
     assert np.array_equal(changed_later, most_leaking(losses, models=models, count=5))
 
 
-def test_most_leaking_points_leak_and_unknown_ones_come_last() -> None:
+def test_most_leaking_points_come_first_and_unknown_ones_last() -> None:
     rng = np.random.default_rng(8)
     member = rng.random((40, 50)) < 0.5
     member[:, 0] = False
@@ -437,7 +437,7 @@ def replace_member(losses: PoolLosses, coins: np.ndarray) -> PoolLosses:
 
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
-def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
+def test_held_out_scores_are_uninformative_without_a_leak(name: str) -> None:
     """The target models' coins are fair whatever the scores: so are all counts above a threshold."""
     losses = null_pool(48, 250, 60)
     scores = held_out_scores(losses, POOL_ATTACKS[name], teachers=24)
@@ -454,7 +454,7 @@ def test_fresh_scores_tell_nothing_where_nothing_leaks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POOL_ATTACKS)
-def test_cross_fitted_scores_of_all_points_tell_nothing_either(name: str) -> None:
+def test_cross_fitted_scores_are_uninformative_without_a_leak(name: str) -> None:
     losses = null_pool(16, 500, 60)
     scores = cross_fitted_scores(losses, POOL_ATTACKS[name])
     ones = scores.member.sum()
@@ -463,7 +463,7 @@ def test_cross_fitted_scores_of_all_points_tell_nothing_either(name: str) -> Non
     assert abs(auc(scores.value, scores.member) - 0.5) < 4 * error
 
 
-def test_teachers_that_are_judged_would_be_seen_where_nothing_leaks() -> None:
+def test_scoring_shadow_models_would_show_a_spurious_leak() -> None:
     """Control of the two above: LiRA that learns from the target models finds a spurious leak."""
     losses = null_pool(16, 500, 0)
     everybody = np.arange(16)
@@ -493,7 +493,7 @@ def test_an_attack_by_its_name_and_not_as_a_class() -> None:
 
 
 @pytest.mark.parametrize("whose", ["model", "point"])
-def test_coins_that_are_not_fair_ones_of_their_own_are_found_out(whose: str) -> None:
+def test_coins_that_are_not_independent_and_fair_are_detected(whose: str) -> None:
     """Halves of a fixed size, or each point in exactly half of the models, declared fair."""
     rng = np.random.default_rng(1)
     rows = np.array([rng.permutation(40) < 20 for _ in range(40)])

@@ -80,7 +80,7 @@ ROWS = st.lists(PROBABILITIES, min_size=4, max_size=4).filter(
     st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=4),
     st.floats(0, 1, exclude_min=True, exclude_max=True),
 )
-def test_counts_are_what_a_loop_counts(
+def test_counts_equal_those_of_a_loop(
     rows: list[tuple[list[float], list[float]]], level: float
 ) -> None:
     found = result([row[0] for row in rows], [row[1] for row in rows])
@@ -203,7 +203,7 @@ def test_normality_is_shapiro_and_wilk(scale: float, offset: float) -> None:
     assert normality((holes + offset) * scale) == pytest.approx(expected, rel=1e-9)
 
 
-def test_normality_of_very_many_scores_looks_at_the_first() -> None:
+def test_normality_of_many_scores_uses_the_first() -> None:
     values = np.random.default_rng(34).standard_normal(LARGEST_SHAPIRO)
     longer = np.concatenate([values, np.full(1000, 1e6)])
     assert normality(longer) == normality(values)
@@ -251,7 +251,7 @@ def test_logit_serves_such_losses_better() -> None:
     assert cross_feed(crooked_losses(), statistic=Logit()).warnings(0.1) == []
 
 
-def test_logit_is_not_advised_to_those_who_use_it() -> None:
+def test_logit_is_not_suggested_if_already_used() -> None:
     crooked = np.random.default_rng(46).standard_exponential(100) ** 3
     found = result(np.zeros(100), scores_h0=crooked, scores_h1=crooked, statistic="logit")
     (text,) = found.warnings(0.1)
@@ -372,7 +372,7 @@ def test_no_usable_base(kind: str) -> None:
         cross_feed(losses_of(h0, h1))
 
 
-def test_finish_keeps_bases_with_an_answer_under_both_hypotheses() -> None:
+def test_finish_keeps_bases_with_p_values_under_both_hypotheses() -> None:
     losses = losses_of(np.ones((4, 1)), np.ones((4, 1)), names=list("abcd"))
     p0, p1 = np.array([[0.1], [NAN], [0.3], [NAN]]), np.array([[0.5], [0.6], [NAN], [NAN]])
     found = finish(

@@ -154,7 +154,7 @@ class TestContract:
         np.testing.assert_array_equal(plain[0], scaled[0])
         np.testing.assert_array_equal(plain[1], scaled[1])
 
-    def test_members_look_less_like_h0(self, attack: Attack) -> None:
+    def test_members_have_lower_p_values(self, attack: Attack) -> None:
         """Far apart, at a clear rate: all of H1 called members, few of H0."""
         rng = np.random.default_rng(14)
         h0, h1 = rng.standard_normal((3, 40)), 20 + rng.standard_normal((3, 40))
@@ -328,7 +328,7 @@ def test_higher_scores_never_have_higher_p_values(attack: Attack) -> None:
 
 
 @one_sided
-def test_one_sided_attacks_do_not_look_at_h1(attack: Attack) -> None:
+def test_one_sided_attacks_do_not_use_h1(attack: Attack) -> None:
     h0, h1 = scores()
     plain = attack.learn(Shadows(h0), Shadows(h1))(h1)
     np.testing.assert_array_equal(attack.learn(Shadows(h0), Shadows(-7 * h1))(h1), plain)

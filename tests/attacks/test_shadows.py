@@ -332,7 +332,7 @@ def test_pooled_deviation_of_shared_shadows() -> None:
     assert found[0, 0] == pytest.approx(slow_pooled(list(values)), rel=SUMS)
 
 
-def test_pooled_deviation_of_own_shadows_is_one_a_challenge() -> None:
+def test_pooled_deviation_of_separate_shadows_is_one_per_challenge() -> None:
     values = rows(9, 3, 4, 5)
     values[0, 1, 2:] = NAN
     values[2, 3] = NAN
@@ -374,7 +374,7 @@ def test_count_at_least_of_shadows(shadows: list[float], scores: list[float]) ->
             assert found[0, challenge] == again[0, challenge] == expected
 
 
-def test_count_at_least_keeps_bases_apart() -> None:
+def test_count_at_least_does_not_mix_bases() -> None:
     shadows = Shadows(np.array([[1.0, 2.0, 3.0], [10.0, 20.0, NAN]]))
     assert shadows.count_at_least(np.array([[2.0, 0.0], [2.0, 11.0]])).tolist() == [[2, 3], [2, 1]]
 

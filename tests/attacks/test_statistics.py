@@ -70,7 +70,7 @@ def test_logit_is_finite_and_never_rises_with_the_loss(losses: list[float]) -> N
 
 
 @pytest.mark.parametrize("smallest", [1e-300, 1e-7, 0.3, 40.0])
-def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> None:
+def test_zero_loss_scores_above_the_smallest_of_its_base(smallest: float) -> None:
     """Uniform below half of that, losses have the geometric mean smallest / 2 / e."""
     found = scores(0.0, smallest, 50.0, 0.0)
     assert found[0] == found[3] == pytest.approx(exact_logit(smallest / (2 * math.e)), rel=1e-14)
@@ -78,7 +78,7 @@ def test_zero_loss_stands_below_the_smallest_of_its_base(smallest: float) -> Non
 
 
 @pytest.mark.parametrize("smallest", [TINY, 2 * TINY, 1e-323])
-def test_zero_loss_beside_denormal_losses(smallest: float) -> None:
+def test_zero_loss_with_denormal_losses(smallest: float) -> None:
     """There is no smaller number, so the score is at least that of the smallest, and finite."""
     zero, other = scores(0.0, smallest)
     assert math.isfinite(zero)
@@ -97,7 +97,7 @@ def test_zero_next_to_missing_losses() -> None:
     assert found[1:] == scores(0.0, 0.25)
 
 
-def test_bases_do_not_look_at_each_other() -> None:
+def test_bases_do_not_affect_each_other() -> None:
     both = Logit()(np.array([[0.0, 1.0], [0.0, 1e-9]]))
     assert both.tolist() == [scores(0.0, 1.0), scores(0.0, 1e-9)]
 
@@ -197,7 +197,7 @@ def test_custom_domain_is_enforced() -> None:
 
 
 @pytest.mark.parametrize("least", [-5.0, -0.5, 0.0, 2.0])
-def test_custom_domain_is_worded_with_its_own_bound(least: float) -> None:
+def test_the_error_names_the_bound_of_a_custom_domain(least: float) -> None:
     statistic = CustomStatistic(function=np.negative, name="mine", least_loss=least)
     assert scores_of(np.array([[least]]), statistic, ["a"])[0, 0] == -least
     with pytest.raises(InputError, match=rf"expected losses >= {least:g} for the statistic mine"):

@@ -200,7 +200,7 @@ def test_a_result_is_judged_as_it_is(published: em.Posterior, tmp_path: Path) ->
     assert posterior_of(folder, model=model).model == model
     # What is asked of it is kept, and answered as the posterior is by itself.
     found = result_for(folder, claim=0.5, error=0.01)
-    assert found.asked == Question(claim=0.5, error=0.01)
+    assert found.question == Question(claim=0.5, error=0.01)
     assert found.verdict == em.judge(published, claim=0.5, error=0.01)
 
 

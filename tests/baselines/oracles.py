@@ -1,4 +1,4 @@
-"""Slow and obvious twins of the estimators, and what the tests of this folder share."""
+"""Slow, simple implementations of the estimators, and helpers shared by the tests in this folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 
 
 def confusion(*, tp: int, tn: int, fp: int, fn: int) -> AttackCounts:
-    """One base from the four cells that the peers take."""
+    """One base from the four cells that other tools take."""
     return AttackCounts(
         false_positives=[fp], trials_h0=fp + tn, false_negatives=[fn], trials_h1=fn + tp
     )
@@ -29,7 +29,7 @@ def base(x: int, n0: int, y: int, n1: int) -> AttackCounts:
 
 
 def normal_grid(size: int) -> FloatArray:
-    """Scores without a seed: the normal quantiles of an even grid."""
+    """Scores without a seed: normal quantiles of an even grid."""
     return np.asarray(ndtri((np.arange(size) + 0.5) / size), dtype=float)
 
 
@@ -39,9 +39,9 @@ def most_failures(trials: int, nominal: float = 0.05) -> int:
 
 
 def _lower_mass(x: int, n0: int, y: int, n1: int, epsilon: Any, delta: Any) -> Any:
-    """Mass of the rates below the lower edge of R, the region's own inequalities integrated.
+    """Mass of the rates below the lower edge of R, by integrating the region's own inequalities.
 
-    The rate with fewer trials is inside, where mpmath's series are short; R is symmetric.
+    The rate with fewer trials is the inner one, where mpmath's series are short; R is symmetric.
     """
     if n1 > n0:
         x, n0, y, n1 = y, n1, x, n0
@@ -82,7 +82,7 @@ def joint_beta_above(
 def joint_beta_above_by_panels(
     x: int, n0: int, y: int, n1: int, epsilon: float, delta: float
 ) -> float:
-    """The same in double precision, for counts beyond mpmath's series: 400 Gauss panels a side."""
+    """The same in double precision, for counts beyond mpmath's series: 400 Gauss panels per side."""
     nodes, weights = np.polynomial.legendre.leggauss(20)
     total = 0.0
     for a, b, c, d in (

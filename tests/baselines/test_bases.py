@@ -1,4 +1,4 @@
-"""Several bases: the best of them paid for, all of them pooled."""
+"""Several bases: the best of them with correction, or all of them pooled."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_pooled_adds_up() -> None:
     assert np.array_equal(pooled(alone).false_positives, alone.false_positives)
 
 
-def test_pooled_bases_with_different_rates_keep_the_error() -> None:
+def test_pooled_bases_with_different_rates_meet_the_level() -> None:
     # Four null attacks with very different rates, (a, 1 - a), equally many trials of each.
     rng = np.random.default_rng(11)
     rates = np.array([0.05, 0.3, 0.6, 0.95])
@@ -98,8 +98,8 @@ def test_significance_out_of_range(significance: float) -> None:
         best_interval(ClopperPearson(), COUNTS, 0.0, significance)
 
 
-def test_the_best_of_several_scores_errs_as_seldom_as_promised() -> None:
-    """A bound that errs exactly as often as it may; unpaid, the best of twenty would err far more."""
+def test_the_best_of_several_scores_is_within_the_level() -> None:
+    """A bound with exactly its allowed error rate; uncorrected, the best of twenty errs far more."""
     exact = ScoreEstimator(
         label="exact",
         assumes="",

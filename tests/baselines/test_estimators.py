@@ -1,4 +1,4 @@
-"""What every estimator from counts has to satisfy, one suite for all of them."""
+"""Requirements on every estimator from counts, one suite for all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALL: dict[str, CountEstimator] = {
     "one-run-fdp-all": OneRunFdp(all_trials=True),
     "one-run-gdp": OneRunFdp(family=GaussianDP()),
 }
-# Exchanging the hypotheses changes nothing; the others look at one direction only.
+# Exchanging the hypotheses changes nothing; the others use one direction only.
 EXCHANGEABLE = [
     name for name in ALL if "one-sided" not in name and name not in {"one-run", "one-run-fdp"}
 ]
@@ -57,7 +57,7 @@ def to_base(drawn: tuple[int, float, int, float]) -> AttackCounts:
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_it_says_what_it_is(name: str) -> None:
+def test_it_describes_itself(name: str) -> None:
     estimator = ALL[name]
     assert estimator.label
     assert estimator.assumes
@@ -76,7 +76,7 @@ def test_ends_are_in_order(
     low, high = ALL[name].interval(counts, delta, level)
     assert 0 <= low[0] <= high[0]
     assert low[0] < math.inf
-    if name != "joint-beta":  # the same half to the lower end; a quantile is what it is
+    if name != "joint-beta":  # others give the same half to the lower end; this is a quantile
         assert low[0] == pytest.approx(ALL[name].lower(counts, delta, level / 2)[0], abs=1e-8)
 
 
@@ -170,7 +170,7 @@ def test_out_of_range(name: str, delta: float, significance: float, message: str
             method(base(1, 10, 1, 10), delta, significance)
 
 
-def test_positive_delta_says_who_needs_it() -> None:
+def test_the_error_names_who_needs_a_positive_delta() -> None:
     assert check_positive_delta(0.1, who="me") == 0.1
     with pytest.raises(InputError, match="me assumes a Gaussian mechanism"):
         check_positive_delta(0.0, who="me")

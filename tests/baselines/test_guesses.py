@@ -1,4 +1,4 @@
-"""The one-run bounds on error counts are those on the guesses they stand for."""
+"""The one-run bounds on error counts equal those on the corresponding guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epsilon from limits of both rates: the peers' numbers, a search of the rectangle, the edges."""
+"""Epsilon from limits of both rates: other tools' numbers, a search of the rectangle, the edges."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_peer_lower_bound_of_a_perfect_attack() -> None:
     counts = confusion(tp=500, fn=0, fp=0, tn=500)
     bound = ClopperPearson().lower(counts, 0.0, 0.01)[0]
     assert bound == pytest.approx(peers.CLOPPER_PEARSON_PERFECT, abs=SEVEN)
-    # In closed form: the limit of no event in 500, half of 1 % each.
+    # In closed form: the limit for no event in 500, half of 1 % each.
     limit = 1 - 0.005 ** (1 / 500)
     assert bound == pytest.approx(math.log((1 - limit) / limit), rel=1e-12)
 
@@ -65,7 +65,7 @@ def test_ends_are_those_of_the_rectangle(
     low, high = ClopperPearson(one_sided=one_sided).interval(base(x, n0, y, n1), delta, 0.1)
     expected = slow_ends(x, n0, y, n1, delta, 0.025, one_sided=one_sided)
     assert high[0] == pytest.approx(expected[1], abs=1e-9)
-    # The lattice meets the corners but not the line alpha + beta = 1 within the rectangle, where
+    # The lattice includes the corners but not the line alpha + beta = 1 within the rectangle, where
     # epsilon is 0: it is off by at most a cell there.
     crossed = expected[0] < 0.02
     assert low[0] == pytest.approx(0.0 if crossed else expected[0], abs=1e-9)
@@ -82,11 +82,11 @@ def test_a_fixed_significance_is_split_as_documented() -> None:
 def test_counts_at_the_ends(estimator: ClopperPearson | Jeffreys) -> None:
     low, high = estimator.interval(confusion(tp=50, tn=50, fp=0, fn=0), 0.0)
     assert 0 < low[0] < high[0] == math.inf
-    # Always wrong is as telling as always right.
+    # Always wrong is as informative as always right.
     wrong_low, wrong_high = estimator.interval(confusion(tp=0, tn=0, fp=50, fn=50), 0.0)
     assert wrong_low[0] == pytest.approx(low[0], rel=1e-9)
     assert wrong_high[0] == math.inf
-    # Calling everything a member tells nothing.
+    # Calling everything a member is uninformative.
     assert estimator.lower(confusion(tp=50, tn=0, fp=50, fn=0), 0.0)[0] == 0.0
     # One trial of each.
     low, high = estimator.interval(confusion(tp=1, tn=1, fp=0, fn=0), 0.0)
@@ -99,7 +99,7 @@ def test_one_sided_at_the_ends() -> None:
     low, high = estimator.interval(confusion(tp=0, tn=50, fp=0, fn=50), 0.0)
     assert (low[0], high[0]) == (0.0, math.inf)  # 0 / 0 below, something over 0 above
     low, high = estimator.interval(confusion(tp=0, tn=0, fp=50, fn=50), 0.0)
-    assert low[0] == 0.0  # always wrong: only the reflected decision would tell
+    assert low[0] == 0.0  # always wrong: only the reflected decision is informative
     assert estimator.lower(confusion(tp=40, tn=50, fp=0, fn=10), 0.999)[0] == 0.0
 
 

@@ -102,7 +102,7 @@ def test_quantiles_leave_their_tails(cells: tuple[int, int, int, int], significa
         if end > 0:
             # The tolerance of the masses above, and 1e-8 for the last Newton step.
             assert mass == pytest.approx(wanted, abs=2e-7)
-        else:  # the strip |alpha + beta - 1| <= delta, where epsilon is 0, holds the quantile
+        else:  # the quantile is in the strip |alpha + beta - 1| <= delta, where epsilon is 0
             assert mass <= wanted
 
 
@@ -115,7 +115,7 @@ def test_quantile_where_the_density_has_a_step(probability: float) -> None:
 
 
 def test_a_wrong_prior_fails_the_same_check() -> None:
-    # Uniform priors are Jeffreys' with half an event of each kind more; here a whole one.
+    # Uniform priors are Jeffreys priors with half an event more of each kind; here a whole one.
     uniform = joint_beta_above_by_panels(201, 502, 201, 502, 0.4, 0.01)
     found = JointBeta().probability_above(base(200, 500, 200, 500), 0.01, 0.4)[0]
     assert abs(found - uniform) > 1e-4
@@ -168,7 +168,7 @@ def test_probability_falls_from_one_to_zero() -> None:
 
 
 def test_no_evidence_at_delta_zero_still_excludes_zero() -> None:
-    # Why this credible interval is no bound: epsilon = 0 is a line of rates, without any prior mass.
+    # Why this credible interval is not a bound: epsilon = 0 is a line of rates, with no prior mass.
     assert JointBeta().lower(confusion(tp=250, tn=250, fp=250, fn=250), 0.0)[0] > 0
 
 

@@ -63,7 +63,7 @@ def test_delta_is_paid_at_first_order(estimator: Limit) -> None:
 
 
 def test_delta_variance_is_that_of_the_difference() -> None:
-    # Katz with delta is the delta method on log(p1 - delta): its gap against a simulated spread.
+    # Katz with delta is the delta method on log(p1 - delta): compared with a simulated spread.
     rng = np.random.default_rng(7)
     n, p1, p2, delta = 20_000, 0.5, 0.3, 0.2
     draws = np.log(rng.binomial(n, p1, 40_000) / n - delta)
@@ -76,7 +76,7 @@ def test_delta_variance_is_that_of_the_difference() -> None:
 
 @pytest.mark.parametrize("estimator", ALL, ids=lambda e: e.label)
 def test_bound_takes_the_better_direction(estimator: Limit) -> None:
-    # (473, 511, 755, 950) and the same seen from the other hypothesis.
+    # (473, 511, 755, 950) and the same with the hypotheses exchanged.
     counts = confusion(tp=90, tn=400, fp=100, fn=10)
     ratios = [
         float(estimator.ratio_lower(90, 100, 100, 500, delta=0.01, significance=0.01)),

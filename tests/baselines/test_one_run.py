@@ -70,7 +70,7 @@ FAR_OUT = [
 
 @pytest.mark.parametrize(("m", "r", "v", "epsilon", "delta"), FAR_OUT)
 def test_p_value_far_beyond_the_peak(m: int, r: int, v: int, epsilon: float, delta: float) -> None:
-    # Probabilities near v underflow; the mean that counts reaches down to the peak.
+    # Probabilities near v underflow; the relevant mean extends down to the peak.
     expected = oracles.one_run_p_value(m, r, v, epsilon, delta)
     assert float(one_run_p_value(m, r, v, epsilon, delta)) == pytest.approx(expected, rel=1e-9)
 
@@ -131,7 +131,7 @@ def test_monotone(case: tuple[int, int, int], deltas: list[float], levels: list[
     if v < r:
         better = float(epsilon_one_run(m, r, v + 1, deltas[0], levels[0]))
         assert better >= by_level[0] - 1e-8
-    # More canaries that nobody guesses cost delta only.
+    # More canaries without guesses cost delta only.
     more = float(epsilon_one_run(m + 100, r, v, 0.0, levels[0]))
     assert more == pytest.approx(float(epsilon_one_run(m, r, v, 0.0, levels[0])), abs=1e-8)
 
@@ -196,12 +196,12 @@ def test_coins_that_cannot_be_fair(num_in: int, num_out: int, fair: bool) -> Non
     expected = binomtest(num_in, num_in + num_out).pvalue >= 0.005
     assert bool(fair_coin(num_in, num_out)) == fair == expected
     if not fair:
-        with pytest.raises(InputError, match=f"got {num_in} in and {num_out} out"):
+        with pytest.raises(InputError, match=f"got {num_in} included and {num_out} excluded"):
             check_fair_coin(num_in, num_out)
 
 
 def test_uneven_groups_get_no_bound_from_one_run() -> None:
-    # Null scores: guessing "member" is right in two of three, which is no leak.
+    # Null scores: guessing "member" is correct two times out of three, which is not a leak.
     rng = np.random.default_rng(8)
     auditor = CanaryScoreAuditor(rng.standard_normal(200), rng.standard_normal(100))
     for bound in (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp):

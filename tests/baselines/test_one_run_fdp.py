@@ -1,4 +1,4 @@
-"""Mahloujifar's bound: the paper's own numbers, the recursion in plain numbers, the edges."""
+"""Mahloujifar's bound: the paper's own numbers, the recursion in plain Python, the edges."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_approximate_is_the_plain_recursion(m: int, r: int, v: int, delta: float
 
 
 def test_a_recursion_that_starts_wrongly_fails_the_same_check() -> None:
-    # All of the level put on right guesses, as if none of the r could be wrong.
+    # The whole level assigned to correct guesses, as if none of the r could be wrong.
     def refuted(mu: float) -> bool:
         right, wrong = 0.05 * 100 / 200, 0.0
         for i in range(79, -1, -1):
@@ -140,7 +140,7 @@ def test_edges() -> None:
             assert float(epsilon_one_run_fdp(m, r, v, 1e-5, family=family)) == 0.0
         strong = float(epsilon_one_run_fdp(3000, 3000, 3000, 1e-5, family=family))
         assert 5 < strong < 30
-    # A delta above what the level leaves of the right guesses: nothing is refuted.
+    # A delta above what the level leaves for correct guesses: nothing is refuted.
     assert float(epsilon_one_run_fdp(1000, 10, 10, 0.01)) == 0.0
 
 

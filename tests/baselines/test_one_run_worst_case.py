@@ -2,7 +2,7 @@
 
 An algorithm maps m coins to r guesses.  Probabilities of guesses given coins are the unknowns, and
 (epsilon, delta)-DP under every flip of one coin is linear in them, with a variable for each positive
-part of the divergence.  So the largest probability of v or more right guesses, over *all* algorithms
+part of the divergence.  So the largest probability of v or more correct guesses, over *all* algorithms
 however their guesses depend on each other, is a linear programme.
 """
 
@@ -21,11 +21,11 @@ from epsilometer.baselines.one_run import epsilon_one_run, one_run_p_value
 from epsilometer.baselines.one_run_fdp import epsilon_one_run_fdp
 
 ROUNDING = 1e-7
-"""Of the solver: its feasibility tolerance."""
+"""Feasibility tolerance of the solver."""
 
 
 def worst_of_all(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """With an unknown for every pair of coins and guesses: tiny cases only."""
+    """With one unknown per pair of coins and guesses: tiny cases only."""
     inputs = list(product([-1, 1], repeat=canaries))
     outputs = [
         tuple(signs[where.index(i)] if i in where else 0 for i in range(canaries))
@@ -60,12 +60,13 @@ def worst_of_all(canaries: int, guesses: int, correct: int, epsilon: float, delt
 
 
 def worst(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """The same in guesses + 1 unknowns: a_d, the probability that exactly d guesses are right.
+    """The same in guesses + 1 unknowns: a_d, the probability that exactly d guesses are correct.
 
-    Renaming canaries and swapping in for out changes nothing, so some worst algorithm is symmetric: its
-    guesses depend on the coins through d alone.  A canary is guessed rightly, with d right in all, in
-    d / m of cases; after its flip these guesses have d - 1 right.  So the divergence is
-    sum_d (d a_d - e^eps (r - d + 1) a_(d-1))+ / m + sum_d ((r - d) a_d - e^eps (d + 1) a_(d+1))+ / m.
+    Renaming canaries and exchanging included and excluded changes nothing, so some worst algorithm is
+    symmetric: its guesses depend on the coins through d only.  A canary is guessed correctly, with d
+    correct in total, in d / m of cases; after its flip these guesses have d - 1 correct.  So the
+    divergence is sum_d (d a_d - e^eps (r - d + 1) a_(d-1))+ / m + sum_d ((r - d) a_d - e^eps (d + 1)
+    a_(d+1))+ / m.
     """
     size, grow = guesses + 1, np.exp(epsilon)
     limits, most = np.zeros((2 * size + 1, 3 * size)), np.zeros(2 * size + 1)
@@ -136,7 +137,7 @@ CASES = [
 
 
 def test_no_algorithm_is_right_more_often_than_steinke_allows() -> None:
-    """Wherever the p-value is of any use: one half or less."""
+    """Wherever the p-value is useful: one half or less."""
     used = beaten = 0
     for canaries, guesses, correct, epsilon, delta in CASES:
         allowed = float(one_run_p_value(canaries, guesses, correct, epsilon, delta))
@@ -146,15 +147,16 @@ def test_no_algorithm_is_right_more_often_than_steinke_allows() -> None:
         assert found <= allowed + ROUNDING
         used += 1
         beaten += found > binom.sf(correct - 1, guesses, expit(epsilon)) + 10 * ROUNDING
-    # The same check of a bound for independent guesses, which forgets delta: it fails everywhere.
+    # The same check of a bound for independent guesses, which ignores delta: it fails everywhere.
     assert used == beaten > 10
 
 
 def test_near_one_the_published_p_value_is_too_small() -> None:
     """Two canaries and never both guesses wrong: e^(2 eps), twice e^eps and 0 over their sum.
 
-    A flip meets an impossible output with probability 1 / (e^eps + 2), which is delta.  One or more are
-    always right, and the p-value of theorem 5.2 is below 1.  No bound at an error of use is touched.
+    A flip leads to an impossible output with probability 1 / (e^eps + 2), which is delta.  At least one
+    guess is always correct, and the p-value of theorem 5.2 is below 1.  No bound at a useful error is
+    affected.
     """
     epsilon = 2.0
     delta = 1 / (np.exp(epsilon) + 2)
@@ -168,7 +170,7 @@ def test_near_one_the_published_p_value_is_too_small() -> None:
 def test_no_algorithm_misleads_a_bound_more_often_than_stated(
     bound: object, significance: float
 ) -> None:
-    """The worst chance that so many are right as the bound takes to exceed the true epsilon."""
+    """The worst-case probability of as many correct guesses as the bound needs to exceed epsilon."""
     assert callable(bound)
     nearest = 0.0
     for canaries, guesses, epsilon, delta in (
@@ -185,4 +187,4 @@ def test_no_algorithm_misleads_a_bound_more_often_than_stated(
             found = worst(canaries, guesses, int(misled[0]), epsilon, delta)
             assert found <= significance + ROUNDING
             nearest = max(nearest, found / significance)
-    assert nearest > 0.5  # and not because it says nothing
+    assert nearest > 0.5  # and not because it is trivial

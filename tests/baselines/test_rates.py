@@ -1,4 +1,4 @@
-"""Limits of a rate against the tail that defines them."""
+"""Limits of a rate compared with the tail that defines them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_clopper_pearson_is_where_the_binomial_tail_is(
     count: int, trials: int, tail: float
 ) -> None:
     low, high = map(float, rates.clopper_pearson(count, trials, tail))
-    # 1e-9: the binomial's own functions, not the inverse, are what limits the comparison.
+    # 1e-9: limited by the binomial's own functions, not by the inverse.
     assert binom.sf(count - 1, trials, low) == pytest.approx(tail, rel=1e-9)
     if count < trials:
         assert binom.cdf(count, trials, high) == pytest.approx(tail, rel=1e-9)
@@ -66,7 +66,9 @@ def test_limits_nest_and_mirror(trials: int, share: float, tails: list[float]) -
     for limits in (rates.clopper_pearson, rates.jeffreys):
         (lowest, highest), (low, high) = (map(float, limits(count, trials, t)) for t in tails)
         assert 0 <= lowest <= low <= high <= highest <= 1
-        if limits is rates.clopper_pearson:  # Jeffreys' may leave it out at tails near one half
+        if (
+            limits is rates.clopper_pearson
+        ):  # the Jeffreys interval may miss it at tails near one half
             assert low <= count / trials <= high
         mirrored, _ = limits(trials - count, trials, tails[1])
         assert high == pytest.approx(1 - float(mirrored), abs=1e-9)

@@ -1,4 +1,4 @@
-"""The listed estimators are the auditor's bounds, and every one says what it is."""
+"""The listed estimators are the auditor's bounds, and each describes itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.baselines.oracles import normal_grid
 AUDITOR = CanaryScoreAuditor(normal_grid(150) + 2, normal_grid(150))
 
 
-def test_labels_are_distinct_and_nothing_is_left_unsaid() -> None:
+def test_labels_are_distinct_and_assumptions_are_stated() -> None:
     assert len({e.label for e in FROM_COUNTS}) == len(FROM_COUNTS)
     assert len({e.label for e in FROM_SCORES}) == len(FROM_SCORES)
     words = [(e.label, e.assumes, e.kind, e.gaussian) for e in FROM_COUNTS]

@@ -89,7 +89,7 @@ def test_peer_raw_counts(delta: float) -> None:
 
 
 def test_summaries_by_hand() -> None:
-    # Threshold 3 gets one member, 2 gets both members and one other.
+    # Threshold 3 calls one member, 2 calls both members and one non-member.
     auditor = CanaryScoreAuditor([3.0, 2.0], [2.0, 1.0])
     assert (auditor.num_in, auditor.num_out) == (2, 2)
     assert auditor.counts_at(2.0) == base(1, 2, 0, 2)
@@ -172,7 +172,7 @@ def test_splits() -> None:
     assert single == auditor.epsilon_clopper_pearson(0.025, threshold_strategy=Split(seed=1))
     assert 0.5 < many < 3.0
     assert 0.5 < auditor.epsilon_one_run(0.05, 1e-5, threshold_strategy=Split()) < 3.0
-    few = CanaryScoreAuditor([1.0], [0.0, 1.0])  # one score cannot be split: nothing is said
+    few = CanaryScoreAuditor([1.0], [0.0, 1.0])  # one score cannot be split: no bound
     assert few.epsilon_clopper_pearson(0.05, threshold_strategy=Split()) == 0.0
 
 
@@ -207,7 +207,7 @@ def test_bounds_are_monotone_and_near(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("strategy", [Ranks(), HULL, Explicit(0.0)], ids=lambda s: type(s).__name__)
-def test_scores_that_tell_nothing(strategy: ThresholdStrategy, name: str) -> None:
+def test_uninformative_scores(strategy: ThresholdStrategy, name: str) -> None:
     for size in (1, 10, 500):
         constant = CanaryScoreAuditor(np.zeros(size), np.zeros(size + 1))
         assert getattr(constant, name)(0.05, 1e-5, threshold_strategy=strategy) == 0.0
@@ -221,8 +221,8 @@ def test_scores_that_tell_nothing(strategy: ThresholdStrategy, name: str) -> Non
     ],
 )
 def test_constant_scores_seen_from_both_sides(size: int) -> None:
-    # Ties above rank k count as k - 1 false positives, more than there are: good for an upper limit
-    # of the rate, but the reflected decision takes it for a lower one.
+    # Ties above rank k count as k - 1 false positives, more than there are: valid as an upper limit of
+    # the rate, but the reflected decision would use it as a lower one.
     constant = CanaryScoreAuditor(np.zeros(size), np.zeros(size))
     assert constant.epsilon_clopper_pearson(0.05, 0.0, one_sided=False) == 0.0
 

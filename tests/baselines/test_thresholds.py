@@ -1,4 +1,4 @@
-"""Cuts of scores: by hand, by brute force, by another hull; ties counted to the safe side."""
+"""Cuts of scores: by hand, by brute force, by another hull; ties counted conservatively."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How often the bounds from counts err, on attacks with known rates: never more than they say.
+"""Error rates of the bounds from counts, on attacks with known rates: never above the stated level.
 
-Members score Laplace(1, 1) and others Laplace(0, 1), whose epsilon is 1; at threshold 1 the attack
+Members score Laplace(1, 1) and non-members Laplace(0, 1), whose epsilon is 1; at threshold 1 the attack
 reaches it: TPR 1/2 over FPR 1/(2e).  The null has equal scores.  A check passes if the failures of all
 simulated bases are no more than a 5 % error gives with probability 1 - 1e-4.
 """
@@ -28,7 +28,7 @@ TRIALS = 400
 LAPLACE = (0.5 * math.exp(-1), 0.5)  # false positives, false negatives at threshold 1
 NULL = (0.3, 0.7)
 GAUSSIAN = (0.30853753872598694, 0.30853753872598694)  # N(1, 1) against N(0, 1) at threshold 1/2
-COVERING_MU = 1.0300640  # the least mu whose Gaussian curve lies below Laplace(1)'s
+COVERING_MU = 1.0300640  # the smallest mu whose Gaussian curve is below Laplace(1)'s
 
 RATIOS: dict[str, CountEstimator] = {
     "clopper-pearson": ClopperPearson(),
@@ -53,7 +53,7 @@ GDP: dict[str, CountEstimator] = {
 def simulated(
     rates: tuple[float, float], seed: int, *, runs: int = RUNS, coins: bool = False
 ) -> AttackCounts:
-    """Counts of many bases; with ``coins`` each canary is in by a fair coin."""
+    """Counts of many bases; with ``coins`` each canary is included by a fair coin."""
     rng = np.random.default_rng(seed)
     n1 = rng.binomial(2 * TRIALS, 0.5, runs) if coins else np.full(runs, TRIALS)
     n0 = 2 * TRIALS - n1
@@ -71,7 +71,7 @@ def test_bounds_from_rates(name: str, delta: float) -> None:
     for rates, truth, seed in ((NULL, 0.0, 1), (LAPLACE, 1.0, 2)):
         bounds = RATIOS[name].lower(simulated(rates, seed), delta)
         assert int((bounds > truth).sum()) <= most_failures(RUNS)
-    assert np.median(bounds) > 0.6  # below the truth and near it
+    assert np.median(bounds) > 0.6  # below the truth and close to it
 
 
 @pytest.mark.parametrize("name", list(ONE_RUN))
@@ -118,7 +118,7 @@ def test_the_point_estimate_fails_the_same_check() -> None:
 
 
 def test_the_best_base_unpaid_fails_the_same_check() -> None:
-    # Negative control: the best of a hundred null bases, each judged at the full significance.
+    # Negative control: the best of a hundred null bases, each at the full significance.
     groups, bases = 200, 100
     counts = simulated(NULL, 10, runs=groups * bases)
     unpaid = ClopperPearson().lower(counts, 0.0).reshape(groups, bases).max(axis=1)

@@ -1,7 +1,7 @@
-"""How often the bounds from scores err when the threshold is chosen on the data and paid for.
+"""Error rates of the bounds from scores when the threshold is chosen on the data, with correction.
 
-Up to 300 simulated sets of scores, null and Laplace (epsilon = 1), and scans that pay too little or
-count wrongly, which must fail the same check.
+Up to 300 simulated sets of scores, null and Laplace (epsilon = 1), and scans with too small a correction
+or wrong counts, which must fail the same check.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scores = tuple[FloatArray, FloatArray]
 
 
 def score_sets(shift: float, runs: int, seed: int, *, coins: bool) -> list[Scores]:
-    """Laplace scores, those of members ``shift`` higher; with ``coins`` each is in by a fair coin."""
+    """Laplace scores, ``shift`` higher for members; with ``coins`` each is included by a fair coin."""
     rng = np.random.default_rng(seed)
     sets = []
     for _ in range(runs):
@@ -41,7 +41,7 @@ def score_sets(shift: float, runs: int, seed: int, *, coins: bool) -> list[Score
 
 
 def coarse_sets(runs: int, seed: int) -> list[Scores]:
-    """Null scores of four values only: ties everywhere."""
+    """Null scores with four values only: ties everywhere."""
     rng = np.random.default_rng(seed)
     draws = rng.integers(0, 4, size=(runs, 2, SIZE)).astype(float)
     return [(members, others) for members, others in draws]
@@ -56,7 +56,7 @@ def failures(
 
 
 BOUNDS: dict[str, tuple[Callable[[CanaryScoreAuditor], float], bool, int]] = {
-    # name: (bound, whether each canary is in by a coin, sets)
+    # name: (bound, whether each canary is included by a coin, sets)
     "clopper-pearson": (lambda a: a.epsilon_clopper_pearson(0.05), False, 300),
     "both-sides": (lambda a: a.epsilon_clopper_pearson(0.05, one_sided=False), False, 300),
     "split": (
@@ -90,7 +90,7 @@ def test_a_chosen_threshold_is_paid_for(epsilon: float, name: str) -> None:
     wrong, median = failures(bound, score_sets(epsilon, runs, 21, coins=coins), epsilon)
     assert wrong <= most_failures(runs)
     if epsilon:
-        assert median > 0.1  # not by saying nothing
+        assert median > 0.1  # and not trivially
 
 
 @pytest.mark.parametrize("name", list(GDP_BOUNDS))
@@ -117,7 +117,7 @@ def test_ties_do_not_matter(name: str) -> None:
 
 
 def unpaid_scan(auditor: CanaryScoreAuditor) -> float:
-    """The best vertex of the hull, each judged at the full significance."""
+    """The best vertex of the hull, each at the full significance."""
     cuts = thresholds.hull_cuts(*auditor.in_order)
     return float(AdjustedLog().lower(auditor.counts_of(cuts), 0.0, 0.05).max())
 
@@ -129,7 +129,7 @@ def unshared_ranks(auditor: CanaryScoreAuditor) -> float:
 
 
 def unpaid_guesses(auditor: CanaryScoreAuditor) -> float:
-    """Steinke's bound at the best vertex of the hull, each judged at the full significance."""
+    """Steinke's bound at the best vertex of the hull, each at the full significance."""
     cuts = thresholds.hull_cuts(*auditor.in_order)
     right = auditor.num_in - cuts.false_negatives
     canaries = auditor.num_in + auditor.num_out
@@ -137,7 +137,7 @@ def unpaid_guesses(auditor: CanaryScoreAuditor) -> float:
 
 
 def ties_to_the_wrong_side(auditor: CanaryScoreAuditor) -> float:
-    """Members at the threshold called members, others there not all counted."""
+    """Members at the threshold are called members, but non-members there are not all counted."""
     members, others = auditor.in_order
     cuts = thresholds.rank_cuts(members, others, Ranks(), one_sided=True)
     missed = np.searchsorted(members, cuts.thresholds, side="left").astype(np.int64)
@@ -146,7 +146,7 @@ def ties_to_the_wrong_side(auditor: CanaryScoreAuditor) -> float:
     return float(ClopperPearson(one_sided=True).lower(auditor.counts_of(wrong), 0.0, share).max())
 
 
-# Not with Clopper-Pearson: two limits at once are so careful on the null that they hide the scan.
+# Not with Clopper-Pearson: two limits at once are so conservative on the null that they hide the scan.
 @pytest.mark.parametrize(
     "scan", [unpaid_scan, unshared_ranks, unpaid_guesses], ids=lambda f: f.__name__
 )

@@ -1,4 +1,4 @@
-"""The page of the calibration study has the numbers of its tables, and the tables are of the plan."""
+"""The page of the calibration study agrees with its tables, and the tables with the plan."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from epsilometer.calibration.table import (
     ProfileRow,
     Section,
     from_csv,
-    keeps,
     to_csv,
+    within_level,
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -57,8 +57,8 @@ def test_the_tables_are_of_the_plan_that_ships() -> None:
     assert plan["cells"] == json.loads(json.dumps(full_plan().described()["cells"]))
 
 
-def test_readme_claims_what_was_measured() -> None:
-    """No bound that ships above the truth too often; controls seen; the posterior covers."""
+def test_readme_matches_the_measurements() -> None:
+    """No bound that ships is above the truth too often; controls are detected; the posterior covers."""
     for row in bounds():
         if row.verdict(0.05) == TOO_OFTEN:
             assert row.estimator in DELIBERATE or row.estimator.endswith("Bonferroni"), row
@@ -67,8 +67,8 @@ def test_readme_claims_what_was_measured() -> None:
     for model in models():
         for level in (50, 80, 90, 95):
             covered = getattr(model, f"covered_{level}")
-            assert keeps(covered, model.runs, level / 100), model
-            assert keeps(model.runs - covered, model.runs, 1 - level / 100), model
+            assert within_level(covered, model.runs, level / 100), model
+            assert within_level(model.runs - covered, model.runs, 1 - level / 100), model
 
 
 # --- the whole curve --------------------------------------------------------------------------
@@ -87,12 +87,12 @@ def test_the_whole_curve_has_every_setting_of_its_plan() -> None:
     assert sorted(row.runs for row in curves()) == planned
 
 
-def test_the_whole_curve_is_of_the_plan_that_ships() -> None:
+def test_the_whole_curve_table_is_of_the_current_plan() -> None:
     described = json.loads((FOLDER / "profile" / "plan.json").read_text())
     assert described["plan"] == profile_plan().digest()
 
 
-def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
+def test_the_page_lists_every_violation(script: ModuleType) -> None:
     text = script.profile_blocks(bounds())["profile-verdict"]
     said = " ".join(text.split())
     for row in curves():
@@ -103,10 +103,10 @@ def test_the_page_owns_up_to_every_broken_promise(script: ModuleType) -> None:
     assert "is detected" in said
 
 
-def test_what_the_page_says_follows_from_the_table(
+def test_statements_of_the_page_follow_from_the_table(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All well, one broken promise, a control that was not seen."""
+    """All fine, one violated level, a control that was not detected."""
     monkeypatch.setattr(script, "PROFILE", tmp_path)
     (tmp_path / "plan.json").write_text('{"significance": 0.05}')
     rows = [replace(row, runs=200, covers=190, above=5, below=5) for row in curves()]
@@ -130,9 +130,9 @@ def test_what_the_page_says_follows_from_the_table(
     assert "| null **!!** |" in bad["profile-best"]
 
 
-def test_the_published_model_stands_beside_it(script: ModuleType) -> None:
+def test_the_published_model_is_shown_next_to_it(script: ModuleType) -> None:
     table = script.profile_blocks(bounds())["profile-best"]
-    # Marks of broken promises are not part of the name.
+    # Marks of violated levels are not part of the name.
     lines = [line.replace(" **!!**", "").replace(" **!**", "") for line in table.splitlines()]
     shown = {tuple(line.split(" | ")[i] for i in (0, 2, 3)): line for line in lines[2:]}
     assert shown["| Gaussian (mu=1)", "5", "100"].endswith("| 5.0 % |")

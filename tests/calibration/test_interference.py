@@ -1,4 +1,4 @@
-"""Mechanisms with interfering canaries: their truth against densities written out, and wrong twins."""
+"""Mechanisms with interfering canaries: their truth against explicit densities and wrong versions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from epsilometer.errors import InputError
 from epsilometer.model.gaussian_mechanism import epsilon_of_gaussian
 
 LogDensity = Callable[[FloatArray, BoolArray], FloatArray]
-"""Of scores (a row for each run) given the coins, written out with no thought of speed."""
+"""Densities of scores (one row per run) given the coins, written out without regard to speed."""
 
 
 def linear(transfer: FloatArray, covariance: FloatArray) -> LogDensity:
-    """A normal about ``transfer`` times the coins."""
+    """A normal around ``transfer`` times the coins."""
 
     def log_density(scores: FloatArray, coins: BoolArray) -> FloatArray:
         return np.asarray(multivariate_normal(transfer @ coins, covariance).logpdf(scores))
@@ -99,7 +99,7 @@ def delta_of(
     epsilon: float,
     draws: int = 4000,
 ) -> tuple[float, float]:
-    """Least delta of flipping the first coin at epsilon, the larger direction, and its standard error.
+    """Smallest delta of flipping the first coin at epsilon, larger direction, and its standard error.
 
     E[(1 - e^(epsilon - L))+] over runs of one side, L the log ratio of both densities.
     """
@@ -122,7 +122,7 @@ def far(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Standard errors between the delta of an epsilon and the one it is claimed to have."""
+    """Standard errors between the delta of an epsilon and the claimed one."""
     found, error = delta_of(mechanism, log_density, others, epsilon)
     return abs(found - delta) / error
 
@@ -144,10 +144,10 @@ NOISE, SPILL = SharedNoise(mu=1.0, group=5, correlation=0.8), SpillOver(mu=1.0, 
 ROOM, SCALE = SharedCapacity(mu=2.0, group=5, room=2), SharedScale(strong=2.0, weak=0.4, share=0.3)
 CASES: list[tuple[Interference, LogDensity, BoolArray, float]] = [
     (Separate(mu=1.5), linear(1.5 * np.eye(3), np.eye(3)), all_in(2), gaussian(0.7)),
-    # Wrong on purpose: what a single score shows.
+    # Deliberately wrong: what a single score shows.
     (NOISE, linear(np.eye(5), covariance(5, 0.8)), all_in(4), gaussian(1.0)),
     (SPILL, linear(spilling(1.0, 5, 0.5), np.eye(5)), all_out(4), gaussian(1.0)),
-    # The usual number of others instead of the worst; the mean scale; the usual luck.
+    # The typical number of others instead of the worst; the mean scale; the typical luck.
     (ROOM, capacity(2.0, 2), all_out(4), gaussian(float(ROOM.separations()[2]))),
     (SCALE, scale(2.0, 0.4, 0.3), all_in(59), gaussian(0.3 * 2 + 0.7 * 0.4)),
     (SharedLuck(mu=1.0, group=6), luck(1.0), all_in(5), 1.0),
@@ -162,7 +162,7 @@ CASES: list[tuple[Interference, LogDensity, BoolArray, float]] = [
 def test_the_truth_is_that_of_the_densities(
     mechanism: Interference, log_density: LogDensity, others: BoolArray, wrong: float
 ) -> None:
-    """Within five standard errors; a truth that forgets the dependence is not."""
+    """Within five standard errors; a truth that ignores the dependence is not."""
     truth = mechanism.epsilon(0.05)
     assert far(mechanism, log_density, others, truth, 0.05) < 5
     assert far(mechanism, log_density, others, wrong, 0.05) > 8
@@ -208,7 +208,7 @@ def test_the_worst_case_of_capacity_is_found_by_trying_all_coins() -> None:
 
 
 def test_scores_have_the_means_and_covariances_they_should() -> None:
-    """Of two clusters, the second of which must not feel the first."""
+    """Of two clusters, the second of which must not be affected by the first."""
     rng = np.random.default_rng(4)
     coins = np.array([1, 0, 1, 0, 0, 0], dtype=bool)
     drawn = {
@@ -226,7 +226,7 @@ def test_scores_have_the_means_and_covariances_they_should() -> None:
     inside = np.kron(np.eye(2), covariance(3, 0.8))
     found = [np.cov(scores.T) for scores in drawn.values()]
     assert np.abs(found[0] - inside).max() < 0.05
-    assert np.abs(found[0] - np.eye(6)).max() > 0.5  # the same check of noise that is not shared
+    assert np.abs(found[0] - np.eye(6)).max() > 0.5  # the same check with independent noise
     assert all(np.abs(each - np.eye(6)).max() < 0.05 for each in found[1:])
 
 
@@ -238,7 +238,7 @@ def test_a_run_has_one_scale_and_one_luck() -> None:
     assert 30 < sum(mean > 1.2 for mean in means) < 90  # 60 expected
     lucky = SharedLuck(mu=1.0, group=500).scores(members, rng)
     assert len(np.unique(np.abs(lucky))) == 4
-    # Over many clusters every score is that of the Gaussian mechanism about -1/2 and 1/2.
+    # Over many clusters every score is that of the Gaussian mechanism around -1/2 and 1/2.
     many = SharedLuck(mu=1.0, group=2).scores(np.ones(40_000, dtype=bool), rng)
     assert many.mean() == pytest.approx(0.5, abs=0.04)
     assert many.std() == pytest.approx(1.0, abs=0.03)

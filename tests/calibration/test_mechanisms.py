@@ -1,4 +1,4 @@
-"""Known mechanisms: their privacy against integrals, their attacks against simulated scores."""
+"""Known mechanisms: their privacy compared with integrals, their attacks with simulated scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVERY = pytest.mark.parametrize("mechanism", ALL, ids=lambda m: f"{m.name} {m!r}
 
 
 def hockey_stick(mechanism: Mechanism, epsilon: float) -> float:
-    """Least delta at epsilon, from the densities alone."""
+    """Smallest delta at epsilon, from the densities alone."""
     grow = math.exp(epsilon)
     if isinstance(mechanism, RandomisedResponse):
         true = math.exp(mechanism.pure_epsilon) / (1 + math.exp(mechanism.pure_epsilon))
@@ -65,7 +65,7 @@ def hockey_stick(mechanism: Mechanism, epsilon: float) -> float:
 @pytest.mark.parametrize("mechanism", ALL[1:], ids=repr)
 def test_epsilon_is_where_the_divergence_falls_to_delta(mechanism: Mechanism, delta: float) -> None:
     epsilon = mechanism.epsilon(delta)
-    # Integrals of kinked integrands: good to about 1e-7.
+    # Integrals of integrands with kinks: accurate to about 1e-7.
     assert hockey_stick(mechanism, epsilon) == pytest.approx(delta, abs=2e-6)
     assert hockey_stick(mechanism, 0.9 * epsilon) > 1.05 * delta
 
@@ -94,7 +94,7 @@ def test_no_point_of_the_curve_needs_more_than_is_claimed(mechanism: Mechanism) 
     assert np.all(np.diff(beta) <= 1e-12)
     needed = separation(alpha, np.clip(beta, 1e-300, 1)).max()
     assert needed <= mechanism.separation() + 1e-6  # ndtri of rates near 1
-    # And the claim is not loose: the curve comes near it, for small alpha at least.
+    # And the claim is not loose: the curve comes close to it, for small alpha at least.
     tiny = np.logspace(-13, -1, 2000)
     close = max(needed, separation(tiny, mechanism.least_beta(tiny)).max())
     if not isinstance(mechanism, SubsampledGaussian):  # approached like 1 / sqrt(-log alpha)

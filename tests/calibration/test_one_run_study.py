@@ -1,4 +1,4 @@
-"""The study of canaries that interfere: the same whoever runs it, tables of the plan, claims kept."""
+"""The study of interfering canaries: reproducible, tables of the plan, error rates within levels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from epsilometer.calibration.one_run_table import (
 )
 from epsilometer.calibration.plan import CATASTROPHE, StudyPlan, one_run_plan
 from epsilometer.calibration.study import run_study
-from epsilometer.calibration.table import keeps, to_csv
+from epsilometer.calibration.table import to_csv, within_level
 from epsilometer.cli.main import run
 from tests.calibration import scripts
 
@@ -68,7 +68,7 @@ def test_rows_are_of_every_cell(tmp_path: Path) -> None:
     assert [row.method for row in intervals] == [WHOLE_CURVE, AS_GAUSSIAN]
     assert all(row.runs == row.covers + row.above + row.below == 2 for row in intervals)
     assert all(row.mean_low < row.mean_median < row.mean_high for row in intervals)
-    # Once more from the file: nothing is run again.
+    # Again from the file: nothing is run again.
     assert run_study(plan, tmp_path / "study.jsonl") == found
 
 
@@ -89,8 +89,8 @@ def test_several_runs_share_the_canaries() -> None:
     assert int(scores.trials_h1.sum()) == sum(len(with_point) for _, with_point in drawn)
 
 
-def test_the_catastrophe_catches_what_assumes_independence() -> None:
-    """The study's control in small: half of the runs release everything, epsilon is 0 from 1/2 on."""
+def test_the_catastrophe_misleads_methods_that_assume_independence() -> None:
+    """The study's control in miniature: half of the runs release all, epsilon is 0 from 1/2 on."""
     half = Release(probability=0.5, share=1.0)
     cell = OneRunBoundCell(delta=0.5, mechanism=half, canaries=200, runs=40)
     found = cell.judge(0.05, 40, np.random.default_rng(2))
@@ -107,8 +107,8 @@ def test_a_run_is_above_below_or_neither() -> None:
     assert [(each.above, each.below) for each in ends.values()] == [(1, 0), (0, 0), (0, 1)]
 
 
-def test_coins_that_look_unfair_prove_nothing() -> None:
-    """They are refused, which is no answer; 4 of 5 canaries in is refused with many of them."""
+def test_unfair_coins_prove_nothing() -> None:
+    """They are refused, so there is no bound; with many canaries, 4 of 5 included is refused."""
     cell = OneRunBoundCell(mechanism=Separate(mu=3.0), canaries=100, runs=1)
     rng = np.random.default_rng(3)
     drawn = [(rng.normal(size=20), rng.normal(size=80) + 3)]
@@ -151,7 +151,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "one-run", "--quick", "--output", str(folder)]
     assert run([*command, "--workers", "1"]) == 0
     out = capsys.readouterr().out
-    assert "NOT SEEN" in out  # so few runs catch nothing
+    assert "NOT SEEN" in out  # too few runs to detect it
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--workers", "1", "--json"]) == 0
@@ -199,8 +199,8 @@ def test_truths_in_the_tables_are_those_of_the_mechanisms(bounds: list[OneRunBou
 def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
     bounds: list[OneRunBoundRow],
 ) -> None:
-    assert all(row.kept(0.05) for row in bounds if row.holds)
-    # What assumes fair coins alone is used everywhere, however canaries interfere.
+    assert all(row.within_level(0.05) for row in bounds if row.holds)
+    # Methods that assume only fair coins are valid everywhere, however canaries interfere.
     assert all(row.holds for row in bounds if row.method in (PROOF, "one-run scan"))
     assert sum(row.method == GAUSSIAN_RUN and row.holds for row in bounds) > 10
 
@@ -208,14 +208,14 @@ def test_bounds_err_no_more_often_than_stated_where_they_may_be_used(
 def test_the_controls_are_caught(
     bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> None:
-    """Of all runs of the catastrophe one in ten misleads who takes canaries as independent."""
+    """One in ten runs of the catastrophic failure misleads methods that assume independence."""
     own = [row for row in bounds if row.delta == 0.1 and "share=1" in row.setting.split()]
     scans = [row for row in own if row.method == ROC and row.training_runs == 1]
     assert len(scans) == 3
     for scan in scans:
-        assert keeps(scan.above, scan.runs, CATASTROPHE.probability)
-        assert keeps(scan.runs - scan.above, scan.runs, 1 - CATASTROPHE.probability)
-    assert not max(scans, key=lambda row: row.runs).kept(0.05)
+        assert within_level(scan.above, scan.runs, CATASTROPHE.probability)
+        assert within_level(scan.runs - scan.above, scan.runs, 1 - CATASTROPHE.probability)
+    assert not max(scans, key=lambda row: row.runs).within_level(0.05)
     assert all(row.above == 0 for row in own if row.method == PROOF)
     judged = [
         row
@@ -223,9 +223,9 @@ def test_the_controls_are_caught(
         if row.mechanism == CATASTROPHE.name
         and (row.canaries, row.training_runs, row.method) == (1000, 1, WHOLE_CURVE)
     ]
-    assert [keeps(row.above, row.runs, 0.1) for row in judged] == [True]
+    assert [within_level(row.above, row.runs, 0.1) for row in judged] == [True]
     assert judged[0].above > 0.05 * judged[0].runs
-    # A curve that is exactly Gaussian, told so, with luck shared by the run: too high, and too low.
+    # An exactly Gaussian curve, modelled as such, with luck shared by the run: too high, and too low.
     luck = [r for r in intervals if r.mechanism == SharedLuck.name and r.method == AS_GAUSSIAN]
     assert any(r.above > 0.2 * r.runs and r.below > 0.2 * r.runs for r in luck)
     scan_of_luck = [
@@ -239,12 +239,12 @@ def test_the_posterior_covers_where_canaries_are_independent(
 ) -> None:
     for row in intervals:
         if row.holds and (row.true_epsilon > 0 or row.method == WHOLE_CURVE):
-            assert row.kept(0.05), row
+            assert row.within_level(0.05), row
     interfering = [row for row in intervals if row.interferes]
     assert min(row.covers for row in interfering) == 0
 
 
-def test_what_the_page_says_follows_from_the_tables(
+def test_statements_of_the_page_follow_from_the_tables(
     script: ModuleType, bounds: list[OneRunBoundRow], intervals: list[OneRunIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())

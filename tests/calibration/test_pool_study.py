@@ -1,4 +1,4 @@
-"""The study of pools: truths, rows of the plan, the control, and what the page says."""
+"""The study of pools: truths, rows of the plan, the control, and the documentation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def small_plan() -> StudyPlan:
 
 
 def test_what_one_score_shows() -> None:
-    """Spill-over is all but normal where many points spill a little, and least where nothing does."""
+    """Spill-over is nearly normal if many points spill a little, and smallest if nothing does."""
     mechanism = SpillOver(mu=1.0, group=401, spill=0.05)
     spread = np.sqrt(1 + 400 * 0.05**2 / 4)
     near = Separate(mu=1 / spread).epsilon(1e-3)
@@ -68,7 +68,7 @@ def test_what_one_score_shows() -> None:
 
 
 def test_one_score_against_its_densities() -> None:
-    """Two points, written out: the other is in or not."""
+    """Two points, written out: the other is included or not."""
     mechanism = SpillOver(mu=1.5, group=2, spill=0.8)
     grid = np.linspace(-12, 16, 200_001)
     zero = (norm.pdf(grid) + norm.pdf(grid - 1.2)) / 2
@@ -79,7 +79,7 @@ def test_one_score_against_its_densities() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_failures_are_what_they_say(shared: bool) -> None:
+def test_failures_have_the_stated_privacy(shared: bool) -> None:
     mechanism = Failures(response=1.0, probability=0.1, shared=shared)
     assert mechanism.epsilon(0.1) == pytest.approx(1.0)
     assert mechanism.epsilon(0.0999) == np.inf
@@ -128,8 +128,8 @@ def test_bounds_are_those_of_proofs() -> None:
         )
 
 
-def test_failures_catch_who_multiplies() -> None:
-    """The study's control in small: models fail for all points at once."""
+def test_failures_mislead_multiplied_points() -> None:
+    """The study's control in miniature: models fail for all points at once."""
     cell = PoolBoundCell(delta=0.1, mechanism=CATASTROPHE, models=64, points=100, runs=1)
     found = cell.judge(0.05, 12, np.random.default_rng(2))
     assert found[MULTIPLIED]["above"] >= 3
@@ -144,7 +144,7 @@ def test_the_command_runs_the_study(
     command = ["calibrate", "--study", "pool", "--quick", "--output", str(folder), "--workers", "1"]
     assert run(command) == 0
     out = capsys.readouterr().out
-    assert "NOT DETECTED" in out  # so few runs catch nothing
+    assert "NOT DETECTED" in out  # too few runs to detect it
     assert max(map(len, out.splitlines())) <= 80 + len(str(folder))
     assert {path.name for path in folder.iterdir()} >= {"plan.json", "bounds.csv", "coverage.csv"}
     assert run([*command, "--json"]) == 0
@@ -191,22 +191,22 @@ def test_the_tables_are_of_the_plan_that_ships(
 def test_proofs_err_no_more_often_than_stated_and_the_control_does(
     bounds: list[PoolBoundRow],
 ) -> None:
-    assert all(row.kept(0.05) for row in bounds if not row.control)
+    assert all(row.within_level(0.05) for row in bounds if not row.control)
     failing = [row for row in bounds if row.control and row.mechanism == Failures.name]
     assert max(row.above / row.runs for row in failing) > 0.2
-    assert any(not row.kept(0.05) for row in failing)
+    assert any(not row.within_level(0.05) for row in failing)
 
 
 def test_the_posterior_covers_where_points_are_independent_and_not_where_they_share(
     intervals: list[PoolIntervalRow],
 ) -> None:
     apart = [row for row in intervals if row.independent == "yes" and row.delta < 0.1]
-    assert all(row.kept(0.05) for row in apart)
+    assert all(row.within_level(0.05) for row in apart)
     shared = [row for row in intervals if row.independent == "no"]
-    assert any(not row.kept(0.05) for row in shared)
+    assert any(not row.within_level(0.05) for row in shared)
 
 
-def test_what_the_page_says_follows_from_the_tables(
+def test_statements_of_the_page_follow_from_the_tables(
     script: ModuleType, bounds: list[PoolBoundRow], intervals: list[PoolIntervalRow]
 ) -> None:
     said = " ".join(script.bound_text(bounds, 0.05).split())

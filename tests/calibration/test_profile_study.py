@@ -1,4 +1,4 @@
-"""The study of the whole-curve model: drawn as told, the same whoever runs it, its control seen."""
+"""The study of the whole-curve model: drawn as specified, reproducible, its control detected."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def row(**values: Any) -> ProfileRow:
-    """A row of 200 runs in which all is well, but for what is given."""
+    """A row of 200 runs without problems, except for the given values."""
     given: dict[str, Any] = {
         "mechanism": "Laplace", "setting": "pure_epsilon=1", "power": 1.0, "strengths": "",
         "bases": 5, "models": 100, "mixing": "free", "family": "average", "true_epsilon": 1.0,
@@ -125,7 +125,7 @@ def test_scores_are_those_of_the_mechanism(
 
 
 def test_strengths_scale_the_shift_base_by_base() -> None:
-    """Mean shifts are mu s_i: of Beta(5, 2) mean 5/7 and variance 10 / (49 x 8)."""
+    """Mean shifts are mu s_i: for Beta(5, 2), mean 5/7 and variance 10 / (49 x 8)."""
     rng = np.random.default_rng(2)
     scores = draw_bases(
         Gaussian(1.5), power=1.0, strengths=(5.0, 2.0), bases=400, models=400, rng=rng
@@ -141,7 +141,7 @@ def test_strengths_scale_the_shift_base_by_base() -> None:
 # --- how it is run ----------------------------------------------------------------------------
 
 
-def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
+def test_processes_give_the_same_results(finished: Path, tmp_path: Path) -> None:
     alone = run_study(SMALL, finished)
     before = dict(os.environ)
     assert run_study(SMALL, tmp_path / "s.jsonl", workers=2) == alone
@@ -158,13 +158,13 @@ def test_workers_have_one_thread_each() -> None:
     assert {name: os.environ.get(name) for name in THREADS} == before
 
 
-def test_an_ended_study_goes_on(
+def test_an_interrupted_study_continues(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run_study(SMALL, finished)
     lines = finished.read_text().splitlines(keepends=True)
     path = tmp_path / "cut.jsonl"
-    path.write_text("".join(lines[:4]) + lines[4][:30])  # ended while it wrote
+    path.write_text("".join(lines[:4]) + lines[4][:30])  # interrupted while writing
     ran: list[str] = []
 
     def noted(plan: StudyPlan, job: module.StudyJob) -> object:
@@ -190,7 +190,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_killed_study_leaves_no_process_and_goes_on(finished: Path, tmp_path: Path) -> None:
+def test_a_killed_study_leaves_no_process_and_continues(finished: Path, tmp_path: Path) -> None:
     path, script = tmp_path / "study.jsonl", tmp_path / "script.py"
     script.write_text(SCRIPT)
     places = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
@@ -230,7 +230,7 @@ def test_other_code_and_damage_are_refused(
 # --- what comes out ---------------------------------------------------------------------------
 
 
-def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
+def test_tallies_add_up_and_classify_intervals() -> None:
     ends = np.array([[0.0, 0.5, 0.9], [1.5, 2.0, 3.0], [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]])
     plain = np.array([0.5, 0.04, 0.96, 0.99])
 
@@ -243,14 +243,14 @@ def test_tallies_add_up_and_know_where_an_interval_lies() -> None:
     assert (whole.sum_low, whole.sum_median, whole.sum_high) == (3.0, 4.5, 6.9)
     assert tally(slice(1)) + tally(slice(1, None)) == whole
     assert ProfileTally.from_dict(json.loads(json.dumps(whole.as_dict()))) == whole
-    # On the null an interval that begins at 0 holds the truth.
+    # On the null an interval that starts at 0 contains the truth.
     null = ProfileTally.of(
         np.array([[0.0, 0.1, 0.5], [0.01, 0.1, 0.5]]), np.zeros(2), truth=0.0, significance=0.05
     )
     assert (null.above, null.below) == (1, 0)
 
 
-def test_rows_are_of_the_cells_and_go_through_files(finished: Path) -> None:
+def test_rows_match_the_cells_and_round_trip(finished: Path) -> None:
     results = run_study(SMALL, finished)
     rows = profile_rows(SMALL, results)
     assert [each.runs for each in rows] == [11, 2, 3, 2, 2]
@@ -269,14 +269,14 @@ def test_rows_are_of_the_cells_and_go_through_files(finished: Path) -> None:
     assert model_rows(SMALL, results) == []
 
 
-def test_what_is_promised_and_how_it_is_judged() -> None:
+def test_which_failures_matter() -> None:
     assert row().mark(0.05) == ""
-    # 20 and 26 of 200 at an error of 5 %: probabilities 2.7e-3 and 1.2e-5; 19 are chance's share.
+    # 20 and 26 of 200 at an error of 5 %: probabilities 2.7e-3 and 1.2e-5; 19 is consistent with chance.
     assert chance_of(20, 200, 0.05) == pytest.approx(2.7e-3, rel=0.05)
     assert [row(above=n).mark(0.05) for n in (17, 20, 27)] == ["", "!", "!!"]
-    # Too many that miss, though few lie above.
+    # Too many that miss, though few are above.
     assert [row(above=0, below=n).mark(0.05) for n in (28, 33, 42)] == ["", "!", "!!"]
-    # Beyond what the prior expects nothing is promised of the upper end, unless the rate is told.
+    # Beyond what the prior expects the upper end is not checked, unless the rate is given.
     large = {"true_epsilon": 7.6, "above": 0, "below": 150}
     assert row(**large).mark(0.05) == ""
     assert row(**large, mixing="0.2").mark(0.05) == "!!"
@@ -286,7 +286,7 @@ def test_what_is_promised_and_how_it_is_judged() -> None:
 
 
 def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
-    """Told that Laplace noise were Gaussian, the model lies above the truth; all families do not."""
+    """Assuming Gaussian noise for Laplace noise, the model is above the truth; with all families not."""
     found = {}
     for cell in (CONTROL, replace(CONTROL, family="average")):
         plan = StudyPlan(cells=(replace(cell, runs=6),))
@@ -302,7 +302,7 @@ def test_the_control_is_called_out_and_its_honest_twin_is_not() -> None:
 @pytest.mark.parametrize(
     ("mixing", "assumed"), [("free", FreeMixing()), (0.2, KnownMixing(rate=0.2))]
 )
-def test_the_model_is_told_what_the_cell_says(mixing: str | float, assumed: Mixing) -> None:
+def test_the_model_has_the_settings_of_the_cell(mixing: str | float, assumed: Mixing) -> None:
     mechanism = SubsampledGaussian(2.0, 0.2)
     cell = ProfileCell(mechanism=mechanism, bases=2, models=40, mixing=mixing, runs=1)
     found = judge_profile(cell, 0.05, 1, np.random.default_rng(1))
@@ -326,7 +326,7 @@ def draws_of_two() -> Scores:
 
 
 def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
-    """Three estimates with a family each, weighted by their evidences: the oracle."""
+    """Three estimates with one family each, weighted by their evidence: the oracle."""
     scores, value = draws_of_two(), 1.6
     told: dict[str, Any] = {"delta": 1e-5, "mixing": NoMixing(), "strength": FixedStrength()}
     single = [
@@ -337,15 +337,15 @@ def test_the_plain_prior_averages_families_by_evidence_alone() -> None:
     below = np.array([1 - each.probability_above("epsilon", value) for each in single])
     together = ProfileSettings().estimate_quickly(scores, ProfileModel(**told))
     found = probability_under_plain_prior(together.solution, value)
-    # Axes have other steps for all families together than for each of them.
+    # Grids have other steps for all families together than for each of them.
     assert found == pytest.approx(evidence @ below / evidence.sum(), abs=2e-3)
-    # The model's own prior, which is another, does not pass.
+    # The model's own prior, which differs, does not pass.
     own = 1 - together.probability_above("epsilon", value)
     assert abs(own - found) > 0.02
 
 
 def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
-    """Of strengths that may differ: other priors of the model, one answer."""
+    """With varying strengths: other priors of the model, the same result."""
     scores = draws_of_two()
     found = [
         probability_under_plain_prior(
@@ -362,7 +362,7 @@ def test_the_plain_prior_is_the_same_whatever_the_model_assumes() -> None:
     assert found == pytest.approx([found[0]] * 3, abs=1e-6)
 
 
-def test_the_plan_holds_what_it_promises() -> None:
+def test_the_plan_has_its_documented_contents() -> None:
     cells = [cell for cell in profile_plan().cells if isinstance(cell, ProfileCell)]
     assert len(cells) == len(profile_plan().cells) == 85
     assert {cell.runs for cell in cells} == {200}
@@ -385,8 +385,8 @@ def test_the_plan_holds_what_it_promises() -> None:
     assert len(digests) == 4
 
 
-def test_the_old_study_is_what_it_was() -> None:
-    """Its plan and its random numbers, as in the results that ship."""
+def test_the_old_study_is_unchanged() -> None:
+    """Its plan and its random numbers, as in the published results."""
     assert full_plan().digest() == "09b6e9a639764d46"
     cell = full_plan().cells[7]
     assert isinstance(cell, CountsCell)
@@ -426,7 +426,7 @@ def test_the_command_leaves_its_plan_table_and_figure(
     monkeypatch.chdir(tmp_path)
     target = tmp_path / "calibration-profile-quick"
     target.mkdir()
-    (target / "study.jsonl").write_text(finished.read_text())  # as if it had been ended
+    (target / "study.jsonl").write_text(finished.read_text())  # as if it had been interrupted
     arguments = ["calibrate", "--model", "profile", "--quick", "--workers", "1"]
     assert run(arguments) == 0
     text = capsys.readouterr().out

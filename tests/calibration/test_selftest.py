@@ -1,4 +1,4 @@
-"""Null data: honest pipelines stay quiet, dishonest ones are called broken."""
+"""Null data: valid pipelines raise no alarm, invalid ones are reported as broken."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_null_scores_are_those_of_the_seed_and_hold_no_membership() -> None:
 
 
 @pytest.mark.parametrize("answer", ["1", None, float("nan"), True, [1.0]])
-def test_an_answer_that_is_no_number(answer: object) -> None:
+def test_a_result_that_is_not_a_number(answer: object) -> None:
     with pytest.raises(InputError, match="mine: expected a lower bound of epsilon as a number"):
         check_pipeline(lambda members, others: answer, label="mine", runs=2)  # type: ignore[arg-type, return-value]
 
@@ -58,7 +58,7 @@ def test_null_losses_are_of_models_without_the_point_only() -> None:
     assert null.names == ("a", "b")
     first, second = (null.loss[null.base == base] for base in (0, 1))
     assert sorted(first) == list(range(10))
-    assert len(second) == 6  # an odd one is left out
+    assert len(second) == 6  # an odd one is dropped
     assert set(second) <= set(range(20, 27))
     assert [int(h) for h in null.hypothesis] == [0] * 5 + [1] * 5 + [0] * 3 + [1] * 3
     other = null_losses(losses, np.random.default_rng(2))

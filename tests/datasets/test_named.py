@@ -57,7 +57,7 @@ def test_a_path_is_for_sets_of_images(source: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["mnist", "mnist-5k", "fashion-mnist"])
-def test_sets_of_images_are_looked_for_in_a_path(source: str, tmp_path: Path) -> None:
-    # What is found there is read in test_images.py.
+def test_sets_of_images_are_searched_for_in_a_path(source: str, tmp_path: Path) -> None:
+    # Reading what is found there is tested in test_images.py.
     with pytest.raises(InputError, match=f"contains no files of {source}"):
         named.load_population(source, path=tmp_path)

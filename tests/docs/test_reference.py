@@ -10,7 +10,7 @@ import pytest
 import epsilometer
 from tests.docs.scripts import DOCS, EXTENSIONS, script
 
-FOLDERS = (".", "how-to", "explanation", "reference")
+FOLDERS = (".", "how-to", "explanation", "reference", "notebooks")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|exception):: (\w+)$", flags=re.MULTILINE)
 
 
@@ -41,9 +41,11 @@ def test_the_testing_module_is_in_the_reference() -> None:
 
 def test_every_page_is_in_the_contents() -> None:
     listed = re.findall(r"^[\w/-]+$", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.M)
-    pages = [page.relative_to(DOCS) for page in script("run_pages").pages()]
+    found = [*script("run_pages").pages(), *DOCS.glob("notebooks/*.ipynb")]
+    pages = [page.relative_to(DOCS) for page in found]
     # Other folders hold the data of studies.
     named = {str(page.with_suffix("")) for page in pages if str(page.parent) in FOLDERS}
+    named |= {f"notebooks/{page.stem}" for page in (DOCS / "notebooks").glob("*.ipynb")}
     assert named - {"index"} == set(listed)
 
 

@@ -16,7 +16,7 @@ def region_mass(
     """P((alpha, beta) in R(t, d)) for Beta(X+1, N0-X+1) and Beta(Y+1, N1-Y+1), by plain quadrature.
 
     alpha runs over quantiles of its own distribution, dense towards both ends; beta's distribution
-    function is taken at the two edges of the region.
+    function is evaluated at the two edges of the region.
     """
     angle = np.pi * (np.arange(points) + 0.5) / points
     share = 0.5 * np.pi / points * np.sin(angle)

@@ -1,22 +1,22 @@
 """The posterior of (epsilon, s) from binomial counts by plain quadrature in logarithms.
 
-An independent judge of the exact engine: it shares no code with it, takes every step on a scale of
-logarithms and so knows masses of e^-1000, and follows epsilon until the posterior itself is
-negligible, never to a quantile of the prior.
+An independent check of the exact engine: it shares no code with it, works on a logarithmic scale
+throughout and so resolves masses of e^-1000, and extends epsilon until the posterior itself is
+negligible, not just to a quantile of the prior.
 
 The likelihood of one attack is the mass of the ring R_s(epsilon, delta) under g(alpha) g(beta), over the
-ring's area.  Points of the ring have coordinates (u, y): u says on the boundary of which region
-R(u epsilon, u delta) a point lies, s < u < 1, and y where.  With alpha >= beta and alpha + beta <= 1
+ring's area.  Points of the ring have coordinates (u, y): u identifies the region R(u epsilon, u delta)
+on whose boundary a point lies, s < u < 1, and y its position.  With alpha >= beta and alpha + beta <= 1
 that boundary is the line
 
     alpha = 1 - u delta - y,  beta = e^(-u epsilon) y,  0 < y < (1 - u delta) / (1 + e^(-u epsilon)),
 
 with Jacobian e^(-u epsilon) (delta + epsilon y); the other three parts are this one with alpha and beta
 exchanged, with both reflected, or with both.  Along y the integrand is log-concave, so a rule of a few
-dozen nodes between the points where it has fallen by e^-32 on either side of its mode is all it takes.
-What is left are three smooth integrals, over u, s = sin^2(phi) and epsilon, by Gauss-Legendre panels.
+dozen nodes between the points where it has fallen by e^-32 on either side of its mode is sufficient.
+Three smooth integrals remain, over u, s = sin^2(phi) and epsilon, by Gauss-Legendre panels.
 
-`truth` says how accurate it is: it does the work over u and s again on twice as many panels.
+`truth` estimates its own accuracy by repeating the work over u and s on twice as many panels.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ TO_REST = legendre.legvander(2 * REST.ravel() - 1, NODES - 1) @ ANALYSIS
 def log_ring(log_rate: FloatArray, log_jacobian: FloatArray, width: float) -> FloatArray:
     """log of the integral of the rate from every node (..., panel, node) to the end of all panels.
 
-    Logarithms are interpolated, not rates, so that a fall by many powers of ten stays one of terms
-    that are all positive.
+    Logarithms are interpolated, not rates, so that even a decrease by many powers of ten remains a sum
+    of positive terms.
     """
     fine = (log_rate @ TO_REST.T).reshape(*log_rate.shape[:-1], *REST.shape)
     parts = logsumexp(fine + log_jacobian + LOG_REST_WEIGHTS, axis=-1) + math.log(width)

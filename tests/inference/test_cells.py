@@ -202,7 +202,7 @@ def test_a_mode_near_zero_is_what_the_bases_say() -> None:
 
     Nineteen attacks are close to the line of guessing, many near its ends.  Where epsilon is below
     delta the region is a strip of even width; above, it is thin towards the ends, and such attacks
-    are less likely.  What the likelihood decides is how firmly the twentieth base speaks against it.
+    are less likely.  The likelihood decides how strongly the twentieth base contradicts it.
     """
     counts = counts_of(WEAK_X, 100, WEAK_Y, 100)
     rest = counts.take(np.flatnonzero(np.arange(20) != LEAKING))

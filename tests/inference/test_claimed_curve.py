@@ -169,7 +169,7 @@ def test_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("delta\n0.1\n", "missing epsilon"),
         ("delta,epsilon\n", "expected at least one row"),
@@ -181,9 +181,9 @@ def test_csv(tmp_path: Path) -> None:
         ("delta,epsilon\n1e-5,2\n1e-3,3\n", "claim.csv: expected a claim that does not increase"),
     ],
 )
-def test_bad_csv(text: str, said: str, tmp_path: Path) -> None:
+def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "claim.csv"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
         em.ClaimedCurve.read_csv(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -73,16 +73,16 @@ def test_the_rule(
 
 def test_only_a_side_is_objected_to() -> None:
     """Slow checks are not computed if the posterior takes no side."""
-    asked: list[Outcome] = []
+    leanings: list[Outcome] = []
 
     def objections(leaning: Outcome) -> Iterable[str]:
-        asked.append(leaning)
+        leanings.append(leaning)
         return ()
 
     for above in (0.0, 0.5, 1.0):
         decide(claim=1.0, above=above, before=0.5, refuted=None, objections=objections)
     decide(claim=1.0, above=1.0, before=0.5, refuted="proof", objections=objections)
-    assert asked == [Outcome.PASS, Outcome.FAIL]
+    assert leanings == [Outcome.PASS, Outcome.FAIL]
 
 
 def test_a_pass_says_what_it_is_not() -> None:
@@ -189,9 +189,9 @@ def test_without_a_claim_proven_and_estimated_stand_side_by_side() -> None:
     )
     result = Result(posterior=em.estimate(counts, em.AuditModel(delta=0.01)))
     assert result.verdict is None
-    said = summary.finding(result)
-    assert said.startswith("At delta = 0.01, epsilon is proven to be at least 2.")
-    assert "; estimated 3." in said
+    text = summary.finding(result)
+    assert text.startswith("At delta = 0.01, epsilon is proven to be at least 2.")
+    assert "; estimated 3." in text
 
 
 @pytest.mark.parametrize("claim", [0.5, 3.0, 6.0])

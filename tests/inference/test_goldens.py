@@ -1,7 +1,7 @@
-"""The exact engine against numbers kept from before it was rewritten, on every path.
+"""The exact engine against golden values from before it was rewritten, on every path.
 
-The numbers are in tests/golden/paths.py and their problems in tests/golden/path_cases.py.  They hold a
-rewrite to what was there; whether what was there is true is asked in `test_stated_error.py`.
+The values are in tests/golden/paths.py and their problems in tests/golden/path_cases.py.  They check
+that a rewrite changes nothing; `test_stated_error.py` checks that the values are right.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def test_groups_of_one_are_the_independent_model() -> None:
     )
 
 
-def test_rows_alone_beside_a_group_are_as_without_it() -> None:
+def test_single_rows_are_unaffected_by_a_group() -> None:
     """The same rows as a group without spread and as single attacks, through the engine of groups."""
     mixed = grouped([20, 25, 60], [48, 40, 20], 80, ["a", "a", ""])
     close = replace(MODEL, dependence=em.ScatteredMembers(spread=em.Fixed(value=1e-4)))
@@ -269,7 +269,7 @@ def test_mcmc_agrees_with_the_exact_engine(model: em.AuditModel) -> None:
 
 
 @pytest.mark.slow
-def test_another_spread_would_be_told_apart() -> None:
+def test_another_spread_is_detected() -> None:
     wide = replace(MODEL, dependence=em.ScatteredMembers(spread=em.Fixed(value=0.2)))
     sampled = mcmc(wide)
     level = 1 - exact_small().probability_above("epsilon", sampled.median("epsilon"))
@@ -293,7 +293,7 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         (replace(MODEL, dependence=em.PooledGroups()), "pooled groups"),
         (
@@ -302,8 +302,8 @@ def test_correlated_counts_in_groups_are_for_mcmc() -> None:
         ),
     ],
 )
-def test_what_the_sampler_cannot_do_is_refused(model: em.AuditModel, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_the_sampler_cannot_do_is_refused(model: em.AuditModel, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         mcmc(model)
 
 

@@ -248,7 +248,7 @@ def test_the_twin_rejects_known_mistakes(
 # --- where the grid is inadequate ---------------------------------------------------------------
 
 
-def test_an_outlying_base_is_left_out_by_estimating_anew(runs: list[AttackCounts]) -> None:
+def test_an_outlying_base_is_left_out_by_a_new_estimate(runs: list[AttackCounts]) -> None:
     found = leave_one_out(_posterior("outlier"))
     assert [counts.false_positives.tolist() for counts in runs] == [[500, 480, 510, 505]]
     assert found.reliable.all()
@@ -256,7 +256,7 @@ def test_an_outlying_base_is_left_out_by_estimating_anew(runs: list[AttackCounts
     assert found.median[4] < 0.05 < found.median[:4].min()
 
 
-def test_what_is_not_estimated_anew_is_not_reliable(
+def test_without_a_new_estimate_it_is_not_reliable(
     monkeypatch: pytest.MonkeyPatch, runs: list[AttackCounts]
 ) -> None:
     """The doubt is justified: divided out, the outlier is off by far."""
@@ -373,7 +373,7 @@ def test_mirror_images_have_one_influence_and_order_does_not_matter() -> None:
     np.testing.assert_array_equal(_quantiles(again), values[order])
 
 
-def test_levels_nest() -> None:
+def test_intervals_nest() -> None:
     posterior = _posterior("few trials")
     narrow, wide = leave_one_out(posterior, level=0.5), leave_one_out(posterior, level=0.99)
     assert np.all(wide.low < narrow.low)
@@ -432,5 +432,5 @@ def test_work_is_reported() -> None:
     leave_one_out(_posterior("outlier"), on_message=lines.append)
     assert lines == [
         "likelihoods of the bases",
-        "without base '4', estimated anew (1 of 1)",
+        "without base '4', new estimate (1 of 1)",
     ]

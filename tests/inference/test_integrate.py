@@ -24,13 +24,13 @@ class Counting:
     """A surface that records how many points it evaluated."""
 
     surface: Any
-    asked: list[int] = field(default_factory=list)
+    evaluated: list[int] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.surface, name)
 
     def log_likelihood(self, epsilon: FloatArray, strength: FloatArray, delta: float) -> FloatArray:
-        self.asked.append(len(strength))
+        self.evaluated.append(len(strength))
         return np.asarray(self.surface.log_likelihood(epsilon, strength, delta))
 
 
@@ -56,7 +56,7 @@ def test_rows_that_are_known_are_taken_over(likelihood: Any, strength: Any) -> N
     taken = evaluate(counting, model, where, 6, before.rows)
     # Positions that agree up to rounding are merged, so other queries round differently.
     np.testing.assert_allclose(taken.rows.log_likelihood, anew.rows.log_likelihood, rtol=1e-7)
-    assert 0 < counting.asked[2] < 0.6 * counting.asked[1]
+    assert 0 < counting.evaluated[2] < 0.6 * counting.evaluated[1]
 
 
 def test_rows_of_other_epsilons_are_not() -> None:
@@ -68,4 +68,4 @@ def test_rows_of_other_epsilons_are_not() -> None:
     rows = evaluate(counting, model, first, 6).rows
     moved = Panels(epsilon=1.01 * first.epsilon, t=first.t, s=first.s)
     evaluate(counting, model, moved, 6, rows)
-    assert counting.asked[1] >= 0.9 * counting.asked[0]
+    assert counting.evaluated[1] >= 0.9 * counting.evaluated[0]

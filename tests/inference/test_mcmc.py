@@ -283,7 +283,7 @@ def scattered(**options: Any) -> AuditModel:
 
 
 @pytest.mark.parametrize(
-    ("counts", "model", "said"),
+    ("counts", "model", "message"),
     [
         (ONE, AuditModel(delta=0.0, strength=Fixed(value=1.0)), "strength < 1, .* exact engine"),
         (
@@ -301,11 +301,11 @@ def scattered(**options: Any) -> AuditModel:
     ],
 )
 def test_what_is_not_supported_is_refused_in_the_same_words(
-    counts: AttackCounts, model: AuditModel, said: str
+    counts: AttackCounts, model: AuditModel, message: str
 ) -> None:
     refusal = McmcSettings().supports(counts, model)
     assert refusal is not None
-    assert re.search(said, refusal)
+    assert re.search(message, refusal)
     with pytest.raises(InputError, match=re.escape(refusal)):
         McmcSettings().estimate(counts, model)
 

@@ -396,7 +396,7 @@ def test_words_are_those_of_kass_and_raftery(factor: float, words: str) -> None:
     assert interpret_bayes_factor(factor) == words
 
 
-def test_labels_tell_models_apart() -> None:
+def test_labels_distinguish_models() -> None:
     own = em.AuditModel(delta=0.01, strength=em.Fixed(value=0.5), likelihood=em.CorrelatedNormal())
     found = alternatives(own, TWO)
     assert label_of(own, TWO) == "correlated-published, strength 0.5"

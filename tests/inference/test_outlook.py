@@ -220,18 +220,18 @@ def foresee(
     monkeypatch: pytest.MonkeyPatch, answers: dict[int, Foreseen | Exception], trials: int = 100
 ) -> list[int]:
     """Answer by the factor with which one base was multiplied; record the factors."""
-    asked: list[int] = []
+    factors: list[int] = []
 
     def engine(counts: AttackCounts, _: AuditModel) -> Any:
         factor = int(counts.trials_h1.sum()) // trials
-        asked.append(factor)
+        factors.append(factor)
         answer = answers[factor]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     monkeypatch.setattr(outlook, "estimate_exact", engine)
-    return asked
+    return factors
 
 
 def one_base(trials_h0: int = 50, trials_h1: int = 100) -> AttackCounts:
@@ -244,7 +244,7 @@ YES, NO, OPEN = Foreseen(0.01), Foreseen(0.99), Foreseen(0.5)
 
 
 @pytest.mark.parametrize(
-    ("at_2", "at_4", "at_10", "asked", "factor", "outcome"),
+    ("at_2", "at_4", "at_10", "factors", "factor", "outcome"),
     [
         (YES, YES, YES, [10, 4, 2], 2, "PASS"),
         (NO, NO, NO, [10, 4, 2], 2, "FAIL"),
@@ -264,7 +264,7 @@ def test_search_from_the_largest_factor(
     at_2: Foreseen,
     at_4: Foreseen,
     at_10: Foreseen,
-    asked: list[int],
+    factors: list[int],
     factor: int | None,
     outcome: str,
 ) -> None:
@@ -272,7 +272,7 @@ def test_search_from_the_largest_factor(
     found = foresee(monkeypatch, answers)
     result = look_ahead(draws(one_base()), UNSETTLED)
     # Of one base, ten bases have as many trials in all as ten times the challenges.
-    assert found == asked * 2
+    assert found == factors * 2
     assert result.challenges is not None
     assert result.challenges == result.bases
     assert (result.challenges.factor, str(result.challenges.outcome)) == (factor, outcome)
@@ -286,10 +286,10 @@ def test_search_from_the_largest_factor(
 def test_nothing_is_said_where_the_largest_factor_went_wrong(
     monkeypatch: pytest.MonkeyPatch, wrong: Foreseen | Exception
 ) -> None:
-    asked = foresee(monkeypatch, {10: wrong})
+    factors = foresee(monkeypatch, {10: wrong})
     result = look_ahead(draws(one_base()), UNSETTLED)
     assert result == Outlook(challenges=None, bases=None)
-    assert asked == [10, 10]
+    assert factors == [10, 10]
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_challenges_beyond_what_can_be_counted_are_not_tried(
 ) -> None:
     """Ten times 2e14 trials exceeds 1e15, under either hypothesis; more bases are no problem."""
     trials = int(counts.trials_h1[0])
-    asked = foresee(monkeypatch, {2: OPEN, 4: YES, 10: NO}, trials)
+    factors = foresee(monkeypatch, {2: OPEN, 4: YES, 10: NO}, trials)
     found = look_ahead(draws(counts), UNSETTLED)
-    assert asked == [4, 2, 10, 4, 2]
+    assert factors == [4, 2, 10, 4, 2]
     assert found.challenges == MoreData(
         factor=4, outcome=Outcome.PASS, probability_above=0.01, largest_factor=4
     )
@@ -341,25 +341,25 @@ def test_too_many_distinct_counts_are_left(
     monkeypatch: pytest.MonkeyPatch, likelihood: IndependentBinomial | CorrelatedNormal, most: int
 ) -> None:
     assert MOST_DISTINCT == {True: 1000, False: 60}
-    asked = foresee(monkeypatch, {10: OPEN}, trials=3000 * most)
+    factors = foresee(monkeypatch, {10: OPEN}, trials=3000 * most)
     few = look_ahead(draws(distinct(most), likelihood), UNSETTLED)
     assert few.challenges == few.bases is not None
-    assert asked == [10, 10]
+    assert factors == [10, 10]
     many = look_ahead(draws(distinct(most + 1), likelihood), UNSETTLED)
     assert many == Outlook(challenges=None, bases=None)
-    assert asked == [10, 10]
+    assert factors == [10, 10]
     # Repeating the same counts keeps the number of distinct ones small.
     repeated = with_more_bases(distinct(most // 10), 10 * 10)
     foresee(monkeypatch, {10: OPEN}, trials=3000 * len(repeated))
     assert look_ahead(draws(repeated, likelihood), UNSETTLED).bases is not None
 
 
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     foresee(monkeypatch, {4: OPEN, 10: YES})
-    said: list[str] = []
-    report: Callable[[str], None] = said.append
+    messages: list[str] = []
+    report: Callable[[str], None] = messages.append
     look_ahead(draws(one_base()), UNSETTLED, report=report)
-    assert said == [f"outlook with {k} times as much data" for k in (10, 4, 10, 4)]
+    assert messages == [f"outlook with {k} times as much data" for k in (10, 4, 10, 4)]
 
 
 def test_the_model_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def quarter(alpha: FloatArray, beta: FloatArray) -> Points:
 def share_within(points: Points, epsilon: float, delta: float, strength: float) -> FloatArray:
     """Share of the ring within the curve through each point: its area over that of the ring.
 
-    The curve is the boundary of R(u epsilon, u delta), its u found by halving.
+    The curve is the boundary of R(u epsilon, u delta), with u found by bisection.
     """
     alpha, beta = quarter(*points)
     low, high = np.zeros(alpha.shape), np.ones(alpha.shape)
@@ -547,8 +547,8 @@ def test_correlated_counts_spread_as_stated(tau: float, rho: float) -> None:
     """For epsilon -> 0 the rates are (1 - y, y) up to symmetries, y with density 8 y on [0, 1/2].
 
     The advantage |1 - X / N0 - Y / N1| is then half-normal of variance
-    y (1 - y) [c0 / N0 + c1 / N1 + 2 rho], c = 1 + (N - 1) tau: rounding to whole numbers and
-    cutting at 0 and N are nothing beside that where trials are many.
+    y (1 - y) [c0 / N0 + c1 / N1 + 2 rho], c = 1 + (N - 1) tau: with many trials, rounding to whole
+    numbers and clipping at 0 and N are negligible.
     """
     n0, n1, replicates = 40_000, 10_000, 4000
     model = AuditModel(delta=0.0, likelihood=CorrelatedNormal(within_correlation_scale=0.05))

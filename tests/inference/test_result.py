@@ -41,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return times
 
 
-def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) -> None:
+def test_everything_is_computed_once(counted: dict[str, int]) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
     result = Result(posterior=posterior, question=Question(claim=posterior.median("epsilon")))
     assert counted == {}  # nothing is computed before it is needed
@@ -54,7 +54,7 @@ def test_everything_is_worked_out_once_whoever_looks(counted: dict[str, int]) ->
     assert len(counted) == 8
 
 
-def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> None:
+def test_a_summary_computes_no_more_than_it_shows(counted: dict[str, int]) -> None:
     result = Result(posterior=em.estimate(COUNTS, em.AuditModel(delta=0.01)))
     assert "claim" not in summary_data(result)
     result_text(result)
@@ -63,9 +63,9 @@ def test_a_summary_works_out_no_more_than_it_says(counted: dict[str, int]) -> No
 
 def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[str, int]) -> None:
     model = em.AuditModel(delta=1e-3, likelihood=em.CorrelatedNormal())
-    told: list[str] = []
+    messages: list[str] = []
     result = Result(
-        posterior=em.estimate(PERFECT, model), question=Question(level=0.8), report=told.append
+        posterior=em.estimate(PERFECT, model), question=Question(level=0.8), report=messages.append
     )
     beside = summary_data(result)["independent_counts"]
     binomial = em.estimate(PERFECT, em.AuditModel(delta=1e-3))
@@ -74,26 +74,26 @@ def test_the_answer_for_independent_counts_is_part_of_the_result(counted: dict[s
     assert any("4 of 4 bases" in sentence for sentence in result.data_warnings)
     assert set(result.data_warnings) <= set(result.warnings)
     assert counted["check_extreme_counts"] == 1
-    assert sum("independent counts" in line for line in told) == 1
+    assert sum("independent counts" in line for line in messages) == 1
     # If the result is not doubtful there is no second one.
     plain = Result(posterior=binomial)
     assert "independent_counts" not in summary_data(plain)
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"), [(OtherModels.NONE, 0), (OtherModels.QUICK, 6), (OtherModels.FULL, 6)]
+    ("extent", "found"), [(OtherModels.NONE, 0), (OtherModels.QUICK, 6), (OtherModels.FULL, 6)]
 )
-def test_other_models_as_far_as_asked(asked: OtherModels, found: int) -> None:
+def test_other_models_as_far_as_requested(extent: OtherModels, found: int) -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
-    result = Result(posterior=posterior, question=Question(other_models=asked))
+    result = Result(posterior=posterior, question=Question(other_models=extent))
     assert (len(result.models.assumptions) if result.models else 0) == found
-    assert ("model_comparison" in result_data(result)) is (asked is OtherModels.FULL)
+    assert ("model_comparison" in result_data(result)) is (extent is OtherModels.FULL)
 
 
 def test_views_agree_with_the_verdict() -> None:
     posterior = em.estimate(COUNTS, em.AuditModel(delta=0.01))
-    asked = Question(claim=0.01, claim_source="algorithm", thresholds=em.Thresholds())
-    result = Result(posterior=posterior, question=asked)
+    question = Question(claim=0.01, claim_source="algorithm", thresholds=em.Thresholds())
+    result = Result(posterior=posterior, question=question)
     assert result.verdict == em.judge(posterior, claim=0.01)
     assert result.proof == em.prove(COUNTS, delta=0.01, claim=0.01)
     data = result_data(result)

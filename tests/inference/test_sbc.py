@@ -1,9 +1,9 @@
 """Simulation-based calibration: parameters drawn from the prior must rank uniformly.
 
-Each replicate draws (epsilon, s [, tau, rho]) from the prior, counts from the model, and asks where
-the truth lies in the posterior: the probability below it is uniform on [0, 1] if, and only if, model
+Each replicate draws (epsilon, s [, tau, rho]) from the prior and counts from the model, and computes the
+rank of the truth in the posterior: the probability below it is uniform on [0, 1] if, and only if, model
 and engine agree.  The statistic is the largest gap between the empirical and the uniform
-distribution (Kolmogorov-Smirnov); the level 1e-4 a check keeps the suite's false alarms below 1e-3.
+distribution (Kolmogorov-Smirnov); the level 1e-4 per check keeps the suite's false alarms below 1e-3.
 """
 
 from __future__ import annotations

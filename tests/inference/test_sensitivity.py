@@ -88,13 +88,13 @@ CASES: list[tuple[AttackCounts, Scaled, float, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("counts", "prior", "factor", "others"), CASES)
-def test_another_prior_is_a_run_of_its_own(
+def test_another_prior_equals_a_separate_run(
     counts: AttackCounts, prior: Scaled, factor: float, others: dict[str, Any]
 ) -> None:
     posterior = exact(counts, prior, **others)
-    said: list[str] = []
-    (other,) = prior_sensitivity(posterior, factors=[factor], on_message=said.append)
-    assert said == [f"prior scale x {factor:g}"]
+    messages: list[str] = []
+    (other,) = prior_sensitivity(posterior, factors=[factor], on_message=messages.append)
+    assert messages == [f"prior scale x {factor:g}"]
     assert other.factor == factor
     assert other.model.epsilon == prior.rescaled(factor)
     assert other.model.likelihood == posterior.model.likelihood
@@ -149,7 +149,7 @@ def test_uniform_priors_end_abruptly(counts: AttackCounts, others: dict[str, Any
         assert float(wide.epsilon.cdf(at)) / cut == pytest.approx(probability, abs=slack)
 
 
-def test_draws_are_estimated_anew() -> None:
+def test_draws_are_estimated_again() -> None:
     model = AuditModel(delta=0.01)
     settings = McmcSettings(num_iterations=300, num_warmup=100, num_chains=2, seed=1)
     sampled = em.estimate(ONE, model, settings)
@@ -172,7 +172,7 @@ def test_narrower_priors_give_lower_answers() -> None:
     assert medians[0] < medians[2] - 0.1
 
 
-def test_factors_unless_given() -> None:
+def test_default_factors() -> None:
     assert FACTORS == (0.5, 2.0)
     assert [other.factor for other in prior_sensitivity(exact(ONE, LogNormal()))] == [0.5, 2.0]
 

@@ -1,8 +1,8 @@
 """The exact engine's stated error is true: difficult and random problems against an oracle.
 
-Priors here are often narrow, or end, with the counts pushing against them, so that the posterior lies
-far outside the prior's bulk; counts are 0 or all, trials from 1 to ten thousand, delta up to .9.  Where
-the engine calls itself trustworthy, its quantiles must be within the error it states.
+Priors here are often narrow, or bounded, with the counts pushing against them, so that the posterior is
+far outside the prior's bulk; counts are 0 or all, trials from 1 to ten thousand, delta up to .9.  If
+the engine is trustworthy, its quantiles must be within its stated error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The verdict on a claim: three outcomes, thresholds included, and none from a failed run.
 
-What each answer rests on is told: a proof, a judgement that nothing spoke against, or neither.
+Each verdict states its grounds: a proof, a judgement without objections, or neither.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COUNTS = AttackCounts(
 WEAK = AttackCounts(false_positives=[30], trials_h0=80, false_negatives=[28], trials_h1=80)
 """They prove nothing of note."""
 
-SAID = "the posterior lies {} the claim, and no check contradicts it"
+JUDGED_REASON = "the posterior lies {} the claim, and no check contradicts it"
 NOT_RELIED_ON = "the posterior lies {} the claim, but that cannot be relied on"
 
 
@@ -264,7 +264,7 @@ def test_a_proof_needs_no_posterior(above: float, trusted: bool) -> None:
 
 
 @pytest.mark.parametrize("above", [0.0, 0.5, 1.0])
-def test_without_accuracy_or_a_side_nobody_is_asked(above: float) -> None:
+def test_without_accuracy_or_a_side_there_are_no_objections(above: float) -> None:
     verdict = ruled(above, trusted=False, objections=refuse, caveats=refuse)
     assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
     assert "did not reach its accuracy" in verdict.meaning
@@ -277,19 +277,19 @@ def test_without_accuracy_or_a_side_nobody_is_asked(above: float) -> None:
     ("above", "side", "word"), [(0.0, "below", Outcome.PASS), (1.0, "above", Outcome.FAIL)]
 )
 def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None:
-    asked = []
+    leanings = []
 
-    def against(leaning: Outcome, said: tuple[str, ...]) -> tuple[str, ...]:
-        asked.append(leaning)
-        return said
+    def against(leaning: Outcome, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        leanings.append(leaning)
+        return reasons
 
-    def objections(*said: str) -> Callable[[Outcome], tuple[str, ...]]:
-        return lambda leaning: against(leaning, said)
+    def objections(*reasons: str) -> Callable[[Outcome], tuple[str, ...]]:
+        return lambda leaning: against(leaning, reasons)
 
-    for said in (("one",), ("one", "two")):
-        verdict = ruled(above, objections=objections(*said), caveats=refuse)
+    for reasons in (("one",), ("one", "two")):
+        verdict = ruled(above, objections=objections(*reasons), caveats=refuse)
         assert (verdict.label, verdict.grounds) == ("INCONCLUSIVE", Grounds.OPEN)
-        assert verdict.reasons == (NOT_RELIED_ON.format(side), *said)
+        assert verdict.reasons == (NOT_RELIED_ON.format(side), *reasons)
         assert verdict.leaning is word
         assert not verdict.prior_alone
     # Control: without objections the side is taken.
@@ -299,9 +299,9 @@ def test_one_objection_is_enough(above: float, side: str, word: Outcome) -> None
         Outcome.PASS: (NO_PROOF, "no more than that"),
         Outcome.FAIL: ("no proof refutes the claim",),
     }[word]
-    assert verdict.reasons == (SAID.format(side), *also)
+    assert verdict.reasons == (JUDGED_REASON.format(side), *also)
     assert verdict.meaning == "; ".join(verdict.reasons)
-    assert asked == [word] * 3
+    assert leanings == [word] * 3
 
 
 def test_the_prior_alone_is_named_only_where_a_judgement_is_its() -> None:
@@ -418,8 +418,8 @@ def test_meanings_differ_and_promise_nothing() -> None:
     assert len({*meanings, untrusted, proven}) == 6
     for meaning in (*meanings, untrusted):
         # A judgement is marked as not being a proof.
-        said = meaning.replace("no proof", "")
-        assert not any(word in said for word in ("proof", "prove", "guarantee", "is private"))
+        rest = meaning.replace("no proof", "").replace("not a proof", "")
+        assert not any(word in rest for word in ("proof", "prove", "guarantee", "is private"))
     assert "this is not a proof of privacy" in meanings[0]
     assert "no proof refutes the claim" in meanings[3]
     assert "prove that epsilon is at least 1.1" in proven

@@ -54,7 +54,7 @@ def doubt(
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 @pytest.mark.parametrize("counts", [NONE, ALL], ids=["0", "N"])
-def test_the_binomial_answer_is_set_beside(counts: AttackCounts, level: float) -> None:
+def test_the_binomial_result_is_reported(counts: AttackCounts, level: float) -> None:
     model = AuditModel(
         delta=0.01,
         epsilon=HalfNormal(scale=2.0),
@@ -136,14 +136,14 @@ def refuse(*_: object) -> None:
         ([3], [5]),
     ],
 )
-def test_half_of_the_bases_is_no_doubt(
+def test_half_of_the_bases_is_no_warning(
     monkeypatch: pytest.MonkeyPatch, x: list[int], y: list[int]
 ) -> None:
     monkeypatch.setattr(doubts, "estimate_exact", refuse)
     assert doubt(counts_of(x, y)) is None
 
 
-def test_independent_counts_are_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_warning_for_independent_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubts, "estimate_exact", refuse)
     assert doubt(NONE, IndependentBinomial()) is None
     # Control: the same counts under the other likelihood need the estimate.
@@ -151,7 +151,7 @@ def test_independent_counts_are_not_doubted(monkeypatch: pytest.MonkeyPatch) -> 
         doubt(NONE)
 
 
-def test_a_fixed_epsilon_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_warning_for_a_fixed_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubts, "estimate_exact", refuse)
     assert doubt(NONE, epsilon=Fixed(value=2.0)) is None
 

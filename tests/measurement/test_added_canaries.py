@@ -15,7 +15,7 @@ def canaries(labels: list[int] | None = None) -> em.Canaries:
 
 
 @pytest.mark.parametrize("labelled", [False, True])
-def test_included_canaries_stand_behind_the_records(labelled: bool) -> None:
+def test_included_canaries_follow_the_records(labelled: bool) -> None:
     drawn = canaries([7] * 20 if labelled else None)
     own = em.Dataset(features=np.zeros((4, 3)), labels=np.zeros(4) if labelled else None)
     found = drawn.added_to(own)
@@ -32,6 +32,6 @@ def test_labels_are_not_dropped_in_silence() -> None:
         canaries([0] * 20).added_to(em.Dataset(features=np.zeros((4, 3))))
 
 
-def test_another_length_is_refused_in_words() -> None:
+def test_another_shape_is_refused() -> None:
     with pytest.raises(em.InputError, match=r"shape of the records, \(4,\), got shape \(3,\)"):
         canaries().added_to(em.Dataset(features=np.zeros((4, 4))))

@@ -140,12 +140,12 @@ def test_a_change_is_seen_or_refused(kind: str) -> None:
     [threading.Lock(), {1, 2}, iter([]), object()],
     ids=lambda v: type(v).__name__,
 )
-def test_what_has_no_description_is_refused(value: Any) -> None:
+def test_values_without_a_description_are_refused(value: Any) -> None:
     with pytest.raises(InputError, match=r"algorithm\.value: cannot detect whether .*fingerprint"):
         identity(Holder(value))
 
 
-def test_the_place_of_what_is_refused() -> None:
+def test_errors_name_the_refused_attribute() -> None:
     with pytest.raises(InputError, match=r"algorithm\.value\.list\[1\]: cannot detect"):
         identity(Holder({"list": [0, {1}]}))
 
@@ -157,11 +157,11 @@ def test_a_ring_of_objects_is_refused() -> None:
         identity(ring)
 
 
-def test_attributes_beside_the_fields_of_a_dataclass() -> None:
+def test_attributes_besides_the_fields_of_a_dataclass() -> None:
     assert identity(Extended(1)) != identity(Extended(2))
 
 
-def test_a_fingerprint_of_its_own_is_taken() -> None:
+def test_a_custom_fingerprint_is_used() -> None:
     holder = Holder(threading.Lock())
     holder.fingerprint = "version 1"  # type: ignore[attr-defined]
     other = Holder(threading.Lock())
@@ -230,7 +230,7 @@ def test_the_source_file_of_a_parent_counts(
     assert found[0] != found[1]
 
 
-def test_installed_packages_are_known_by_name() -> None:
+def test_installed_packages_are_identified_by_name() -> None:
     assert "source" not in identity(ClippedMean(noise=0.1, records=3))
 
 

@@ -33,7 +33,7 @@ def test_the_same_stream_draws_the_same(kind: str) -> None:
     assert drawn(kind=kind).fingerprint != drawn(seed=3, kind=kind).fingerprint
 
 
-def test_records_are_different_and_outside_what_is_trained_on() -> None:
+def test_records_are_distinct_and_not_trained_on_otherwise() -> None:
     trained_on = np.arange(30)
     canaries = drawn(kind="population", count=30, outside=trained_on)
     assert canaries.records is not None
@@ -44,12 +44,12 @@ def test_records_are_different_and_outside_what_is_trained_on() -> None:
     assert np.array_equal(np.asarray(canaries.points.labels), population.labels[canaries.records])
 
 
-def test_a_mask_says_what_is_trained_on() -> None:
+def test_a_mask_selects_the_training_records() -> None:
     mask = np.arange(60) < 30
     assert drawn(outside=mask).fingerprint == drawn(outside=np.flatnonzero(mask)).fingerprint
 
 
-def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
+def test_mislabelled_canaries_have_any_label_but_their_own() -> None:
     population = labelled(records=900)
     canaries = em.Canaries.draw(
         population, count=800, rng=np.random.default_rng(1), kind="mislabelled"
@@ -64,7 +64,7 @@ def test_mislabelled_ones_never_have_their_own_label_and_any_other() -> None:
     assert np.bincount(steps)[0] == 0
 
 
-def test_noise_lies_within_what_there_is() -> None:
+def test_noise_is_within_the_range_of_the_features() -> None:
     whole = Population(features=np.arange(40).reshape(20, 2) % 7, labels=[0, 1] * 10)
     canaries = em.Canaries.draw(whole, count=300, rng=np.random.default_rng(1), kind="noise")
     features = canaries.points.features
@@ -82,7 +82,7 @@ def test_blank_ones_differ_by_their_labels() -> None:
         drawn(kind="blank", count=5)
 
 
-def test_canaries_of_ones_own() -> None:
+def test_custom_canaries() -> None:
     def twos(population: Population, count: int, rng: np.random.Generator) -> Dataset:
         del population, rng
         return Dataset(features=np.full((count, 3), 2.0) + np.arange(count)[:, None])
@@ -104,12 +104,12 @@ def test_canaries_of_ones_own() -> None:
         ((np.zeros((20, 3)), np.zeros(3)), "expected 20 labels, one per canary, got 3"),
     ],
 )
-def test_what_a_function_makes_is_checked(answer: Any, words: str) -> None:
+def test_points_made_by_a_function_are_checked(answer: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         drawn(kind=lambda *_: answer)
 
 
-def test_coins_are_fair_and_their_own() -> None:
+def test_coins_are_fair_and_independent() -> None:
     """Heads in half of all flips, and two in a row as often as expected by chance."""
     coins = flip(40_000, np.random.default_rng(7))
     assert abs(int(coins.sum()) - 20_000) < 5 * 100  # standard deviation 100
@@ -117,7 +117,7 @@ def test_coins_are_fair_and_their_own() -> None:
     assert abs(pairs - 20_000) < 5 * 100
 
 
-def test_coins_do_not_follow_what_is_drawn() -> None:
+def test_coins_are_independent_of_the_records_drawn() -> None:
     """The coin of a record that is drawn many times is fair and independent."""
     found = [drawn(seed=seed, count=40, kind="population") for seed in range(300)]
     inside, drawn_at_all = np.zeros(60), np.zeros(60)
@@ -199,7 +199,7 @@ def test_canaries_that_are_out_must_not_be_in_the_data() -> None:
     assert len(canaries.added_to(canaries.rest)) == 40 + int(canaries.coins.sum())
 
 
-def test_points_are_the_receivers_own() -> None:
+def test_points_are_copies() -> None:
     canaries = drawn(kind="noise")
     before = canaries.fingerprint
     for dataset in (canaries.points, canaries.included):
@@ -225,7 +225,7 @@ def test_scores_are_negated_losses_by_coin() -> None:
     ]
 
 
-def test_a_function_is_asked_about_every_point() -> None:
+def test_a_loss_function_is_called_for_every_point() -> None:
     canaries = drawn()
 
     def loss(point: Point) -> float:
@@ -259,7 +259,7 @@ def test_losses_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
-def test_files_keep_everything(kind: str, tmp_path: Path) -> None:
+def test_files_round_trip(kind: str, tmp_path: Path) -> None:
     canaries = drawn(kind=kind)
     for name in ("one.npz", "two.npz"):
         canaries.save(tmp_path / name)
@@ -352,7 +352,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         em.Canaries.load(path)
 
 
-def test_every_named_kind_says_what_it_is() -> None:
+def test_every_named_kind_has_its_name() -> None:
     assert list(KINDS) == ["population", "mislabelled", "noise", "blank"]
     population, rng = labelled(), np.random.default_rng(1)
     for kind in KINDS.values():

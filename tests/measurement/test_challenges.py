@@ -78,7 +78,7 @@ def bases_of(plan: Plan) -> list[ChallengeBase]:
 # --- random points are what they were ---------------------------------------------------------
 
 
-def test_random_bases_are_what_they_were() -> None:
+def test_random_bases_are_unchanged() -> None:
     """Recorded before challenge points could be chosen; another value trains other models."""
     prints = [
         draw_base(number, population_size=50, dataset_size=20, adjacency=kind, seed=3).fingerprint[
@@ -89,7 +89,7 @@ def test_random_bases_are_what_they_were() -> None:
     assert prints == ["aa308e3701e75de4", "08bc335a3c2831be", "f5591e8dbf573d5a"]
 
 
-def test_the_identity_of_random_plans_is_what_it_was() -> None:
+def test_the_identity_of_random_plans_is_unchanged() -> None:
     plan = make()
     assert plan.identity["bases"] == {"drawn": True, "dataset_size": 30, "adjacency": "include"}
     drawn = [
@@ -159,7 +159,7 @@ def test_mislabelled_points_are_copies_under_another_label() -> None:
     assert found.excluded(3).tolist() == sorted([found.origins[3], 63])
 
 
-def test_what_is_trained_on_and_asked_about() -> None:
+def test_training_records_and_challenge_points() -> None:
     plan = make(blanks)
     base = plan.bases[2]
     assert next(base.points(plan.all_records)).features.tolist() == [[2.0] * 4]
@@ -167,7 +167,7 @@ def test_what_is_trained_on_and_asked_about() -> None:
     assert len(em.measure(plan).only) == 24
 
 
-def test_a_function_sees_no_crafted_records_and_its_own_stream() -> None:
+def test_a_function_gets_the_original_records_and_its_own_stream() -> None:
     seen: list[Any] = []
 
     def look(population: Population, count: int, rng: np.random.Generator) -> list[int]:
@@ -188,7 +188,7 @@ def test_random_points_of_a_pool_are_the_first_of_an_order() -> None:
     assert sorted(many.tolist()) == list(range(60))
 
 
-def test_the_first_bases_of_a_plan_stay_as_they_are() -> None:
+def test_the_first_bases_of_a_plan_do_not_change() -> None:
     plan = make(last_records)
     assert make(last_records, 2).bases[0].fingerprint != plan.bases[0].fingerprint
     first = plan.first(2)
@@ -396,7 +396,7 @@ def test_every_kind_is_one() -> None:
         Outliers(neighbours=0)
 
 
-def test_points_of_a_pool_and_who_may_join_them() -> None:
+def test_chosen_points_of_a_pool_and_its_other_records() -> None:
     found = Mislabelled().choose(PEOPLE, 5, np.random.default_rng(1))
     assert isinstance(found, Chosen)
     assert found.excluded().tolist() == sorted([*found.origins.tolist(), *range(60, 65)])

@@ -229,7 +229,7 @@ def test_every_model_has_one_use() -> None:
 
 @every_statistic
 @every_attack
-def test_more_replicates_leave_earlier_decisions_as_they_are(
+def test_more_replicates_do_not_change_earlier_decisions(
     attack: Attack, statistic: Statistic
 ) -> None:
     few, table = design_and_table(replicates=3)
@@ -314,7 +314,7 @@ def test_one_sided_attacks_need_no_shadows_under_h1(attack: Attack) -> None:
         design.attack(losses_of(bare))
 
 
-def test_one_challenge_without_an_answer_leaves_the_base_out() -> None:
+def test_a_base_without_p_values_is_left_out() -> None:
     design, table = design_and_table(replicates=1)
     found = design.attack(losses_of({k: v for k, v in table.items() if k != ("base 1", 1, 0)}))
     assert (found.names, found.left_out) == (("base 0", "base 2"), ("base 1",))
@@ -328,7 +328,7 @@ def test_one_challenge_without_an_answer_leaves_the_base_out() -> None:
 def paper_result(name: str) -> AttackResult:
     path = PAPER_LOSSES / f"{name}.csv"
     if not path.is_file():
-        pytest.skip(f"the paper's losses are not beside this checkout ({path})")
+        pytest.skip(f"the paper's losses are not next to this checkout ({path})")
     return cross_feed(Losses.read(path), statistic=Loss())
 
 

@@ -28,7 +28,7 @@ def people(labels: bool = True, dtype: Any = np.float64) -> Population:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_equal_and_relabelled_records_are_told_apart(dtype: Any) -> None:
+def test_equal_and_relabelled_records_are_distinguished(dtype: Any) -> None:
     found = duplicates_of(people(dtype=dtype), 3, np.arange(30))
     assert (found.equal.tolist(), found.relabelled.tolist()) == ([20, 21], [22])
     found = duplicates_of(people(labels=False, dtype=dtype), 3, np.arange(30))

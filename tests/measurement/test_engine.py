@@ -16,8 +16,9 @@ import pytest
 
 from epsilometer.errors import ExecutorError, InputError, StoreError
 from epsilometer.measurement import engine, executors
-from epsilometer.measurement.engine import Progress, measure
+from epsilometer.measurement.engine import measure
 from epsilometer.measurement.plan import Sizes, Task
+from epsilometer.measurement.progress import Progress
 from epsilometer.measurement.rows import LossRow
 from epsilometer.measurement.sqlite_store import SqliteStore
 from epsilometer.measurement.store import MemoryStore
@@ -132,7 +133,7 @@ def test_a_batch_size_of_one_model_at_a_time_is_not_ours() -> None:
 # --- what is counted ------------------------------------------------------------------------------
 
 
-def test_progress_never_goes_back_and_ends_at_the_total() -> None:
+def test_progress_never_decreases_and_ends_at_the_total() -> None:
     seen: list[Progress] = []
     measure(plan(NoisyMean(seconds=0.002), replicates=100), on_progress=seen.append)
     done = [now.done for now in seen]
@@ -141,7 +142,7 @@ def test_progress_never_goes_back_and_ends_at_the_total() -> None:
     assert len(set(done)) > 2
 
 
-def test_progress_counts_what_was_there_and_what_failed(tmp_path: Path) -> None:
+def test_progress_counts_reused_and_failed_models(tmp_path: Path) -> None:
     store = MemoryStore()
     algorithm = Faulty(faults=((0, 1, 4, "ValueError"),), log=str(tmp_path / "log"))
     measure(plan(algorithm, replicates=3), store)
@@ -209,7 +210,7 @@ def test_losses_of_several_variants_are_not_the_only_ones() -> None:
 # --- interruptions --------------------------------------------------------------------------------
 
 
-def test_what_has_come_in_is_kept_when_interrupted(tmp_path: Path) -> None:
+def test_received_losses_are_kept_on_interruption(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     stopped: list[int] = []
 
@@ -339,5 +340,5 @@ def test_memory_of_many_models(tmp_path: Path) -> None:
     assert grown < 1000 * MANY
 
 
-def test_nothing_trains_nothing() -> None:
+def test_a_complete_store_trains_nothing() -> None:
     assert (measure(plan(Nothing())).only.loss == 0).all()

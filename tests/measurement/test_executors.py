@@ -29,7 +29,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_nobody_listens_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_scheduler_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(executors, "CONNECT_SECONDS", 1)
     port = free_port()
     with pytest.raises(ExecutorError, match=f"no Dask scheduler answers at .*:{port} ") as no:
@@ -89,7 +89,7 @@ def test_numbers_of_workers(workers: Any) -> None:
         measure(plan(), executor="threads", workers=workers)
 
 
-def test_code_goes_along_to_workers_without_it(
+def test_user_code_is_sent_to_workers_without_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(executors, "_sent", set())
@@ -124,7 +124,7 @@ em.measure(plan, executor="processes", workers=1)
 """
 
 
-def test_a_script_without_a_guard_ends_with_what_to_do(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_ends_with_advice(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(SCRIPT, encoding="utf-8")
     environment = os.environ | {"TMPDIR": str(tmp_path)}

@@ -117,7 +117,7 @@ def test_different_errors_are_not_in_a_row() -> None:
         assert found.failed(0, task, "EF"[number % 2]) is None
 
 
-def test_a_trained_model_in_between_starts_anew() -> None:
+def test_a_trained_model_in_between_resets_the_count() -> None:
     found = streaks(before=True)
     for task in all_tasks(0):
         assert found.failed(0, task, "E") is None
@@ -141,7 +141,7 @@ def test_one_bad_base_does_not_end_the_others() -> None:
     assert until_stopped(found, one) is None
 
 
-def test_what_failed_before_says_nothing_new() -> None:
+def test_models_that_failed_before_do_not_end_a_run() -> None:
     tasks = all_tasks(0)
     assert until_stopped(streaks(before=True, known=dict.fromkeys(tasks, "E")), tasks) is None
     assert until_stopped(streaks(before=True, known=dict.fromkeys(tasks, "F")), tasks) == 5
@@ -164,7 +164,7 @@ def test_trying_again_is_given_up_where_it_never_helps() -> None:
 
 @pytest.mark.parametrize("executor", ["serial", "threads"])
 @pytest.mark.parametrize("many", [False, True])
-def test_code_that_fails_is_known_after_a_few_models(
+def test_failing_code_ends_the_run_after_a_few_models(
     executor: str, many: bool, tmp_path: Path
 ) -> None:
     algorithm = faulty(tmp_path, *all_tasks(), many=many)
@@ -182,7 +182,7 @@ def test_code_that_fails_is_known_after_a_few_models(
     assert {failure.attempts for failure in kept} == {1}
 
 
-def test_models_with_the_point_that_fail_are_known_early(tmp_path: Path) -> None:
+def test_failures_with_the_point_are_detected_early(tmp_path: Path) -> None:
     algorithm = faulty(tmp_path, *all_tasks(1))
     with pytest.raises(TrainingError, match="no model with the challenge point could be trained"):
         measure(plan(algorithm, bases=4, replicates=30))
@@ -220,7 +220,7 @@ class Breaks(NoisyMean):
 
 
 @pytest.mark.parametrize(("works", "tried"), [(50, 20), (0, 5)])
-def test_code_that_breaks_ends_the_run_and_keeps_what_came(
+def test_code_that_breaks_ends_the_run_and_losses_are_kept(
     works: int, tried: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """During a run, and where another run continues."""

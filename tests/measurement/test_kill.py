@@ -52,7 +52,7 @@ def exported(path: Path) -> str:
         return store.losses(store.sizes(), "").to_csv()
 
 
-def kept(path: Path) -> int:
+def stored(path: Path) -> int:
     """Number of losses in a store that a run may be writing to."""
     if not path.exists():
         return 0
@@ -94,7 +94,7 @@ def kill_after(run: subprocess.Popen[str], seconds: float) -> tuple[bool, set[ps
 
 def wait_for_progress(run: subprocess.Popen[str], path: Path, before: int) -> None:
     end = time.monotonic() + PATIENCE
-    while run.poll() is None and kept(path) <= before and time.monotonic() < end:
+    while run.poll() is None and stored(path) <= before and time.monotonic() < end:
         time.sleep(0.02)
 
 
@@ -113,7 +113,7 @@ def kill_again_and_again(path: Path, executor: str, seed: int, until: float, kil
         alive, processes = kill_after(run, delay)
         interrupted += alive
         started |= processes
-        progress.append(kept(path))
+        progress.append(stored(path))
     assert left_behind(started) == []
     assert progress == sorted(progress)
     # Kills hit runs in progress, and several of these had got further than the previous one.
@@ -148,7 +148,7 @@ def test_killed_again_and_again(
 
 
 @pytest.mark.parametrize("kills", [TWENTY])
-def test_killed_again_and_again_on_dask(
+def test_killed_repeatedly_on_dask(
     kills: int, running: Cluster, tmp_path: Path, uninterrupted: str
 ) -> None:
     path = tmp_path / "store.db"
@@ -157,13 +157,13 @@ def test_killed_again_and_again_on_dask(
     assert all(worker.poll() is None for worker in running.workers)
 
 
-def test_a_local_dask_cluster_goes_with_its_run(tmp_path: Path) -> None:
+def test_a_local_dask_cluster_ends_with_its_run(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "dask", "--replicates", "1000", "--seconds", "0.02")
     runner.wait_until_ready(run)
     end = time.monotonic() + PATIENCE
     started: set[psutil.Process] = set()
-    while kept(path) == 0 and time.monotonic() < end:
+    while stored(path) == 0 and time.monotonic() < end:
         started.update(descendants(run))
         time.sleep(0.1)
     assert len(started) >= 2
@@ -230,7 +230,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
     assert error.startswith("StoreError: "), error
     assert "is the disk full? No committed loss is affected" in error
     assert error.count("\n") == 1
-    before = kept(path)
+    before = stored(path)
     run = runner.start(path, executor, *options)
     out, error = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, error
@@ -239,7 +239,7 @@ def test_a_file_that_may_not_grow(executor: str, tmp_path: Path, uninterrupted: 
 
 
 @pytest.mark.parametrize("size", [4096, 20_000, 40_000])
-def test_no_room_from_the_beginning(size: int, tmp_path: Path, uninterrupted: str) -> None:
+def test_a_full_disk_from_the_start(size: int, tmp_path: Path, uninterrupted: str) -> None:
     path = tmp_path / "store.db"
     run = runner.start(path, "serial", *OPTIONS[:4], "--largest-file", str(size))
     _, error = run.communicate(timeout=PATIENCE)
@@ -301,17 +301,17 @@ def test_interrupted(executor: str, tmp_path: Path, uninterrupted: str) -> None:
     runner.wait_until_ready(run)
     started: set[psutil.Process] = set()
     end = time.monotonic() + PATIENCE
-    while kept(path) < 20 and time.monotonic() < end:
+    while stored(path) < 20 and time.monotonic() < end:
         started.update(descendants(run))
         time.sleep(0.02)
-    before = kept(path)
+    before = stored(path)
     assert run.poll() is None
     os.killpg(run.pid, signal.SIGINT)  # a terminal signals every process of the run
     _, error = run.communicate(timeout=10)
     assert run.returncode in (130, -signal.SIGINT), error
     assert error.count("KeyboardInterrupt") >= 1
     assert left_behind(started) == []
-    after = kept(path)
+    after = stored(path)
     assert before <= after < MODELS
     with SqliteStore(path, read_only=True) as store:
         (last,) = store.status().runs

@@ -76,7 +76,7 @@ def by_hand(plan: Plan, number: int) -> FloatArray:
     return run.canaries.losses(lambda point: algorithm.loss(model, point))
 
 
-def kept(losses: em.Losses, number: int) -> tuple[FloatArray, BoolArray]:
+def stored(losses: em.Losses, number: int) -> tuple[FloatArray, BoolArray]:
     """Losses and coins of a run, in the order of its canaries."""
     rows = np.flatnonzero(losses.base == number)
     rows = rows[np.argsort(losses.replicate[rows])]
@@ -90,7 +90,7 @@ def test_the_store_has_coins_and_losses(executor: str, tmp_path: Path) -> None:
     assert (found.trained, found.reused) == (2, 0)
     assert plan.sizes.models == 2
     for number in (0, 1):
-        losses, coins = kept(found.only, number)
+        losses, coins = stored(found.only, number)
         assert losses.tolist() == by_hand(plan, number).tolist()
         assert coins.tolist() == run_of(plan, number).coins.tolist()
     again = em.measure(plan, tmp_path / "s.db")
@@ -114,7 +114,7 @@ def test_more_runs_are_added(tmp_path: Path) -> None:
     first = em.measure(one_run_plan(runs=1), store).only
     more = em.measure(one_run_plan(runs=3), store)
     assert (more.trained, more.reused) == (2, 1)
-    assert kept(more.only, 0)[0].tolist() == kept(first, 0)[0].tolist()
+    assert stored(more.only, 0)[0].tolist() == stored(first, 0)[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_scores_are_compared_with_a_model_without_canaries(statistic: Logit | No
     shifted = _Positive()
     design = MeasureOneRun(canaries=20, compare_with="reference", statistic=statistic)
     plan = replace(one_run_plan(shifted), design=design)
-    found, _ = kept(em.measure(plan).only, 0)
+    found, _ = stored(em.measure(plan).only, 0)
     run = run_of(plan, 0)
     assert run.canaries is not None
     (task,) = plan.tasks()
@@ -181,7 +181,7 @@ class _Positive(NoisyMean):
 def test_scores_are_compared_with_the_model_before_training() -> None:
     design = MeasureOneRun(canaries=20, compare_with="initial")
     plan = replace(one_run_plan(Starts()), design=design)
-    found, _ = kept(em.measure(plan).only, 0)
+    found, _ = stored(em.measure(plan).only, 0)
     (task,) = plan.tasks()
     start = Starts().initial_model(
         run_of(plan, 0).without_canaries(plan.population), training_stream(1, task)
@@ -198,7 +198,7 @@ def test_scores_are_compared_with_the_model_before_training() -> None:
 
 def test_canaries_that_the_algorithm_plants() -> None:
     plan = replace(one_run_plan(Plants()), design=MeasureOneRun(canaries=20, kind="gradient"))
-    losses, coins = kept(em.measure(plan).only, 0)
+    losses, coins = stored(em.measure(plan).only, 0)
     (task,) = plan.tasks()
     scores = coins + training_stream(plan.seed, task).standard_normal(20)
     assert losses == pytest.approx(-scores)
@@ -268,13 +268,13 @@ def test_a_statistic_sees_canaries_in_order_and_not_their_coins() -> None:
     places = CustomStatistic(function=lambda x: np.broadcast_to(np.arange(x.shape[1]), x.shape))
     scores = em.scores_of(losses, places)
     for number, base in enumerate(scores.bases):
-        coins = kept(losses, number)[1]
+        coins = stored(losses, number)[1]
         assert base.in_training_order[1].tolist() == np.flatnonzero(coins).tolist()
     assert scores.one_run
     assert not scores.dependent  # a score may use all canaries
 
 
-def test_a_design_is_known_again_from_its_store(tmp_path: Path) -> None:
+def test_a_design_is_restored_from_its_store(tmp_path: Path) -> None:
     from epsilometer.audit.loss_files import read_losses
 
     plan = replace(one_run_plan(), design=MeasureOneRun(canaries=20, compare_with="reference"))
@@ -322,7 +322,7 @@ def test_runs_are_proven_together() -> None:
     assert together > max(alone) + 0.3
 
 
-def test_runs_together_prove_nothing_of_nothing() -> None:
+def test_joint_runs_without_a_leak_prove_nothing() -> None:
     """Runs that shift all their scores alike, without a leak: refuted in at most 5 % of audits."""
     rng, refuted = np.random.default_rng(6), 0
     for _ in range(300):
@@ -358,7 +358,7 @@ def test_every_run_needs_fair_coins() -> None:
     assert "proven" not in result.label
 
 
-def test_runs_of_few_canaries_prove_nothing_together() -> None:
+def test_runs_of_few_canaries_are_refused() -> None:
     """Runs whose coins are all equal are missing: of two canaries exactly one is included."""
     rng = np.random.default_rng(2)
     runs = [(rng.normal(size=2), np.array([True, False])) for _ in range(50)]
@@ -411,7 +411,7 @@ def test_scores_that_depend_on_each_other_have_no_file() -> None:
     assert mixed != em.Scores(without=[[1.0, 2.0]], with_point=[[3.0]])
 
 
-def test_canaries_go_through_files_as_such(tmp_path: Path) -> None:
+def test_losses_of_canaries_round_trip(tmp_path: Path) -> None:
     scores = one_run_plan(runs=2).design.scores(em.measure(one_run_plan(runs=2)).only)
     scores.write(tmp_path / "c.csv")
     again = em.Scores.read(tmp_path / "c.csv")

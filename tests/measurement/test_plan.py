@@ -153,7 +153,7 @@ def test_streams_of_variants_differ() -> None:
     assert release_stream(1, task, "a").integers(2**63) == streams[1]
 
 
-def test_streams_are_what_they_were() -> None:
+def test_streams_are_unchanged() -> None:
     # Version 1 of the streams; another value means other models, and needs another version.
     assert training_stream(1, Task(0, 0, 0)).integers(2**63) == 7758031844092804758
     assert release_stream(1, Task(2, 1, 3), "0.1").integers(2**63) == 542262061121917734
@@ -255,7 +255,7 @@ def test_canonical_text_does_not_depend_on_order() -> None:
     assert canonical({"b": 1, "a": [2, "é"]}) == '{"a":[2,"\\u00e9"],"b":1}'
 
 
-def test_replacing_keeps_what_is_not_replaced() -> None:
+def test_replace_keeps_the_other_fields() -> None:
     plan = make()
     assert replace(plan, seed=1).content_hash == plan.content_hash
     assert replace(plan, population=population()).content_hash != plan.content_hash

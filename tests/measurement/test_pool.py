@@ -46,7 +46,7 @@ def coins(pool: Pool, models: int) -> BoolArray:
 # --- coins ----------------------------------------------------------------------------------------
 
 
-def test_coins_come_from_the_seed_and_the_number_of_the_model_alone() -> None:
+def test_coins_depend_on_the_seed_and_the_model_number_only() -> None:
     pool = tiny(records=np.arange(50))
     moved = tiny(records=np.arange(100, 150), references=np.arange(3), crafted="a")
     for number in (7, 0, 7):
@@ -162,7 +162,7 @@ def test_the_fingerprint_changes_with_whatever_changes_models() -> None:
 
 
 @pytest.mark.parametrize("adjacency", [None, Replace()])
-def test_models_are_trained_on_their_members_and_asked_about_all(adjacency: Any) -> None:
+def test_models_are_trained_on_members_and_evaluated_on_all_points(adjacency: Any) -> None:
     """A model that is its dataset reveals its members: as the coins say, and never a reference."""
     plan = pool_plan(Remembers(), adjacency=adjacency, references=6, models=12)
     losses = measure(plan).only
@@ -175,14 +175,14 @@ def test_models_are_trained_on_their_members_and_asked_about_all(adjacency: Any)
     assert losses.fair_coins == (adjacency is None)
 
 
-def test_many_points_are_asked_about_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_points_are_evaluated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(pool_plan(references=3)).only
     monkeypatch.setattr(pool_module, "BLOCK", 7)
     assert len(list(base_of(pool_plan(references=3)).points(labelled()))) == 4
     assert measure(pool_plan(references=3)).only == whole
 
 
-def test_more_models_later_leave_the_first_as_they_were(tmp_path: Path) -> None:
+def test_more_models_do_not_change_the_first(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     first = measure(pool_plan(models=5), path).only
     more = measure(pool_plan(models=9, attack="loss", judged=3), path)
@@ -317,7 +317,7 @@ def test_the_point_is_query_0_and_the_others_follow(answers: str) -> None:
     np.testing.assert_allclose(losses.loss[:, :, 1:], np.logaddexp(0.0, -odds), rtol=1e-6)
 
 
-def test_queries_are_kept_in_their_order(tmp_path: Path) -> None:
+def test_queries_keep_their_order(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     measured = measure(pool_plan(Asked()), path).only
     with SqliteStore(path, read_only=True) as store:

@@ -68,7 +68,7 @@ def changed(losses: PoolLosses, models: IntArray, points: IntArray, *, coins: bo
 
 
 @every_attack
-def test_judged_models_choose_nothing_and_teach_nothing(attack: str) -> None:
+def test_target_models_neither_choose_points_nor_train_the_attack(attack: str) -> None:
     losses, chosen = no_leak(1), design(attack)
     everything, judged = np.arange(POINTS), np.arange(16, MODELS)
     points = chosen.judged_points(losses)
@@ -103,7 +103,7 @@ def test_models_that_teach_do_matter(attack: str) -> None:
 
 
 @pytest.mark.parametrize("attack", ["loss", "logit", "population"])
-def test_attacks_that_learn_nothing_look_at_the_judged_model_alone(attack: str) -> None:
+def test_attacks_without_shadow_models_use_the_target_model_only(attack: str) -> None:
     losses, chosen = no_leak(2), design(attack)
     points = chosen.judged_points(losses)
     unchosen = np.setdiff1d(np.arange(POINTS), points)
@@ -222,7 +222,7 @@ def judged_by_itself(losses: PoolLosses) -> PoolScores:
 
 @pytest.mark.parametrize("pools", [25, pytest.param(200, marks=pytest.mark.slow)])
 @every_attack
-def test_nothing_is_refuted_more_often_than_stated(attack: str, pools: int) -> None:
+def test_false_refutations_are_within_the_stated_level(attack: str, pools: int) -> None:
     assert refuted(design(attack).pool_scores, pools) <= most_allowed(pools)
 
 
@@ -237,7 +237,7 @@ def proven(seed: int, algorithm: Algorithm) -> float:
     return prove(judged(plan, measure(plan).only), delta=0.0, error=ERROR).at_least
 
 
-def test_the_whole_way_of_an_algorithm_that_ignores_its_data() -> None:
+def test_an_algorithm_that_ignores_its_data_end_to_end() -> None:
     found = list(map(partial(proven, algorithm=IgnoresData()), range(20)))
     assert sum(each > 0 for each in found) <= most_allowed(20)
     assert all(proven(seed, Remembers()) > 0.3 for seed in range(3))  # and an algorithm that leaks

@@ -19,7 +19,7 @@ PATIENCE = 60.0
 """Seconds; far more than any of this takes."""
 
 
-def kept(path: Path) -> int:
+def models_stored(path: Path) -> int:
     if not path.exists():
         return 0
     with SqliteStore(path) as store:
@@ -40,12 +40,12 @@ def test_killed_half_way(executor: str, tmp_path: Path) -> None:
     run = runner.start(path, executor, "--pool", str(MODELS), "--seconds", "0.05")
     runner.wait_until_ready(run)
     end = time.monotonic() + PATIENCE
-    while run.poll() is None and kept(path) < 4 and time.monotonic() < end:
+    while run.poll() is None and models_stored(path) < 4 and time.monotonic() < end:
         time.sleep(0.02)
     assert run.poll() is None
     run.kill()
     run.communicate(timeout=PATIENCE)
-    before = kept(path)
+    before = models_stored(path)
     assert 4 <= before < MODELS
     with SqliteStore(path) as store:
         half = {row.replicate: row.losses.tobytes() for row in store.pool_rows(store.sizes())}

@@ -21,7 +21,7 @@ def test_every_point_gets_its_own_record() -> None:
     assert len(losses.features) == losses.points
 
 
-def test_losses_of_other_designs_stay_as_they_are() -> None:
+def test_losses_of_other_designs_are_unchanged() -> None:
     other = plan(bases=1, replicates=3)
     losses = measure(other).only
     assert records_of(other, losses) is losses

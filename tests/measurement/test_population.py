@@ -32,7 +32,7 @@ def test_without_labels() -> None:
     assert population.point(1).label is None
 
 
-def test_what_is_handed_out_is_the_receivers_own() -> None:
+def test_returned_arrays_are_copies() -> None:
     given = np.ones((3, 2))
     population = Population(features=given, labels=[0, 1, 2])
     given[:] = 5
@@ -124,7 +124,7 @@ def test_padding_bytes_are_not_records() -> None:
 # --- crafted records ------------------------------------------------------------------------------
 
 
-def test_crafted_records_stand_behind_the_others() -> None:
+def test_crafted_records_follow_the_others() -> None:
     given = Population(features=np.arange(6.0).reshape(3, 2), labels=[0, 1, 0], name="people")
     larger = given.extended([[7.0, 8.0]], [1]).extended([[9.0, 9.0]], [0])
     assert (len(larger), larger.records, larger.crafted, larger.name) == (5, 3, 2, "people")

@@ -46,7 +46,7 @@ def test_equal_models_of_one_hypothesis_are_seen() -> None:
     assert "all 5 models of base 0 with the challenge point" in text
 
 
-def test_one_loss_for_everything_is_told_apart() -> None:
+def test_a_constant_loss_has_its_own_message() -> None:
     (text,) = repeats(losses(np.zeros((2, 5)), np.zeros((2, 5))))
     assert "all losses are 0: does loss(model, point) use the model" in text
 
@@ -90,7 +90,7 @@ class Seeded(NoisyMean):
         return super().train(dataset, np.random.default_rng(0))
 
 
-def test_training_that_seeds_itself_is_told_early_and_late() -> None:
+def test_a_fixed_seed_is_reported_early_and_at_the_end() -> None:
     said: list[str] = []
     measured = measure(plan(Seeded()), on_message=said.append)
     assert len(said) == 1

@@ -86,7 +86,7 @@ def test_status(tmp_path: Path) -> None:
     assert run["started"] <= run["ended"]
 
 
-def test_looking_leaves_no_trace(intact: bytes, tmp_path: Path) -> None:
+def test_reading_creates_no_files(intact: bytes, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(intact)
     read(path)
@@ -329,7 +329,7 @@ def test_a_truncated_store(intact: bytes, tmp_path: Path) -> None:
             assert path.read_bytes() == intact[:length], length
 
 
-def test_an_empty_file_is_a_store_not_yet_begun(tmp_path: Path) -> None:
+def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch()
     with pytest.raises(StoreError, match="not a store of losses"):
@@ -425,7 +425,7 @@ def test_many_processes_open_a_store_that_is_not_there(tmp_path: Path) -> None:
         assert read(path)[""] == measure(plan()).only
 
 
-def test_who_still_trains_for_the_plan_before_is_refused(tmp_path: Path) -> None:
+def test_losses_for_the_previous_plan_are_refused(tmp_path: Path) -> None:
     """A store without losses accepts another plan, but losses of two plans must not be mixed."""
     path = tmp_path / "store.db"
     rows = [LossRow(0, 0, 0, "", 1.0)]
@@ -437,7 +437,7 @@ def test_who_still_trains_for_the_plan_before_is_refused(tmp_path: Path) -> None
         assert second.add(rows) == 1
 
 
-def test_who_trains_for_the_same_plan_is_not(tmp_path: Path) -> None:
+def test_losses_for_the_same_plan_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with SqliteStore(path) as first, SqliteStore(path) as second:
         first.prepare(plan())

@@ -75,7 +75,7 @@ def test_beta_limits_are_where_the_region_begins_and_ends(
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: em.ScatteredMembers(spread=em.Fixed(value=1.0)), "0 <= spread < 1"),
         (lambda: em.ScatteredMembers(spread=em.HalfNormal(scale=2.0)), "stays below 1"),
@@ -84,8 +84,8 @@ def test_beta_limits_are_where_the_region_begins_and_ends(
         (lambda: em.AuditModel(delta=0.1, dependence="pooled"), "a dependence"),  # type: ignore[arg-type]
     ],
 )
-def test_wrong_choices_are_refused(make: object, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_wrong_choices_are_refused(make: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()  # type: ignore[operator]
 
 

@@ -271,7 +271,7 @@ def test_trade_off_functions_are_convex_and_better_than_guessing(
     assert np.all(missed >= -2e-9)
 
 
-def test_two_variances_leave_something_on_the_table() -> None:
+def test_thresholds_are_not_optimal_for_two_variances() -> None:
     """Thresholding the score is not the best attack: the ROC curve is not concave everywhere."""
     rates = np.linspace(0.0, 1.0, 401)
     family = TwoVarianceCurves(spread=0.5)

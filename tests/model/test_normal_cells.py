@@ -133,7 +133,7 @@ def test_cells_add_up_to_one(alpha: float, beta: float) -> None:
     assert abs(np.exp(density).sum() - 1.0) > 0.01
 
 
-def test_moments_are_those_stated_but_for_rounding() -> None:
+def test_moments_are_those_stated_up_to_rounding() -> None:
     counts, alpha, beta = every_count(60, 80), 0.45, 0.55
     where = at(counts, 0.004, -0.5)
     chance = np.exp(em.CorrelatedCells().log_density(counts, alpha, beta, **where))

@@ -43,7 +43,7 @@ def test_curves_without_an_epsilon_are_left_out_and_the_rest_sums_to_one() -> No
     assert {each.curves.family.name for each in pure.components} == {"laplace", "response"}
 
 
-def test_no_leak_is_for_averages_unless_told() -> None:
+def test_no_leak_is_for_averages_by_default() -> None:
     assert em.ProfileModel(delta=1e-5, families=(em.GaussianCurves(),)).no_leak == 0.0
     assert 0 < (em.ProfileModel(delta=1e-5).no_leak or 0) < 1
     assert em.ProfileModel(delta=1e-5, no_leak=0.0).no_leak == 0.0

@@ -16,15 +16,23 @@ from epsilometer.planning.goals import Answer
 from epsilometer.planning.plan import sizes_between
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.search import DESCENTS, Search
-from epsilometer.planning.simulation import TRUTHS, Design, Job, Setting, simulate, stream
+from epsilometer.planning.simulation import (
+    TRUTHS,
+    CandidateDesign,
+    Setting,
+    SimulationJob,
+    simulate,
+    stream,
+)
 from epsilometer.planning.wording import (
     described,
     designs_csv,
     help_sentences,
     recommendation,
-    table,
+    table_rows,
 )
 from epsilometer.report.figures.plan import draw_plan
+from epsilometer.report.text import table_lines
 
 MODEL = em.AuditModel(delta=1e-3)
 ASSUMED = em.AssumedScenario(epsilon=2.0, strength=0.5)
@@ -52,7 +60,7 @@ def pilot() -> em.Posterior:
 # --- the search -------------------------------------------------------------------------------
 
 
-def law(design: Design, number: int) -> float:
+def law(design: CandidateDesign, number: int) -> float:
     """A width that is known for every design, with the chance of one simulation."""
     chance = float(np.random.default_rng(number).normal(0, 0.15))
     floor = 8.0 / design.bases
@@ -60,14 +68,14 @@ def law(design: Design, number: int) -> float:
     return math.hypot(floor, noise) * math.exp(chance)
 
 
-def by_law(jobs: Sequence[Job]) -> list[Answer]:
+def by_law(jobs: Sequence[SimulationJob]) -> list[Answer]:
     return [Answer(0.0, law(job.design, job.number)) for job in jobs]
 
 
 @pytest.mark.parametrize("wanted", [0.25, 0.5, 1.0, 2.0])
 def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
     candidates = [
-        Design(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
+        CandidateDesign(n, many) for n in sizes_between(5, 150) for many in sizes_between(20, 2000)
     ]
     goals, said = [em.IntervalWidth(at_most=wanted)], list[str]()
     search = Search(
@@ -92,7 +100,7 @@ def test_the_search_finds_a_design_as_cheap_as_any(wanted: float) -> None:
 
 
 def test_the_search_says_when_nothing_is_large_enough() -> None:
-    candidates = [Design(n, many) for n in (5, 10) for many in (20, 50, 100)]
+    candidates = [CandidateDesign(n, many) for n in (5, 10) for many in (20, 50, 100)]
     search = Search(
         run=by_law,
         truths=[Truth(1.0, 0.5)] * 20,
@@ -102,21 +110,23 @@ def test_the_search_says_when_nothing_is_large_enough() -> None:
         cost=lambda design: design.bases * design.challenges,
     )
     assert search.cheapest() is None
-    assert search.closely(Design(10, 100))
+    assert search.closely(CandidateDesign(10, 100))
 
 
 # --- what is reported -------------------------------------------------------------------------
 
 
-def widths(design: Design, runs: int) -> np.ndarray:
+def widths(design: CandidateDesign, runs: int) -> np.ndarray:
     now = Setting(model=MODEL, level=0.9, claim=None, pilot=None, most_bases=10, seed=1)
-    return np.array([simulate(now, Job(design, number, TRUTH)).width for number in range(runs)])
+    return np.array(
+        [simulate(now, SimulationJob(design, number, TRUTH)).width for number in range(runs)]
+    )
 
 
 def test_reported_numbers_are_of_the_design_itself(plan: em.AuditPlan) -> None:
     found = plan.recommended
     assert found is not None
-    again = widths(Design(found.bases, found.challenges), found.simulations)
+    again = widths(CandidateDesign(found.bases, found.challenges), found.simulations)
     assert found.median_width == pytest.approx(np.median(again))
     assert (found.low_width, found.high_width) == pytest.approx(
         tuple(np.quantile(again, [0.1, 0.9]))
@@ -130,18 +140,18 @@ def test_reported_numbers_are_of_the_design_itself(plan: em.AuditPlan) -> None:
 
 
 def test_more_bases_and_more_challenges_narrow_the_interval() -> None:
-    middles = [float(np.median(widths(Design(n, 60), 8))) for n in (3, 6, 10)]
+    middles = [float(np.median(widths(CandidateDesign(n, 60), 8))) for n in (3, 6, 10)]
     assert middles == sorted(middles, reverse=True)
-    middles = [float(np.median(widths(Design(5, many), 8))) for many in (20, 100, 1000)]
+    middles = [float(np.median(widths(CandidateDesign(5, many), 8))) for many in (20, 100, 1000)]
     assert middles == sorted(middles, reverse=True)
 
 
 def test_the_floor_is_where_many_challenges_lead() -> None:
-    design, runs = Design(5, 100_000), 4
-    floor = widths(Design(5, 0), runs)
+    design, runs = CandidateDesign(5, 100_000), 4
+    floor = widths(CandidateDesign(5, 0), runs)
     # 1e5 challenges leave rates with errors of 1e-3: a few per cent of such widths.
     assert widths(design, runs) == pytest.approx(floor, rel=0.1)
-    assert np.all(widths(Design(5, 60), runs) > 0.95 * floor)
+    assert np.all(widths(CandidateDesign(5, 60), runs) > 0.95 * floor)
 
 
 def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> None:
@@ -149,7 +159,7 @@ def test_the_plan_in_words_and_pictures(plan: em.AuditPlan, tmp_path: Any) -> No
     said = recommendation(plan)
     assert said.startswith(f"Take {plan.recommended.bases} challenge bases with")
     assert any("floor" in sentence or "error rate" in sentence for sentence in help_sentences(plan))
-    lines = table(plan).splitlines()
+    lines = table_lines(table_rows(plan))
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 1
     assert json.loads(json.dumps(described(plan), allow_nan=False))["seed"] == 1
@@ -175,7 +185,7 @@ def test_a_width_below_the_floor_is_said_to_need_more_bases() -> None:
     assert plan.recommended is None
     assert "No audit within the limits" in recommendation(plan)
     assert any("no number of challenges reaches a width of 0.2" in s for s in help_sentences(plan))
-    assert max(map(len, table(plan).splitlines())) <= 80
+    assert max(map(len, table_lines(table_rows(plan)))) <= 80
 
 
 def test_nothing_is_needed_where_the_prior_is_narrow_enough() -> None:
@@ -201,7 +211,7 @@ def test_a_claim_far_below_the_truth_is_refuted() -> None:
     assert found.fail_share == found.probability >= 0.8
     assert found.pass_share == 0
     assert found.models == 2 * 8 * found.bases * found.challenges
-    assert max(map(len, table(plan).splitlines())) <= 80
+    assert max(map(len, table_lines(table_rows(plan)))) <= 80
 
 
 def test_costs_are_those_of_the_measuring_designs() -> None:
@@ -232,7 +242,7 @@ def test_a_pilot_is_extended_at_its_own_number_of_challenges(pilot: em.Posterior
         em.IntervalWidth(at_most=3.0),
         most_bases=30,
         simulations=20,
-        surroundings=False,
+        alternatives=False,
     )
     found = plan.recommended
     assert found is not None
@@ -290,7 +300,7 @@ def test_same_seed_same_plan_for_any_number_of_workers() -> None:
             simulations=20,
             workers=workers,
             seed=seed,
-            surroundings=False,
+            alternatives=False,
         )
         return described(found)
 
@@ -346,3 +356,59 @@ def test_goals_and_scenarios_are_checked(pilot: em.Posterior) -> None:
     ):
         with pytest.raises(em.InputError, match="expected"):
             make()
+
+
+# --- the quick search -------------------------------------------------------------------------
+
+
+def test_a_quick_search_keeps_within_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot afford an answer says so, and does not say that there is none."""
+    from epsilometer.planning import plan as plans
+    from epsilometer.planning.wording import recommendation
+
+    counted: list[int] = []
+    monkeypatch.setattr(plans, "QUICK_WORK", 10)
+    found = em.plan_audit(
+        MODEL,
+        em.AssumedScenario(epsilon=2.0, strength=0.5),
+        em.IntervalWidth(at_most=0.2),
+        most_bases=20,
+        most_challenges=100,
+        quick=True,
+        on_progress=counted.append,
+    )
+    assert found.recommended is None
+    assert found.quick
+    assert not found.complete
+    assert "quick search" in recommendation(found)
+    assert "--thorough" in recommendation(found)
+    assert "No audit within the limits" not in recommendation(found)
+    assert sum(design.simulations for design in found.designs) <= 8
+
+
+def test_a_quick_plan_is_the_same_for_any_number_of_processes() -> None:
+    plans = [
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=3.0),
+            most_bases=10,
+            most_challenges=100,
+            quick=True,
+            workers=workers,
+        )
+        for workers in (1, 2)
+    ]
+    assert plans[0].recommended is not None
+    assert plans[0].designs == plans[1].designs
+    assert plans[0].stronger is None
+
+
+def test_the_old_name_of_alternatives_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="surroundings is deprecated"):
+        em.plan_audit(
+            MODEL,
+            em.AssumedScenario(epsilon=2.0, strength=0.5),
+            em.IntervalWidth(at_most=9.0),
+            surroundings=False,  # type: ignore[call-arg]
+        )

@@ -10,9 +10,9 @@ from epsilometer.inference.exact.engine import estimate_quickly
 from epsilometer.model.region import sample_ring
 from epsilometer.planning.scenarios import Truth
 from epsilometer.planning.simulation import (
-    Design,
-    Job,
+    CandidateDesign,
     Setting,
+    SimulationJob,
     draw_counts,
     draw_rates,
     simulate,
@@ -20,7 +20,7 @@ from epsilometer.planning.simulation import (
 )
 
 DELTA = 1e-3
-SMALL = Design(8, 60)
+SMALL = CandidateDesign(8, 60)
 RUNS = 30
 APART = 4.4
 """Standard errors; 1e-5 of sound twins are further apart."""
@@ -63,7 +63,9 @@ def direct() -> np.ndarray:
 
 def distance(direct: np.ndarray, truth: Truth) -> float:
     """Standard errors between the mean log widths."""
-    found = [simulate(setting(), Job(SMALL, number, truth)).width for number in range(RUNS)]
+    found = [
+        simulate(setting(), SimulationJob(SMALL, number, truth)).width for number in range(RUNS)
+    ]
     logs = np.log(found)
     error = np.sqrt((logs.var(ddof=1) + direct.var(ddof=1)) / RUNS)
     return float(abs(logs.mean() - direct.mean()) / error)
@@ -83,7 +85,7 @@ def test_counts_at_another_epsilon_are_caught(direct: np.ndarray) -> None:
 def test_one_resolution_is_enough(correlated: bool) -> None:
     now = setting(correlated=correlated)
     for number, truth in enumerate((Truth(2.0, 0.5), Truth(0.8, 0.9), Truth(4.0, 0.1))):
-        counts = draw_counts(now, Job(Design(6, 100), number, truth))
+        counts = draw_counts(now, SimulationJob(CandidateDesign(6, 100), number, truth))
         low, high = estimate_quickly(counts, now.model).credible_interval("epsilon")
         start, end = em.estimate(counts, now.model).credible_interval("epsilon")
         assert high - low == pytest.approx(end - start, rel=0.05 if correlated else 1e-3)
@@ -92,9 +94,9 @@ def test_one_resolution_is_enough(correlated: bool) -> None:
 @pytest.mark.parametrize("correlated", [False, True])
 def test_larger_designs_see_the_same_world(correlated: bool) -> None:
     now = setting(correlated=correlated)
-    small = Job(Design(5, 100), 7, Truth(2.0, 0.5, 1.5, 0.3))
-    more_bases = small._replace(design=Design(20, 100))
-    more_challenges = small._replace(design=Design(5, 10_000))
+    small = SimulationJob(CandidateDesign(5, 100), 7, Truth(2.0, 0.5, 1.5, 0.3))
+    more_bases = small._replace(design=CandidateDesign(20, 100))
+    more_challenges = small._replace(design=CandidateDesign(5, 10_000))
     assert np.array_equal(draw_rates(now, small)[0], draw_rates(now, more_bases)[0][:5])
     assert np.array_equal(draw_rates(now, small)[1], draw_rates(now, more_challenges)[1])
     few, many = draw_counts(now, small), draw_counts(now, more_bases)
@@ -105,7 +107,7 @@ def test_larger_designs_see_the_same_world(correlated: bool) -> None:
 
 def test_correlated_counts_are_as_wide_and_as_correlated_as_told() -> None:
     now = setting(correlated=True, most_bases=4000)
-    job = Job(Design(4000, 5000), 0, Truth(1.0, 0.5, 2.0, 0.6))
+    job = SimulationJob(CandidateDesign(4000, 5000), 0, Truth(1.0, 0.5, 2.0, 0.6))
     alpha, beta = draw_rates(now, job)
     counts = draw_counts(now, job)
     z = (counts.false_positives - 5000 * alpha) / np.sqrt(5000 * alpha * (1 - alpha))
@@ -122,7 +124,7 @@ def test_a_pilot_comes_first_and_counts_as_bases() -> None:
         false_positives=[1, 2, 3], trials_h0=40, false_negatives=[4, 5, 6], trials_h1=50
     )
     now = setting(pilot=pilot)
-    counts = draw_counts(now, Job(Design(8, 60), 0, Truth(2.0, 0.5)))
+    counts = draw_counts(now, SimulationJob(CandidateDesign(8, 60), 0, Truth(2.0, 0.5)))
     assert len(counts) == 8
     assert counts.false_negatives[:3].tolist() == [4, 5, 6]
     assert counts.trials_h1.tolist() == [50] * 3 + [60] * 5
@@ -131,7 +133,9 @@ def test_a_pilot_comes_first_and_counts_as_bases() -> None:
 def test_processes_find_the_same() -> None:
     now = setting()
     jobs = [
-        Job(Design(bases, 40), number, Truth(2.0, 0.5)) for number in range(3) for bases in (4, 6)
+        SimulationJob(CandidateDesign(bases, 40), number, Truth(2.0, 0.5))
+        for number in range(3)
+        for bases in (4, 6)
     ]
     told: list[int] = []
     with simulator(now, 1) as run:

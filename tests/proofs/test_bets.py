@@ -1,4 +1,4 @@
-"""Bets: thresholds from the past alone, and capital that a true claim does not let grow."""
+"""Bets: thresholds from the past only, and capital that does not grow under a true claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 
 
 def obvious_outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
-    """The same by sorting the past of every pair again."""
+    """The same by sorting the past again for every pair."""
     pairs = min(len(without), len(with_point))
     found = np.full((pairs, len(bets.RATES), 4), np.nan)
     sides = without, with_point
@@ -34,17 +34,17 @@ def obvious_outcomes(without: FloatArray, with_point: FloatArray) -> FloatArray:
 
 
 @pytest.mark.parametrize(("n0", "n1"), [(30, 30), (20, 60), (45, 20), (5, 5), (3, 3)])
-def test_outcomes_are_those_of_an_obvious_loop(n0: int, n1: int) -> None:
+def test_outcomes_equal_those_of_a_simple_loop(n0: int, n1: int) -> None:
     rng = np.random.default_rng(n0)
-    # Few values: ties are met everywhere.
+    # Few values: ties are frequent.
     without = rng.integers(0, 9, n0).astype(np.float64)
     with_point = rng.integers(2, 11, n1).astype(np.float64)
     found, expected = (f(without, with_point) for f in (bets.outcomes, obvious_outcomes))
     np.testing.assert_array_equal(found, expected)
 
 
-def test_more_models_change_nothing_of_what_was() -> None:
-    """Whoever looks while models are still trained sees the beginning of what comes later."""
+def test_more_models_do_not_change_earlier_outcomes() -> None:
+    """Checking while models are still being trained shows a prefix of the later outcomes."""
     rng = np.random.default_rng(4)
     without, with_point = rng.normal(size=30), rng.normal(size=70)
     whole = bets.outcomes(without, with_point)
@@ -62,9 +62,9 @@ def test_a_pair_is_judged_by_its_past_alone() -> None:
 
 
 def mean_capital(epsilon: float, claim: float, delta: float, blocks: int, *, peek: bool) -> float:
-    """Exact mean of the mixture for randomised response, over all that can happen.
+    """Exact mean of the mixture for randomised response, over all possible outcomes.
 
-    ``peek`` is the sabotaged twin: thresholds that know the block they judge.
+    ``peek`` is the sabotaged version: thresholds that use the block they are applied to.
     """
     lie = 1 / (1 + np.exp(epsilon))
     total = 0.0
@@ -91,7 +91,7 @@ def test_a_false_claim_does_and_so_do_thresholds_that_know_too_much() -> None:
     assert mean_capital(1.0, 1.0, 0.0, 6, peek=True) > 1
 
 
-def test_nobody_is_ruined_and_nobody_wins_without_a_bet() -> None:
+def test_no_bettor_is_ruined_or_wins_without_a_bet() -> None:
     nothing = np.full((2, len(bets.RATES), bets.OUTCOMES), np.nan)
     assert (bets.returns(nothing, 1.0, 0.1) == 0).all()
     worst = np.array([0.0, 1.0, 0.0, 1.0])
@@ -126,4 +126,4 @@ def test_one_base_that_leaks_is_not_eaten_up_by_others() -> None:
     logs = np.full((20, 3), -2.0)
     logs[0] = 12.0
     assert float(bets.mixed(logs)) > np.log(20)
-    assert logs.sum(axis=0).max() < 0  # multiplied alone it would be
+    assert logs.sum(axis=0).max() < 0  # without shares it would be

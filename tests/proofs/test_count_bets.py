@@ -1,4 +1,4 @@
-"""E-values of counts: their mean is 1 at most everywhere in the region of the claim."""
+"""E-values of counts: their mean is at most 1 everywhere in the region of the claim."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def every(n0: int, n1: int) -> em.AttackCounts:
 
 
 def mean_at(values: FloatArray, counts: em.AttackCounts, alpha: float, beta: float) -> FloatArray:
-    """Exact mean of e-values over all counts, rates given."""
+    """Exact mean of e-values over all counts, for given rates."""
     chance = binom.pmf(counts.false_positives, counts.trials_h0, alpha)
     chance = chance * binom.pmf(counts.false_negatives, counts.trials_h1, beta)
     return np.asarray(chance @ np.exp(values))
@@ -43,7 +43,7 @@ def test_the_mean_is_one_at_most_where_the_claim_is_true(
     values = count_bets.log_e_values(counts, epsilon, delta)
     worst = max(mean_at(values, counts, a, b).max() for a, b in corners(epsilon, delta))
     assert worst <= 1 + 1e-9
-    # Against a smaller claim the same rates are no point of the region, and the mean exceeds 1.
+    # Against a smaller claim the same rates are outside the region, and the mean exceeds 1.
     outside = mean_at(values, counts, 0.01, 0.01).max()
     assert outside > 1
 
@@ -78,13 +78,13 @@ def test_nearest_points_are_those_of_a_fine_search(epsilon: float, delta: float)
         alpha, beta = count_bets.projected(np.array([a]), np.array([b]), size, epsilon, delta)
         inside = odds * a + b >= 1 - delta and a + odds * b >= 1 - delta
         least = 0.0 if inside else float(divergence(a, b, grid, edge).min())
-        # The search has a step: where the edges meet it misses the corner by a little.
+        # The search has a finite step: where the edges meet it misses the corner slightly.
         assert least - 1e-4 <= float(divergence(a, b, alpha, beta)[0]) <= least + 1e-9
         assert float(odds * alpha[0] + beta[0]) >= 1 - delta - 1e-9
 
 
 def test_with_the_bound_of_clopper_and_pearson_the_mean_is_still_one_at_most() -> None:
-    """The whole e-value of counts, all-or-nothing part included, by exact sums."""
+    """The whole e-value of counts, including the all-or-nothing part, by exact sums."""
     counts, delta, error = every(8, 8), 0.0, 0.2
     for epsilon in (0.5, 1.5):
         values = np.array(
@@ -97,4 +97,4 @@ def test_with_the_bound_of_clopper_and_pearson_the_mean_is_still_one_at_most() -
             float(mean_at(values[:, None], counts, a, b).max()) for a, b in corners(epsilon, delta)
         )
         assert worst <= 1 + 1e-9
-        assert worst > 0.3  # nor is it nothing
+        assert worst > 0.3  # and it is not trivial

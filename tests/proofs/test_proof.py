@@ -1,4 +1,4 @@
-"""Proofs: what they say, of which data, and what they refuse."""
+"""Proofs: what they state, for which data, and what they refuse."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def normal_scores(bases: int, models: int, shift: float, seed: int = 1) -> em.Sc
 # --- what is proven ---------------------------------------------------------------------------
 
 
-def test_the_proof_lies_below_the_truth_and_not_far() -> None:
-    """Normal scores two apart have epsilon 10 at delta 1e-5, of which 100 models a side show little."""
+def test_the_bound_is_below_the_truth_and_close() -> None:
+    """Normal scores 2 apart have epsilon 10 at delta 1e-5, but 100 models per side show little."""
     small, large = (
         em.prove(normal_scores(b, n, 2.0), delta=1e-5) for b, n in ((1, 100), (20, 500))
     )
@@ -43,7 +43,7 @@ def test_the_proof_lies_below_the_truth_and_not_far() -> None:
     assert large.at_least > 3.0
 
 
-def test_nothing_is_proven_of_scores_that_tell_nothing() -> None:
+def test_uninformative_scores_prove_nothing() -> None:
     proof = em.prove(normal_scores(5, 200, 0.0), delta=1e-5, claim=0.5)
     assert proof.at_least == 0.0
     assert not proof.refuted
@@ -51,7 +51,7 @@ def test_nothing_is_proven_of_scores_that_tell_nothing() -> None:
     assert proof.e_value < 1
 
 
-def test_refuted_is_below_what_is_proven_and_has_the_e_value() -> None:
+def test_refuted_claims_are_below_the_bound_with_their_e_value() -> None:
     scores = normal_scores(3, 200, 2.0)
     least = em.prove(scores, delta=1e-5).at_least
     for claim, refuted in ((0.0, True), (least - 1e-3, True), (least + 1e-3, False), (9.0, False)):
@@ -63,7 +63,7 @@ def test_refuted_is_below_what_is_proven_and_has_the_e_value() -> None:
 
 
 def test_everything_below_is_refuted_too() -> None:
-    """The bound is the first epsilon that is not refuted, whatever lies beyond."""
+    """The bound is the first epsilon that is not refuted, whatever is beyond it."""
 
     class Dip:
         any_time, assumes = True, ""
@@ -109,7 +109,7 @@ def test_models_that_serve_several_bases_prove_less() -> None:
     shared = em.prove(scores, delta=1e-5, independent=False)
     assert shared.at_least < em.prove(scores, delta=1e-5).at_least
     assert "share models" in shared.assumes
-    # The same base ten times over, as if it were ten, would prove what one does not.
+    # The same base ten times, treated as ten bases, would prove what one does not.
     base = normal_scores(1, 100, 0.7).bases[0]
     copies = em.Scores.of_bases([base] * 10, range(10))
     one = em.prove(em.Scores.of_bases([base], ["a"]), delta=1e-5, claim=0.2)
@@ -119,7 +119,7 @@ def test_models_that_serve_several_bases_prove_less() -> None:
     assert right.e_value is not None
     assert one.e_value is not None
     assert wrong.e_value > 20 > right.e_value
-    assert right.e_value < 2.1 * one.e_value  # shares of one base cost at most a half
+    assert right.e_value < 2.1 * one.e_value  # sharing costs one base at most a half
 
 
 def test_claims_beyond_everything_are_taken() -> None:
@@ -132,7 +132,7 @@ def test_claims_beyond_everything_are_taken() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Null(), RandomisedResponse(1.0), Laplace(1.0)])
-def test_a_true_claim_is_seldom_refuted_at_any_look(mechanism: Mechanism) -> None:
+def test_a_true_claim_is_rarely_refuted_at_any_time(mechanism: Mechanism) -> None:
     runs = 200
     cell = RefutationCell(mechanism=mechanism, bases=2, models=60, runs=runs)
     found = cell.judge(0.05, runs, np.random.default_rng(5))
@@ -140,7 +140,7 @@ def test_a_true_claim_is_seldom_refuted_at_any_look(mechanism: Mechanism) -> Non
 
 
 def test_the_control_is_caught_and_the_proof_is_not() -> None:
-    """Clopper-Pearson's bound, valid once, is no proof for who looks after every model."""
+    """The Clopper-Pearson bound, valid once, is not a proof if it is checked after every model."""
     runs = 300
     cell = RefutationCell(mechanism=RandomisedResponse(1.0), bases=1, models=200, runs=runs)
     found = cell.judge(0.2, runs, np.random.default_rng(6))
@@ -191,7 +191,7 @@ def test_replicates_order_the_models(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rising", [True, False])
 def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
-    """Sorted scores would be judged by thresholds that know the rest: they are shuffled."""
+    """Thresholds on sorted scores would use the later ones: such scores are shuffled."""
     rng = np.random.default_rng(2)
     sides = [np.sort(rng.normal(size=100))[:: 1 if rising else -1] for _ in range(2)]
     proof = em.prove(em.Scores(without=[sides[0]], with_point=[sides[1]]), delta=1e-5)
@@ -200,8 +200,8 @@ def test_a_sorted_file_is_no_order_of_models(rising: bool) -> None:
     assert proof.at_least == 0.0
 
 
-def test_sorted_scores_taken_as_they_are_would_prove_too_much() -> None:
-    """The control of the check above: both sides falling, a shift of half a deviation."""
+def test_sorted_scores_without_shuffling_would_prove_too_much() -> None:
+    """The control of the check above: both sides decreasing, a shift of half a deviation."""
     rng = np.random.default_rng(2)
     without = np.sort(rng.normal(size=400))[::-1]
     with_point = np.sort(rng.normal(size=400) + 0.5)[::-1]
@@ -213,7 +213,7 @@ def test_sorted_scores_taken_as_they_are_would_prove_too_much() -> None:
     assert proof.at_least < truth
 
 
-def test_an_unknown_order_is_for_one_look() -> None:
+def test_an_unknown_order_is_for_one_analysis() -> None:
     known = normal_scores(1, 100, 2.0)
     base = known.bases[0]
     bare = type(base)(value=base.value, zeros=base.zeros, ones=base.ones)
@@ -224,7 +224,7 @@ def test_an_unknown_order_is_for_one_look() -> None:
 
 @pytest.mark.parametrize("how", ["opposite", "middle"])
 def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
-    """Sides sorted against each other, and sorted by the distance from the middle."""
+    """Sides sorted in opposite directions, and sorted by the distance from the median."""
     rng = np.random.default_rng(3)
     without, with_point = [], []
     for _ in range(10):
@@ -238,7 +238,7 @@ def test_other_orders_that_follow_the_scores_are_seen(how: str) -> None:
         with_point.append(ones)
     scores = em.Scores(without=without, with_point=with_point)
     as_they_stand = ScoreStream(bases=[base.in_training_order for base in scores.bases])
-    if how == "opposite":  # the control: taken at its word, noise would refute
+    if how == "opposite":  # the control: in the given order, noise would refute
         assert as_they_stand.log_e_value(0.0, 0.0, 0.05) > np.log(20)
     assert not em.prove(scores, delta=0.0).any_time
     assert em.prove(scores, delta=0.0).at_least == 0.0
@@ -256,7 +256,7 @@ COUNTS = em.AttackCounts(
 )
 
 
-def test_counts_are_for_one_look_and_near_the_classical_bound() -> None:
+def test_counts_are_for_one_analysis_and_near_the_classical_bound() -> None:
     proof = em.prove(COUNTS, delta=1e-3, claim=0.5)
     assert not proof.any_time
     assert proof.refuted
@@ -301,7 +301,7 @@ def test_cross_fed_counts_prove_nothing() -> None:
     assert em.prove(told, delta=1e-3).at_least > 2
 
 
-def test_dependent_scores_prove_nothing_however_they_are_handed_over(tmp_path: Path) -> None:
+def test_dependent_scores_prove_nothing_in_any_form(tmp_path: Path) -> None:
     crossed = em.AttackCounts(
         false_positives=[2] * 5,
         trials_h0=50,
@@ -370,7 +370,7 @@ def test_canaries_and_models_do_not_mix() -> None:
     canaries = em.Scores.of_canaries(np.arange(20.0), np.arange(20.0) + 0.5)
     with pytest.raises(InputError, match="prove nothing"):
         em.prove(canaries.joined(normal_scores(1, 20, 0.0)), delta=1e-3)
-    # Runs under one name are one run of all their canaries: coins are as fair.
+    # Runs under one name are one run of all their canaries, with equally fair coins.
     more = canaries.joined(em.Scores.of_canaries(np.arange(30.0) + 0.2, np.arange(30.0) + 0.7))
     assert more.one_run
     assert not em.prove(more, delta=1e-3).any_time
@@ -385,7 +385,7 @@ def test_infinite_canary_scores_are_the_highest() -> None:
 
 
 def test_e_value_and_refutation_agree_where_delta_is_large() -> None:
-    """E-values need not fall with epsilon there; what is said of a claim is its own e-value's."""
+    """E-values need not decrease in epsilon there; a claim is decided by its own e-value."""
     for seed in range(5):
         scores = normal_scores(3, 60, 1.0 + seed / 4, seed)
         for claim in (0.0, 0.3, 1.0, 2.0):
@@ -402,7 +402,7 @@ def test_canaries_of_one_run_have_the_one_run_bound() -> None:
     assert proof.at_least == pytest.approx(bound, abs=2e-4)
     assert proof.refuted
     assert not proof.any_time
-    # Trained on their own, as many models prove more.
+    # As many separately trained models prove more.
     assert em.prove(em.Scores(without=[others], with_point=[members]), delta=1e-5).any_time
 
 
@@ -419,7 +419,7 @@ def test_several_deltas_are_refuted_as_one() -> None:
     assert not refuted_together([])
     near = em.prove(scores, delta=1e-5, claim=strong.at_least - 1e-3)
     assert near.refuted
-    assert not refuted_together([near, weak])  # the mean of 20 and little is not enough
+    assert not refuted_together([near, weak])  # the mean of 20 and a small value is not enough
 
 
 @pytest.mark.parametrize(

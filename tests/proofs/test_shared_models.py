@@ -1,4 +1,4 @@
-"""Points that share models: exact means over all data, the slow twin, and what must not be done."""
+"""Points that share models: exact means over all data, a slow implementation, and mistakes to avoid."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ FAILS = 0.2
 
 
 def all_failures() -> tuple[FloatArray, FloatArray]:
-    """Log capitals of two points in four models, in every case, and the cases' probabilities.
+    """Log capitals of two points in four models, for every case, and the cases' probabilities.
 
-    A model fails with probability FAILS and then tells who was in it; else all scores are 0.  That is
-    (0, FAILS)-private, and no delta below FAILS will do.  Every case has two points, one after another.
+    A model fails with probability FAILS and then reveals its members; otherwise all scores are 0.  That
+    is (0, FAILS)-private, and no delta below FAILS suffices.  Every case has two points, one after the
+    other.
     """
     drawn = np.array(list(product((False, True), repeat=12))).reshape(-1, 4, 3)
     fails, member = drawn[:, :, :1], drawn[:, :, 1:]
     value = np.where(fails, np.where(member, 1.0, -1.0), 0.0)
-    # A row for each case and point, with its four models.
+    # One row per case and point, with its four models.
     inside, scores = (each.transpose(0, 2, 1).reshape(-1, 4) for each in (member, value))
     found = SharedModels(
         without=scores[~inside],
@@ -59,19 +60,19 @@ def all_failures() -> tuple[FloatArray, FloatArray]:
 def test_averaged_over_points_the_capital_of_a_true_claim_does_not_grow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And multiplied as if points had models of their own it does: models fail for all points."""
+    """Multiplied as if points had separate models it does: models fail for all points at once."""
     monkeypatch.setattr(bets, "FIRST", 1)  # bets from the second pair on: four models have two
     capitals, chances = all_failures()
     assert chances.sum() == pytest.approx(1.0)
     averaged = np.exp(capitals).mean(axis=(1, 2))
     assert np.ptp(averaged) > 0.05  # there were bets
-    assert chances @ averaged == pytest.approx(1.0, abs=1e-12)  # the claim is met with equality
+    assert chances @ averaged == pytest.approx(1.0, abs=1e-12)  # the claim is tight
     multiplied = np.exp(bets.mixed(capitals.transpose(1, 2, 0), independent=True))
     assert chances @ multiplied > 1.0001
 
 
 def mean_e_value(coin: float, error: float) -> float:
-    """Exact mean against epsilon = 0 where scores tell nothing: two points in three models."""
+    """Exact mean against epsilon = 0 for uninformative scores: two points in three models."""
     total = 0.0
     for bits in product((False, True), repeat=6):
         member = np.array(bits).reshape(3, 2)
@@ -83,7 +84,7 @@ def mean_e_value(coin: float, error: float) -> float:
 
 def test_the_bound_by_model_keeps_the_mean_and_needs_fair_coins() -> None:
     assert 0.5 < mean_e_value(0.5, 0.5) <= 1
-    assert mean_e_value(0.5, 0.5) > 0.5 + 1 / 64  # the bound spoke now and then
+    assert mean_e_value(0.5, 0.5) > 0.5 + 1 / 64  # the bound contributed sometimes
     assert mean_e_value(0.9, 0.5) > 1
 
 
@@ -114,7 +115,7 @@ def test_the_bound_by_model_is_that_of_canaries() -> None:
     assert found == pytest.approx(canaries.at_least, abs=2e-4)
 
 
-def test_matrix_and_points_say_the_same_in_any_order_of_rows() -> None:
+def test_matrix_and_points_agree_in_any_order_of_rows() -> None:
     scores = pool(24, 12, mu=1.5)
     points = scores.by_point()
     rows = [(*row, n) for row, n in zip(points.rows(), _models(points), strict=True)]
@@ -124,7 +125,7 @@ def test_matrix_and_points_say_the_same_in_any_order_of_rows() -> None:
     of_matrix = prove(scores, delta=1e-5, claim=0.5)
     for other in (points, shuffled):
         found = prove(other, delta=1e-5, claim=0.5, independent=True)
-        # The bound pays for points that were left out: half a thousandth of the error here.
+        # The bound is reduced for points that were dropped: half a thousandth of the error here.
         assert found.at_least == pytest.approx(of_matrix.at_least, abs=5e-3)
         assert found.assumes == of_matrix.assumes == FAIR
         assert not found.any_time
@@ -139,7 +140,7 @@ def _models(scores: Scores) -> list[int]:
 
 
 def test_points_left_out_are_paid_for() -> None:
-    """Few models leave out many points; the bound by model then has no error to spend."""
+    """With few models many points are dropped; the bound by model then has no error left."""
     scores = pool(6, 200, mu=5.0)
     assert SharedModels.of_pool(scores).bound_by_model(1e-5, 0.05) > 2
     points = SharedModels.of_scores(scores.by_point())
@@ -162,8 +163,8 @@ def test_both_parts_speak() -> None:
     assert prove(pool(128, 50), delta=1e-5).at_least == 0
 
 
-def test_coins_that_look_unfair_have_no_bound_by_model_and_lose_its_half() -> None:
-    """Whether the bound takes part must not depend on the coins that came up."""
+def test_unfair_coins_have_no_bound_by_model_and_lose_its_half() -> None:
+    """Whether the bound is used must not depend on the coins."""
     rng = np.random.default_rng(1)
     member = rng.random((40, 30)) < 0.8
     found = evidence(rng.normal(size=member.shape), member)
@@ -198,7 +199,7 @@ def test_infinite_scores_are_the_highest_and_lowest() -> None:
     assert found.log_e_value(0.3, 1e-5, 0.05) == expected.log_e_value(0.3, 1e-5, 0.05)
 
 
-def test_scores_that_depend_on_judged_models_prove_nothing() -> None:
+def test_scores_that_depend_on_target_models_prove_nothing() -> None:
     scores = pool(8, 3)
     bad = PoolScores(value=scores.value, member=scores.member, fair_coins=True, dependent=True)
     for data in (bad, bad.by_point()):

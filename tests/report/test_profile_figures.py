@@ -258,12 +258,12 @@ def test_the_curve_is_the_posteriors_and_hatched_where_no_data_speak() -> None:
 
 
 def test_the_claim_is_drawn_at_its_delta_or_along_the_curve() -> None:
-    result = replace(bare(), asked=Question(claim=2.5))
+    result = replace(bare(), question=Question(claim=2.5))
     point = traces(profile.profile_delta_chart(result))["claim"]
     assert (point["x"], point["y"]) == ([1e-3], [2.5])
     line = traces(profile.profile_delta_chart(full()))["claim"]
     assert line["y"] == [0.5, 0.5, 0.5]
-    far = profile.profile_delta_chart(replace(bare(), asked=Question(claim=500.0)))
+    far = profile.profile_delta_chart(replace(bare(), question=Question(claim=500.0)))
     assert "The claim is above the plot." in far.caption
     assert "claim" not in traces(far)
     assert "claim" not in traces(profile.profile_delta_chart(bare()))
@@ -291,7 +291,7 @@ def test_a_model_without_delta_and_a_curve_of_one_delta() -> None:
     assert curve_of(result).grid[0] == pytest.approx(1e-8)
     assert "Green" not in profile.profile_delta_chart(result).caption
     # The Gaussian has no epsilon there and is no family that could fail to fit.
-    assert "gaussian" not in result.misfits
+    assert "gaussian" not in result.poorly_fitting_families
     one = ProfileCurve(posterior=bare().posterior, deltas=[1e-3])
     chart = profile.profile_delta_chart(replace(bare(), over_delta=one))
     assert drawn(chart)

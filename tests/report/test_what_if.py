@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,7 @@ from epsilometer.inference.result import Question, Result
 from epsilometer.model.profile import ProfileModel
 from epsilometer.report.page.frame import FOLDER
 from epsilometer.report.page.what_if import what_if
-from tests.report.browser import chains, fixed_epsilon, launched
+from tests.report.browser import chains, fixed_epsilon
 from tests.report.profiles import gaussian
 from tests.report.what_if_twin import Twin
 
@@ -32,18 +33,12 @@ HAIR = 0.002
 """A probability so close to a threshold may fall on either side of it."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
-
-
 # --- results --------------------------------------------------------------------------------------
 
 
 def whole_curve(scores: em.Scores | em.AttackCounts, **model: Any) -> ProfileResult:
     posterior = em.estimate(scores, ProfileModel(**({"delta": 1e-5} | model)))
-    return ProfileResult(posterior=posterior, asked=Question(claim=3.0))
+    return ProfileResult(posterior=posterior, question=Question(claim=3.0))
 
 
 def laplace(shift: float, size: int) -> em.Scores:
@@ -63,7 +58,7 @@ def counts(bases: int) -> em.AttackCounts:
 
 def published(bases: int, **model: Any) -> Result:
     posterior = em.estimate(counts(bases), em.AuditModel(**({"delta": 1e-3} | model)))
-    return Result(posterior=posterior, asked=Question(claim=2.0))
+    return Result(posterior=posterior, question=Question(claim=2.0))
 
 
 def one_strong_base() -> Result:
@@ -75,7 +70,7 @@ def one_strong_base() -> Result:
         false_positives=alarms, trials_h0=100, false_negatives=misses, trials_h1=100
     )
     return Result(
-        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), asked=Question(claim=2.0)
+        posterior=em.estimate(found, em.AuditModel(delta=1e-3)), question=Question(claim=2.0)
     )
 
 
@@ -179,7 +174,7 @@ def differences(
         for name, value in wanted.items():
             if not abs(answer[name] - value) <= RELATIVE * abs(value) + ABSOLUTE:
                 found.append(f"{each}: {name} {answer[name]:.5g}, Python {value:.5g}")
-        limits = result.asked.thresholds
+        limits = result.question.thresholds
         near = min(
             abs(wanted["above"] - each) for each in (limits.pass_at_most, limits.fail_at_least)
         )
@@ -202,6 +197,27 @@ def test_equals_python(browser: Browser, name: str) -> None:
     finally:
         page.close()
     assert differences(result, settings, answers, data["scale"]["value"]) == []
+
+
+@pytest.mark.parametrize("name", ["prior matters", "one base"])
+def test_slider_of_the_prior_ends_where_a_fresh_estimate_still_agrees(name: str) -> None:
+    """Beyond it, likelihoods of larger epsilons would be missing, and the upper end be too low."""
+    result = result_named(name)
+    assert isinstance(result, ProfileResult)
+    widest = data_of(name)["scale"]["factors"][1]
+    assert 1 < widest < 4
+
+    def upper_ends(factor: float) -> tuple[float, float]:
+        prior = result.model.epsilon.rescaled(factor)
+        fresh = em.estimate(result.scores, replace(result.model, epsilon=prior))
+        both = result.posterior.with_prior(prior), fresh
+        kept, again = (float(each.quantile("epsilon", 0.95)) for each in both)
+        return kept, again
+
+    kept, fresh = upper_ends(widest)
+    assert kept == pytest.approx(fresh, rel=0.02)  # each is within 0.01 of the limit
+    kept, fresh = upper_ends(4 * widest)
+    assert kept < 0.9 * fresh
 
 
 def differences_with(browser: Browser, name: str, change: Callable[[str], str]) -> list[str]:

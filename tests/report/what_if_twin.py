@@ -11,8 +11,8 @@ from epsilometer.inference.checks.sensitivity import FACTORS, prior_sensitivity
 from epsilometer.inference.objections import (
     CONTRADICTED,
     REFUTED_POSTERIOR,
-    exceeded,
-    flipped,
+    bound_reasons,
+    prior_reasons,
     valid_bounds,
 )
 from epsilometer.inference.profile.posterior import ProfilePosterior
@@ -50,7 +50,7 @@ class Twin:
 
     def verdict(self, claim: float, factor: float, delta: float) -> Verdict:
         """The verdict, by the rule of every verdict."""
-        result, asked = self.result, self.result.asked
+        result, question = self.result, self.result.question
         epsilon = self.epsilon(factor, delta)
         proof = result.proof_at(delta, claim)
 
@@ -58,8 +58,8 @@ class Twin:
             found = list(result.constant_objections(leaning))
             known = [] if proof is None else [proof.at_least]
             if result.proven_from is not None:
-                bounds = valid_bounds(result.proven_from, delta, asked.error)
-                found += exceeded(bounds, claim, leaning)
+                bounds = valid_bounds(result.proven_from, delta, question.error)
+                found += bound_reasons(bounds, claim, leaning)
                 known += [bound.epsilon for bound in bounds]
             best = max(known, default=0.0)
             if best > 0 and 1 - epsilon.probability_above(best) > CONTRADICTED:
@@ -70,7 +70,7 @@ class Twin:
                     (each, self.epsilon(factor * each, delta).probability_above(claim))
                     for each in FACTORS
                 ]
-                yield from flipped(others, leaning, asked.thresholds)
+                yield from prior_reasons(others, leaning, question.thresholds)
 
         return decide(
             claim=claim,
@@ -78,6 +78,6 @@ class Twin:
             before=0.5,
             refuted=proof.refutation if proof is not None and proof.refuted else None,
             objections=objections,
-            thresholds=asked.thresholds,
-            trusted=bool(result.posterior.trustworthy or asked.accept_untrusted),
+            thresholds=question.thresholds,
+            trusted=bool(result.posterior.trustworthy or question.accept_untrusted),
         )

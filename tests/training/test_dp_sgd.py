@@ -345,14 +345,14 @@ def test_it_is_the_tighter_accountant(noise: float, rate: float, steps: int) -> 
     assert found < claimed(noise, rate, steps + 10, 1e-3)
 
 
-def test_no_promise_and_nothing_to_promise() -> None:
+def test_no_claim_and_no_steps() -> None:
     assert usual(noise_multiplier=0.0).claimed_epsilon(0.1) == math.inf
     assert usual().claimed_epsilon(0.0) == math.inf
     assert usual(noise_multiplier=100.0).claimed_epsilon(0.1) == 0.0
     assert LARGEST_EPSILON < claimed(0.1, 1.0, 30, 1e-3) < math.inf
 
 
-def test_momentum_and_rates_change_models_not_the_promise() -> None:
+def test_momentum_and_rates_change_models_not_the_claim() -> None:
     assert usual(momentum=0.5, learning_rate=9.0).claimed_epsilon(0.01) == usual().claimed_epsilon(
         0.01
     )
@@ -439,7 +439,7 @@ def test_labels(change: Callable[[em.Dataset], em.Dataset], words: str) -> None:
         usual().train(change(data()), stream())
 
 
-def test_what_is_kept_carries_no_traces_of_training() -> None:
+def test_trained_models_carry_no_traces_of_training() -> None:
     model = usual().train(data(), stream())
     fresh = modules.fixed_network()
     for one, other in zip(model.modules(), fresh.modules(), strict=True):

@@ -121,7 +121,7 @@ def test_sums_are_records_and_canaries_each_clipped(
     np.testing.assert_allclose(found._sums.total, found.included, atol=1e-5)
 
 
-def test_without_the_records_known_scores_are_of_the_released_sum() -> None:
+def test_without_known_records_scores_use_the_released_sum() -> None:
     made = optimizer()
     found = canaries(made, known_records=False)
     step(made)
@@ -157,7 +157,7 @@ def test_parts_do_not_rely_on_the_optimizer_to_add_them(monkeypatch: pytest.Monk
     np.testing.assert_allclose(flat(both[0].params), flat(both[1].params), atol=1e-6)
 
 
-def test_gradients_are_left_as_they_were_but_for_the_mark() -> None:
+def test_gradients_are_unchanged_except_for_the_mark() -> None:
     made = optimizer()
     canaries(made)
     step(made)
@@ -418,7 +418,7 @@ def test_loaders_that_split_batches_or_fill_empty_ones() -> None:
     assert found._records is None
 
 
-def test_noise_that_changes_is_accounted_for_as_it_was() -> None:
+def test_changing_noise_is_accounted_for() -> None:
     made = optimizer(noise=2.0)
     found = canaries(made, sampling_rate=0.5)
     for noise in (2.0, 2.0, 1.0):
@@ -428,7 +428,7 @@ def test_noise_that_changes_is_accounted_for_as_it_was() -> None:
     assert found.claimed_epsilon(0.1) == accounted_epsilon(found._done, 0.1)
 
 
-def test_detached_it_is_as_it_was() -> None:
+def test_detach_restores_the_optimizer() -> None:
     made = optimizer()
     found = canaries(made)
     step(made)
@@ -576,7 +576,7 @@ class Absent(em.DpSgd):
         return np.zeros(count, dtype=bool)
 
 
-def test_canaries_that_never_take_part_show_nothing() -> None:
+def test_canaries_that_never_take_part_are_uninformative() -> None:
     settings = USUAL | {"module": nn_wide, "steps": 20, "gradient_canaries": 1000}
     seen = [
         kind(**settings).audit_gradients(data(), stream()).bases[0].auc()
@@ -672,9 +672,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 @pytest.mark.parametrize(
     ("steps", "low"), [((3.0, 1 / 11, 2200), False), ((0.7, 0.01, 3000), True)]
 )
-def test_a_model_that_reads_low_lets_nothing_pass(
-    steps: tuple[float, float, int], low: bool
-) -> None:
+def test_a_model_that_reads_low_never_passes(steps: tuple[float, float, int], low: bool) -> None:
     """Little noise: the curve is not Gaussian, and canaries show less than epsilon."""
     model = canary_model([steps], 1e-5)
     assert model.reads_low is low

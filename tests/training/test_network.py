@@ -220,7 +220,7 @@ def test_gradients_are_those_of_autograd() -> None:
     assert distance(settings.gradients(model, rows, data.labels), slopes) < 1e-14
 
 
-def test_a_unit_at_0_passes_nothing_on() -> None:
+def test_a_unit_at_0_has_no_gradient() -> None:
     settings = small(hidden=2)
     model = wide_model(settings, INPUTS)
     model.hidden_biases[0] = 0.0
@@ -512,7 +512,7 @@ def test_scores_beyond_every_bound() -> None:
     assert math.isnan(settings.loss(model, point))
 
 
-def test_one_class_has_nothing_to_lose() -> None:
+def test_one_class_has_zero_loss() -> None:
     settings, model = with_scores([5.0])
     assert settings.loss(model, Point(features=np.zeros(3), label=0)) == 0.0
 
@@ -564,10 +564,10 @@ def test_a_vector_of_another_length_is_refused(change: int) -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (None, "whole numbers as labels"),
-        (["a", "b", "c"], "whole numbers as labels"),
-        ([0.0, 1.0, 2.0], "whole numbers as labels"),
-        ([True, False, True], "whole numbers as labels"),
+        (None, "needs integer labels"),
+        (["a", "b", "c"], "needs integer labels"),
+        ([0.0, 1.0, 2.0], "needs integer labels"),
+        ([True, False, True], "needs integer labels"),
         ([0, 1, 3], r"from 0 to 2 as labels \(classes=3\), got 3"),
         ([0, -1, 2], r"from 0 to 2 as labels \(classes=3\), got -1"),
         ([0, 1], r"3 records and labels of shape \(2,\)"),

@@ -62,14 +62,14 @@ def test_the_claim_is_that_of_the_accountant(mechanism: str) -> None:
     assert claim < obvious.get_epsilon(1e-2)
 
 
-def test_a_target_is_kept() -> None:
+def test_a_target_epsilon_is_met() -> None:
     """The noise is chosen for a target epsilon; the resulting training claims the target."""
     promise = usual(fit=loops.fit_to_target).claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.01) == pytest.approx(3.0, abs=0.02)  # its search's tolerance
     assert promise.mechanism == "rdp"
 
 
-def test_where_nothing_is_promised() -> None:
+def test_infinite_claims() -> None:
     promise = usual().claim_by_training(data(), stream())
     assert promise.claimed_epsilon(0.0) == math.inf
     silent = usual(fit=loops.fit_without_noise).claim_by_training(data(), stream())
@@ -123,7 +123,7 @@ def test_the_model_is_the_plain_module_that_the_loop_trained(fit: Any, engine: s
     assert algorithm.claim_by_training(data(), stream()).caveats == ()
 
 
-def test_another_module_that_comes_back_is_the_model() -> None:
+def test_a_returned_module_is_the_model() -> None:
     algorithm = usual(module=modules.with_batch_normalisation, fit=loops.fit_mended)
     model = algorithm.train(data(), stream())
     assert isinstance(model[1], nn.GroupNorm)
@@ -155,7 +155,7 @@ def test_another_module_that_comes_back_is_the_model() -> None:
         ),
     ],
 )
-def test_what_shows_in_training(settings: dict[str, Any], words: str) -> None:
+def test_errors_that_show_in_training(settings: dict[str, Any], words: str) -> None:
     algorithm = usual(**settings)
     with pytest.raises(InputError, match=words) as caught:
         algorithm.train(data(), stream())
@@ -219,7 +219,7 @@ def plan_of(algorithm: Any, **settings: Any) -> em.Plan:
     return em.Plan(**(usual | settings))
 
 
-def test_a_plan_has_the_promise_of_its_first_models() -> None:
+def test_a_plan_has_the_claim_of_its_first_models() -> None:
     plan = plan_of(usual())
     promise = em.claim_from_training(plan)
     base = plan.bases[0]
@@ -248,7 +248,7 @@ def test_one_record_more_may_make_one_batch_more() -> None:
     assert "different steps or sampling rates with more records" in caveat
 
 
-def test_canaries_have_the_promise_of_their_run() -> None:
+def test_canaries_have_the_claim_of_their_run() -> None:
     plan = plan_of(usual(), design=em.MeasureOneRun(canaries=6))
     promise = em.claim_from_training(plan)
     assert isinstance(promise, LargestClaim)
@@ -258,7 +258,7 @@ def test_canaries_have_the_promise_of_their_run() -> None:
     assert getattr(only, "steps", None) == ((loops.NOISE, 1 / batches, loops.EPOCHS * batches),)
 
 
-def test_noise_on_outputs_keeps_the_promise() -> None:
+def test_output_perturbation_keeps_the_claim() -> None:
     inside = em.claim_from_training(plan_of(usual()))
     assert (
         em.claim_from_training(plan_of(em.NoiseLevels(algorithm=usual(), scales=(0.1, 0.2))))

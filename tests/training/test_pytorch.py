@@ -29,7 +29,7 @@ class TestPyTorch(Contract):
         return em.PyTorch(module=modules.dropping, fit=modules.fit)
 
 
-def test_a_loss_of_ones_own_repeats_even_if_it_draws() -> None:
+def test_a_custom_loss_is_reproducible_even_if_random() -> None:
     algorithm = em.PyTorch(module=modules.Shaky, fit=modules.fit_and_return, loss=modules.margin)
     model = algorithm.train(data(), stream())
     assert losses(algorithm, model) == losses(algorithm, model)
@@ -54,11 +54,11 @@ def test_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> N
     alone = [losses(algorithm, algorithm.train(data(), stream(number))) for number in range(6)]
     assert trained_by_threads(algorithm) == alone
     # Without taking turns, they draw from each other's streams.
-    monkeypatch.setattr(torch_modules, "_in_turn", contextlib.nullcontext())
+    monkeypatch.setattr(torch_modules, "_lock", contextlib.nullcontext())
     assert trained_by_threads(algorithm) != alone
 
 
-def test_torch_is_left_as_it_was() -> None:
+def test_the_state_of_torch_is_restored() -> None:
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
     threads = torch.get_num_threads()
     torch.manual_seed(7)
@@ -92,7 +92,7 @@ def test_everything_is_put_back_after_a_failure() -> None:
 # --- what is kept, and the loss -------------------------------------------------------------------
 
 
-def test_a_kept_model_predicts_and_has_no_gradients() -> None:
+def test_a_trained_model_predicts_and_has_no_gradients() -> None:
     model = em.PyTorch(module=modules.dropping, fit=modules.fit).train(data(), stream())
     assert not any(part.training for part in model.modules())
     assert all(part.grad is None for part in model.parameters())
@@ -220,7 +220,7 @@ def test_streams_inside_are_refused() -> None:
         ({"loss": 0.5}, "expected loss to be a function, got loss=0.5"),
     ],
 )
-def test_what_is_no_function(settings: dict[str, Any], words: str) -> None:
+def test_arguments_that_are_not_functions(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         em.PyTorch(**({"module": modules.dropping, "fit": modules.fit} | settings))
 
@@ -235,7 +235,7 @@ def test_what_is_no_function(settings: dict[str, Any], words: str) -> None:
         ),
     ],
 )
-def test_what_shows_in_training(settings: dict[str, Any], words: str) -> None:
+def test_errors_that_show_in_training(settings: dict[str, Any], words: str) -> None:
     algorithm = em.PyTorch(**({"module": modules.dropping, "fit": modules.fit} | settings))
     with pytest.raises(InputError, match=words):
         algorithm.train(data(), stream())
@@ -244,5 +244,5 @@ def test_what_shows_in_training(settings: dict[str, Any], words: str) -> None:
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     algorithm = em.PyTorch(module=modules.dropping, fit=modules.fit)
-    with pytest.raises(InputError, match=r"needs torch: pip install 'epsilometer\[torch\]'"):
+    with pytest.raises(InputError, match=r"needs torch: pip install 'opacus.*' 'torch"):
         algorithm.train(data(), stream())

@@ -57,8 +57,8 @@ def trees(**settings: Any) -> RandomForestClassifier:
 
 RANDOM: dict[str, Any] = {
     "forest": trees(),
-    "a seed of its own": trees(random_state=3),
-    "a stream of its own": trees(random_state=np.random.RandomState(3)),
+    "its own seed": trees(random_state=3),
+    "its own stream": trees(random_state=np.random.RandomState(3)),
     "pipeline": make_pipeline(StandardScaler(), trees()),
     "estimator inside": BaggingClassifier(DecisionTreeClassifier(max_features=1), 3),
     "splitter inside": GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 3]}, cv=SPLIT),
@@ -94,7 +94,7 @@ def test_seeds_of_different_parts_are_different() -> None:
     assert algorithm.estimator.random_state is None
 
 
-def test_what_was_given_is_neither_fitted_nor_needed() -> None:
+def test_the_given_estimator_is_not_fitted_or_needed() -> None:
     given = make_pipeline(StandardScaler(), LogisticRegression(C=2.0))
     algorithm = em.ScikitLearn(estimator=given)
     found = losses(algorithm, algorithm.train(data(), stream()))
@@ -218,7 +218,7 @@ def test_parameters_are_coefficients_and_intercepts(estimator: Any, size: int) -
     [trees(), RandomForestRegressor(), make_pipeline(StandardScaler(), LogisticRegression())],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_what_has_no_parameters_is_refused_before_training(estimator: Any) -> None:
+def test_estimators_without_parameters_are_refused_before_training(estimator: Any) -> None:
     algorithm = em.ScikitLearn(estimator=estimator)
     words = f"expected a linear model, .* got a {type(estimator).__name__}"
     for wrap in (
@@ -240,7 +240,7 @@ def test_a_linear_model_is_perturbed() -> None:
 
 
 @pytest.mark.parametrize("estimator", [RANSACRegressor(), Oracle()], ids=["RANSAC", "own"])
-def test_what_turns_out_to_have_no_parameters(estimator: Any) -> None:
+def test_models_that_turn_out_to_have_no_parameters(estimator: Any) -> None:
     # This is known only after fitting.
     algorithm = em.ScikitLearn(estimator=estimator)
     assert algorithm.no_parameters == ""
@@ -286,14 +286,14 @@ def test_a_change_is_seen(kind: str) -> None:
     assert described != protocols.identity(em.ScikitLearn(estimator=other))
 
 
-def test_what_does_not_change_models_does_not_count() -> None:
+def test_settings_without_effect_are_not_in_the_identity() -> None:
     given = data()
     fitted = pipeline(random_state=4).fit(given.features, given.labels)
     described = protocols.identity(em.ScikitLearn(estimator=pipeline()))
     assert protocols.identity(em.ScikitLearn(estimator=fitted)) == described
 
 
-def test_the_source_of_an_estimator_of_ones_own_counts() -> None:
+def test_the_source_of_a_custom_estimator_is_in_the_identity() -> None:
     described = protocols.identity(em.ScikitLearn(estimator=make_pipeline(Oracle())))
     own = described["settings"]["estimator"]["settings"]["steps"][0][1]
     assert "tests/training/test_scikit_learn.py" in own[protocols.SOURCE]
@@ -308,24 +308,24 @@ def test_the_source_of_an_estimator_of_ones_own_counts() -> None:
         (3, "expected a scikit-learn estimator, got 3"),
         (LogisticRegression, "expected a scikit-learn estimator, got <class"),
         (StandardScaler(), "expected a classifier or a regressor, got a StandardScaler"),
-        (LinearSVC(), "predict_proba, .* got a LinearSVC with these settings; Calibrated"),
+        (LinearSVC(), "predict_proba, .* got a LinearSVC with these settings; wrap it in Calibrated"),
         (SVC(), "predict_proba, .* got a SVC"),
         (make_pipeline(SGDClassifier()), "predict_proba, .* got a Pipeline"),
     ],
 )
-def test_what_cannot_be_audited(estimator: Any, words: str) -> None:
+def test_unsupported_estimators(estimator: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         em.ScikitLearn(estimator=estimator)
 
 
 def test_without_labels() -> None:
     algorithm = em.ScikitLearn(estimator=LogisticRegression())
-    with pytest.raises(InputError, match="needs labels; this population has none"):
+    with pytest.raises(InputError, match="needs labels, but this population has none"):
         algorithm.train(em.Dataset(features=np.zeros((3, 2))), stream())
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(InputError, match=r"pip install 'epsilometer\[sklearn\]'"):
+    with pytest.raises(InputError, match="needs scikit-learn: pip install 'scikit-learn"):
         em.ScikitLearn(estimator=LogisticRegression())

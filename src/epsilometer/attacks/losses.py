@@ -160,7 +160,7 @@ class Losses(Plotted, view="data.LOSSES"):
         :meth:`read` returns the same losses.
         """
         path = Path(target)
-        if _files.ending(path, ".csv", PARQUET) == PARQUET:
+        if _files.ending(path, ".csv", PARQUET, bare=".csv") == PARQUET:
             _files.replace(path, lambda temporary: _write_parquet(self, temporary))
         else:
             _files.write_text(path, self.to_csv())

@@ -1,8 +1,7 @@
 """The calls that users make on data or on files of data: estimate, prove, judge.
 
-The functions of :mod:`epsilometer.inference`, :mod:`epsilometer.proofs` and
-:mod:`epsilometer.report` know no files of losses, stores or result folders; these read them, and
-pass the data on.
+The functions of :mod:`epsilometer.inference` and :mod:`epsilometer.proofs` take data in memory; these
+also read files, stores and result folders.
 """
 
 from __future__ import annotations

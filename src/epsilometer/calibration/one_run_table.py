@@ -17,7 +17,7 @@ from epsilometer.calibration.one_run import (
     OneRunIntervalCell,
 )
 from epsilometer.calibration.plan import StudyPlan, describe
-from epsilometer.calibration.table import by_cell, keeps
+from epsilometer.calibration.table import by_cell, within_level
 from epsilometer.calibration.tally import summed
 
 YES, NO = "yes", "no"
@@ -68,9 +68,9 @@ class OneRunBoundRow(_Row):
     above: int
     mean_at_least: float
 
-    def kept(self, significance: float) -> bool:
+    def within_level(self, significance: float) -> bool:
         """Whether the false refutations are consistent with an error rate of ``significance``."""
-        return keeps(self.above, self.runs, significance)
+        return within_level(self.above, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +84,10 @@ class OneRunIntervalRow(_Row):
     mean_median: float
     mean_high: float
 
-    def kept(self, significance: float) -> bool:
+    def within_level(self, significance: float) -> bool:
         """Whether the intervals above the truth, and those that miss it, are consistent with chance."""
         missed = self.runs - self.covers
-        return keeps(self.above, self.runs, significance) and keeps(
+        return within_level(self.above, self.runs, significance) and within_level(
             missed, self.runs, 2 * significance
         )
 

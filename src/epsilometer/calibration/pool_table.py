@@ -9,7 +9,7 @@ from typing import Any
 from epsilometer.calibration.one_run import BoundTally, IntervalTally
 from epsilometer.calibration.plan import StudyPlan, describe
 from epsilometer.calibration.pool import MULTIPLIED, PoolBoundCell, PoolCell, PoolIntervalCell
-from epsilometer.calibration.table import by_cell, keeps
+from epsilometer.calibration.table import by_cell, within_level
 from epsilometer.calibration.tally import summed
 
 YES, NO = "yes", "no"
@@ -46,9 +46,9 @@ class PoolBoundRow(_Row):
         """Whether the method treats points as independent although they are not."""
         return self.method == MULTIPLIED and self.independent != YES
 
-    def kept(self, significance: float) -> bool:
+    def within_level(self, significance: float) -> bool:
         """Whether the false refutations are consistent with an error rate of ``significance``."""
-        return keeps(self.above, self.runs, significance)
+        return within_level(self.above, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +62,10 @@ class PoolIntervalRow(_Row):
     mean_median: float
     mean_high: float
 
-    def kept(self, significance: float) -> bool:
+    def within_level(self, significance: float) -> bool:
         """Whether the intervals above the truth, and those that miss it, are consistent with chance."""
         missed = self.runs - self.covers
-        return keeps(self.above, self.runs, significance) and keeps(
+        return within_level(self.above, self.runs, significance) and within_level(
             missed, self.runs, 2 * significance
         )
 

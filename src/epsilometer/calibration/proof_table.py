@@ -8,7 +8,7 @@ from typing import Any
 
 from epsilometer.calibration.plan import StudyPlan, describe
 from epsilometer.calibration.proofs import PowerCell, RefutationCell, RefutationTally
-from epsilometer.calibration.table import by_cell, chance_of, keeps
+from epsilometer.calibration.table import by_cell, chance_of, within_level
 from epsilometer.calibration.tally import summed
 from epsilometer.calibration.verdicts import FACTORS, VerdictCell, VerdictTally
 
@@ -26,9 +26,9 @@ class RefutationRow:
     runs: int
     refuted: int
 
-    def kept(self, significance: float) -> bool:
+    def within_level(self, significance: float) -> bool:
         """Whether the refutations are consistent with an error rate of ``significance``."""
-        return keeps(self.refuted, self.runs, significance)
+        return within_level(self.refuted, self.runs, significance)
 
 
 @dataclass(frozen=True, kw_only=True)

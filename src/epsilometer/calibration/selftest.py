@@ -22,7 +22,7 @@ from epsilometer.attacks.losses import Losses
 from epsilometer.calibration.attacks import draw_scores
 from epsilometer.calibration.mechanisms import Null
 from epsilometer.calibration.study import ROUNDING
-from epsilometer.calibration.table import keeps
+from epsilometer.calibration.table import within_level
 from epsilometer.errors import InputError
 
 Data = TypeVar("Data")
@@ -43,7 +43,7 @@ class SelfTest(Plotted, view="verdicts.SELF_TEST"):
     @property
     def broken(self) -> bool:
         """Whether there were more alarms than a valid bound would raise by chance."""
-        return not keeps(self.alarms, self.runs, self.significance)
+        return not within_level(self.alarms, self.runs, self.significance)
 
 
 def null_scores(runs: int, canaries: int, *, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:

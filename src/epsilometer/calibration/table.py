@@ -44,7 +44,7 @@ LARGEST_PROMISED = 5.0
 
 Row = TypeVar("Row", "BoundRow", "ModelRow", "ProfileRow")
 
-KEPT, TOO_OFTEN, NO_BOUND = "kept", "too often", "no bound"
+WITHIN, TOO_OFTEN, NO_BOUND = "within level", "too often", "no bound"
 
 KINDS = {
     POSTERIOR: (Kind.CREDIBLE, False),
@@ -91,7 +91,7 @@ class BoundRow:
         """Whether the bound's error rate is within its stated level, allowing for chance."""
         if self.kind not in (Kind.EXACT_BOUND, Kind.APPROXIMATE_BOUND):
             return NO_BOUND
-        return KEPT if keeps(self.above, self.runs, significance) else TOO_OFTEN
+        return WITHIN if within_level(self.above, self.runs, significance) else TOO_OFTEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,12 +196,12 @@ def chance_of(failures: int, runs: int, significance: float) -> float:
     return float(binom.sf(failures - 1, runs, significance))
 
 
-def keeps(failures: int, runs: int, significance: float) -> bool:
+def within_level(failures: int, runs: int, significance: float) -> bool:
     """Whether this many failures in ``runs`` is consistent with an error rate of ``significance``.
 
     Examples
     --------
-    >>> keeps(560, 10_000, 0.05), keeps(600, 10_000, 0.05)
+    >>> within_level(560, 10_000, 0.05), within_level(600, 10_000, 0.05)
     (True, False)
     """
     return chance_of(failures, runs, significance) > CHANCE

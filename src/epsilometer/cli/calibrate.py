@@ -29,9 +29,9 @@ REFUTATIONS, POWER, JUDGED = "refutations.csv", "power.csv", "verdicts.csv"
 def calibrate(
     study: str = option(
         f"{PUBLISHED}|{PROFILE}|{PROOFS}|{VERDICTS}|{ONE_RUN}|{POOL}",
-        "Which study: every bound and the published model, the whole-curve model, proofs under "
-        "continuous looking, verdicts on true and false claims, canaries of one training run that "
-        "interfere, or points that share models.",
+        "published: every bound and the published model; profile: the whole-curve model; proofs: proofs "
+        "with continuous monitoring; verdicts: true and false claims; one-run: canaries that interfere; "
+        "pool: points that share models.",
         "--study",
         "--model",
         default=PUBLISHED,
@@ -39,14 +39,14 @@ def calibrate(
     quick: bool = flag("Minutes instead of more than an hour.", "--quick"),
     output: Path | None = option(
         "DIR",
-        "Where results go, and where an ended study goes on; default calibration, with the study's name "
-        "and -quick behind it where that is asked for.",
+        "Folder of the results; an interrupted study continues there. Default: calibration, followed by "
+        "the study's name and -quick where given.",
     ),
     workers: int | None = options.PROCESSES,
     seed: int = options.SEED,
     as_json: bool = options.AS_JSON,
 ) -> int:
-    """Measure how often bounds and intervals fail on mechanisms of known privacy."""
+    """Measure error rates on mechanisms with known privacy."""
     from epsilometer.calibration.study import run_study
 
     _validate.one_of("study", study, STUDIES)
@@ -140,7 +140,7 @@ def _described(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow]
 
 
 def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], folder: Path) -> str:
-    from epsilometer.calibration.table import DELIBERATE, NO_BOUND, keeps
+    from epsilometer.calibration.table import DELIBERATE, NO_BOUND, within_level
 
     lines = [
         f"Bounds asked to err in at most {100 * plan.significance:g} % of runs, on mechanisms of known "
@@ -177,7 +177,9 @@ def _text(plan: StudyPlan, summaries: list[Summary], models: list[ModelRow], fol
             if row.parameter == "epsilon":
                 share = 100 * row.covered_90 / row.runs
                 missed = row.runs - row.covered_90
-                fine = keeps(missed, row.runs, 0.1) and keeps(row.covered_90, row.runs, 0.9)
+                fine = within_level(missed, row.runs, 0.1) and within_level(
+                    row.covered_90, row.runs, 0.9
+                )
                 lines.append(
                     f"  {row.likelihood:<11}n = {row.bases:<3}{share:6.1f} % of {row.runs:,}"
                     f"{'' if fine else '  ! not what chance explains'}"
@@ -285,13 +287,13 @@ def _proofs(plan: StudyPlan, folder: Path, found: dict[str, Any]) -> tuple[Any, 
     for row in pairs:
         control = peeked[row.mechanism, row.setting, row.bases, row.models]
         shares = [f"{100 * each.refuted / each.runs:.2f} %" for each in (row, control)]
-        mark = "" if row.kept(plan.significance) else " !"
+        mark = "" if row.within_level(plan.significance) else " !"
         lines.append(
             f"{f'{row.mechanism} {row.setting}':36.36}{row.bases:>6}{row.models:>7,}"
             f"{shares[0]:>9}{shares[1]:>9}{mark}"
         )
-    caught = any(not row.kept(plan.significance) for row in true if row.method == PEEKING)
-    blamed = sum(not row.kept(plan.significance) for row in pairs)
+    caught = any(not row.within_level(plan.significance) for row in true if row.method == PEEKING)
+    blamed = sum(not row.within_level(plan.significance) for row in pairs)
     said = "No proof errs more often than it says." if not blamed else f"Too often in {blamed}."
     control_words = "was caught" if caught else "was NOT SEEN to be wrong. Run longer"
     said += f" The control, Clopper-Pearson at every look (peeking), {control_words}."
@@ -397,7 +399,7 @@ def _one_run_text(
     ]
     for row in intervals:
         shares = [f"{100 * number / row.runs:.0f}" for number in (row.covers, row.above)]
-        mark = "" if row.kept(significance) else " !"
+        mark = "" if row.within_level(significance) else " !"
         lines.append(
             f"{named(row):36.36}{row.true_epsilon:>6.2f}  {row.method:<20}{shares[0]:>8}{shares[1]:>6}"
             f"{mark}"
@@ -413,11 +415,11 @@ def _one_run_text(
             [r for r in bounds if r.method == method and not r.holds],
         ):
             shares_of = [100 * row.above / row.runs for row in own]
-            bad = any(not row.kept(significance) for row in own)
+            bad = any(not row.within_level(significance) for row in own)
             worst.append(f"{max(shares_of):.1f}{' !' if bad else '  '}" if shares_of else "-  ")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
-    blamed = [row for row in bounds if row.holds and not row.kept(significance)]
-    harmed = [row for row in bounds if not row.holds and not row.kept(significance)]
+    blamed = [row for row in bounds if row.holds and not row.within_level(significance)]
+    harmed = [row for row in bounds if not row.holds and not row.within_level(significance)]
     said = "! beyond chance. " + (
         "No bound errs more often than it says where what it assumes is true"
         if not blamed

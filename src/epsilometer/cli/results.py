@@ -1,9 +1,10 @@
-"""What commands have in common: progress, one estimate, printing, warnings and folders."""
+"""Shared by commands: progress, one estimate, printing, warnings and folders."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -22,17 +23,20 @@ Advance = Callable[[int, int], None]
 
 STDIN = "-"
 
+SECONDS_BETWEEN_LINES = 5
+"""Between lines of progress where there is no terminal: few enough for a log."""
+
 PREVIOUS = "previous-"
 """Begins the names of folders with earlier versions of an updated result."""
 
 warn = _files.warn
 
 _open: list[Report] = []
-"""The displays that are shown now, the innermost last."""
+"""The displays that are open, the innermost last."""
 
 
 def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
-    """Estimate by the one call that users make, and show progress."""
+    """Estimate with a progress display."""
     title = "exact quadrature" if settings is None else "MCMC"
     if hasattr(model, "check"):
         model.check(data)
@@ -46,8 +50,8 @@ def run_engine(data: Any, model: Any, settings: em.McmcSettings | None) -> Any:
 def progress(
     title: str, *, unit: str = " iterations"
 ) -> Iterator[tuple[Report | None, Advance | None]]:
-    """A progress display on stderr, if somebody is there to see it; it counts in ``unit``, if any."""
-    if _open:  # one display at a time: the outer one goes on
+    """A progress display on stderr if it is a terminal; it counts in ``unit``, if any."""
+    if _open:  # one display at a time: the outer one continues
         tell(title)
         yield _open[-1], None
         return
@@ -81,8 +85,25 @@ def progress(
             _open.pop()
 
 
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int], None]]:
+    """Progress of work without a known end: a display on a terminal, elsewhere lines now and then."""
+    started = last = time.monotonic()
+    with progress(title) as (report, _):
+
+        def count(done: int) -> None:
+            nonlocal last
+            if report is not None:
+                report(f"{done:,} done")
+            elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                warn(f"{title}: {done:,} done after {last - started:.0f} s")
+
+        yield count
+
+
 def tell(line: str) -> None:
-    """A line to the display that is shown now, if there is one."""
+    """Show a line in the open display, if there is one."""
     if _open:
         _open[-1](line)
 
@@ -99,7 +120,7 @@ def say_json(data: Any) -> None:
 
 
 def answer(as_json: bool, data: Callable[[], Any], text: Callable[[], str]) -> int:
-    """Print an answer in the form that was asked for; returns the exit code of an answer."""
+    """Print an answer as JSON or text; returns the exit code 0."""
     if as_json:
         say_json(data())
     else:
@@ -116,7 +137,7 @@ def text_of(file: str) -> tuple[str, str]:
 
 
 def source_of(file: str, options: LossOptions) -> Source:
-    """What a file, a folder, a store or standard input holds."""
+    """The data of a file, a folder, a store or standard input."""
     from epsilometer.audit import inputs
 
     if file != STDIN:
@@ -128,7 +149,7 @@ def source_of(file: str, options: LossOptions) -> Source:
 
 
 def warn_of_failures(path: Path) -> None:
-    """Say if models of a store are missing because they failed: what is left is a selection."""
+    """Warn if models of a store failed: the remaining ones are a selection."""
     from epsilometer.measurement.sqlite_store import is_store
 
     if not is_store(path):
@@ -137,15 +158,15 @@ def warn_of_failures(path: Path) -> None:
         failed = len(store.failures())
     if failed:
         warn(
-            f"warning: {failed:,} models failed and are left out; if failing depends on who is in the "
-            "data, estimates are biased and proofs may not hold."
+            f"warning: {failed:,} models failed and are left out; if failures depend on the training "
+            "data, estimates are biased and proofs may be invalid."
         )
 
 
 def losses_of(
     file: str, variant: str | None, shadows: int | None = None
 ) -> tuple[em.Losses, Design]:
-    """Losses of a file, a store or standard input, and how they are put to use."""
+    """Losses of a file, a store or standard input, and their design."""
     from epsilometer.audit import loss_files
 
     if file != STDIN:

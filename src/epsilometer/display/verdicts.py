@@ -39,12 +39,12 @@ def _verdict_table(found: Verdict) -> Table:
         [
             ("verdict", found.label),
             ("claimed epsilon", found.claim),
-            ("P(epsilon > claim)", found.probability_above),
-            ("before the data", found.prior_probability_above),
+            ("P(epsilon > claim)", probability_text(found.probability_above)),
+            ("before the data", probability_text(found.prior_probability_above)),
             ("PASS at most", found.thresholds.pass_at_most),
             ("FAIL at least", found.thresholds.fail_at_least),
         ],
-        found.reasons,
+        tuple(f"{reason[:1].upper()}{reason[1:]}." for reason in found.reasons),
     )
 
 
@@ -81,7 +81,7 @@ def _curve_table(found: CurveVerdict) -> Table:
         if verdict is None:
             rows.append((f"{delta:.3g}", None, None, "no claim"))
         else:
-            above = verdict.probability_above
+            above = probability_text(verdict.probability_above)
             rows.append((f"{delta:.3g}", verdict.claim, above, verdict.label))
     columns = ("delta", "claim", "P(epsilon > claim)", "verdict")
     return Table(columns=columns, rows=rows, notes=[found.sentence])

@@ -280,7 +280,7 @@ def estimate_curve(
             settings={
                 "tolerance": found.tolerance,
                 "most_levels": settings.most_levels,
-                "levels": found.levels,
+                "levels": found.refinements,
                 "method": "shared tables",
                 "deltas_solved": sum(point.solved for point in found.points),
             },

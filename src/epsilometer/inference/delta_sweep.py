@@ -59,7 +59,7 @@ class Sweep:
 
     points: tuple[SweepPoint, ...]
     tolerance: float
-    levels: int
+    refinements: int
 
 
 def sweep(
@@ -110,7 +110,7 @@ def sweep(
                 solved=solved,
             )
         )
-    return Sweep(points=tuple(points), tolerance=tolerance, levels=solver.levels)
+    return Sweep(points=tuple(points), tolerance=tolerance, refinements=solver.refinements)
 
 
 def _axes(sharpness: float, deltas: FloatArray) -> FloatPair:
@@ -162,7 +162,7 @@ class _Solver:
         self._surfaces: dict[int, Surface] = {0: surface}
         self._panels: dict[tuple[float, int], Panels] = {}
         self._solutions: dict[int, Solution] = {}
-        self.levels = 1
+        self.refinements = 1
         self.sharpness = surface.guess.sharpness(1e-6) / 1e-6
 
     @property
@@ -179,14 +179,14 @@ class _Solver:
         Plane quadrature always compares: its panels are refined in the first step only.
         """
         planar = self._surfaces[0].planar
-        start = 0 if certain or planar else self.levels - 1
+        start = 0 if certain or planar else self.refinements - 1
         before: PanelDensity | None = None
         error: float | None = None
         for number in range(start, self._settings.most_levels):
             density = self._solve_at(delta, number, near)
             if before is not None:
                 error = distance(density, before)
-                self.levels = max(self.levels, number + 1)
+                self.refinements = max(self.refinements, number + 1)
             before = density
             if not certain and not planar:
                 break
@@ -217,7 +217,7 @@ class _Solver:
         self, number: int, model: AuditModel, resolution: Resolution, start: Panels | None
     ) -> PanelDensity:
         if number not in self._surfaces:
-            coarser = max(level for level in self._surfaces if level < number)
+            coarser = max(step for step in self._surfaces if step < number)
             nearest = self._solutions[coarser]
             self._surfaces[number] = self._surfaces[coarser].finer(number, nearest)
         solution, self._surfaces[number] = integrate(

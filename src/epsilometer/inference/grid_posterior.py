@@ -30,7 +30,7 @@ class Accuracy:
     """The exact engine's error estimate.
 
     ``error`` is the largest change of any checked quantile or mean between the last two refinement
-    steps, relative for values above 1.
+    steps, relative for values above 1; ``levels`` is the number of steps.
     """
 
     error: float

@@ -145,7 +145,8 @@ def measure(
     accept_changed_code
         Continue even if the code of the algorithm has changed since the store was created.
     on_progress
-        Called periodically, from the calling thread.
+        A function that is called periodically from the calling thread; ``"bar"``; ``"none"``; or None,
+        which shows a bar in notebooks only.
     on_message
         Called with a sentence about the remaining time, if it is long, and about anything that looks
         wrong.

@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""Progress of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Progress(NamedTuple):
-    """How far a run has come, in models."""
+    """Progress of a run, in models."""
 
     done: int
     total: int
@@ -15,6 +15,6 @@ class Progress(NamedTuple):
 
 
 def models_done(state: Progress) -> tuple[str, int, int]:
-    """Progress for a bar: in words, models done, and all of them."""
+    """Progress for a bar: text, models done, and the total."""
     failed = f", {state.failed:,} failed" if state.failed else ""
     return f"{state.done:,} of {state.total:,} models{failed}", state.done, state.total

@@ -275,7 +275,7 @@ class AttackCounts(Plotted, view="data.COUNTS"):
         :meth:`read` gives the same counts back.
         """
         path = Path(target)
-        kind = _files.ending(path, ".csv", ".json")
+        kind = _files.ending(path, ".csv", ".json", bare=".csv")
         for column, labels in ((NAME_COLUMN, self.names), (GROUP_COLUMN, self.groups)):
             _files.written_labels(labels, column)
         text = json.dumps(self.rows(), indent=2) + "\n" if kind == ".json" else self.to_csv()

@@ -436,7 +436,7 @@ class Scores(Plotted, view="data.SCORES"):
         :meth:`read` gives the same scores back.
         """
         path = Path(target)
-        kind = _files.ending(path, ".csv", ".parquet")
+        kind = _files.ending(path, ".csv", ".parquet", bare=".csv")
         columns, rows = self._table()
         if kind == ".csv":
             _files.write_text(path, _files.csv_text(columns, rows))

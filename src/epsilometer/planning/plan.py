@@ -1,4 +1,4 @@
-"""Planning an audit: how many bases and challenges reach a goal, at what cost, and what would help."""
+"""Planning an audit: how many bases and challenges reach a goal, their cost, and what would help."""
 
 from __future__ import annotations
 
@@ -36,38 +36,52 @@ from epsilometer.planning.scenarios import (
     Scenario,
     largest_challenges,
 )
-from epsilometer.planning.search import DESCENTS, Curve, Floor, Search, StrongerAttack
-from epsilometer.planning.simulation import TRUTHS, Design, Setting, simulator, stream
+from epsilometer.planning.search import (
+    DESCENTS,
+    EXPLORING,
+    Curve,
+    Floor,
+    Search,
+    StrongerAttack,
+)
+from epsilometer.planning.simulation import TRUTHS, CandidateDesign, Setting, simulator, stream
 
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes are these times a power of ten."""
 
 FEWEST_BASES, FEWEST_CHALLENGES = 5, 20
-"""Fewer say hardly more than the prior."""
+"""Smaller audits tell hardly more than the prior."""
+
+QUICK_SIMULATIONS, QUICK_EXPLORING = 20, 2
+"""Simulations of the recommended design, and of designs that are explored, in a quick search."""
+
+QUICK_WORK, QUICK_FACTOR = 2000, 6
+"""Bases of all simulations in a quick search, and their multiple for likelihoods without nuisance
+parameters.  A base takes about 20 ms and 3 ms of one core, so the whole search about 40 s of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDesign:
-    """What simulations say of an audit of this size.
+    """The simulated properties of an audit of one size.
 
     Attributes
     ----------
     bases, challenges
-        Challenge bases in all, and challenges a base under each hypothesis.
+        Number of challenge bases, and challenges per base under each hypothesis.
     median_width, low_width, high_width
         50 %, 10 % and 90 % quantiles of the widths of the interval of epsilon.
     floor_width
-        The median width if every error rate were known: what more challenges cannot undercut.
+        The median width if every error rate were known: a limit that more challenges cannot pass.
     probability, standard_error
         Share of simulations that reached every goal, and its Monte Carlo standard error.
     pass_share, fail_share
         Verdicts on the claim; None without one.
     models
-        Models to train, those of a pilot that is extended not counted.
+        Models to train, without those of a pilot that is extended.
     hours
-        What they take at the given speed; None if none was given.
+        Training time at the given speed; None if no speed was given.
     simulations
-        How many audits were simulated.
+        Number of simulated audits.
     """
 
     bases: int
@@ -87,23 +101,26 @@ class PlannedDesign:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AuditPlan(Plotted, view="plans.AUDIT"):
-    """A recommendation, the designs it was chosen from, and the limits of what challenges can do.
+    """A recommendation, the designs it was chosen from, and the limits that challenges cannot pass.
 
     Attributes
     ----------
     recommended
-        The cheapest design found that reaches the goals with the probability asked for; None if no
-        design within the limits does, or nothing is needed.
+        The cheapest design found that reaches the goals with the required probability; None if none was
+        found within the limits, or nothing is needed.
     designs
-        Every design that was simulated often enough to be quoted, cheapest first.
+        Every design with enough simulations to report, cheapest first.
     floors
-        For several numbers of bases, what would be left if their error rates were known.
+        For several numbers of bases, the width that would remain if their error rates were known.
     prior_width
         Width of the interval before any data.
     stronger
-        What stronger attacks would do at the recommended, or else the largest, design.
+        The effect of stronger attacks at the recommended design, or at the largest one.
     most
         The largest design that was allowed.
+    quick, complete
+        Whether the search was limited to a coarse answer, and whether it ended by itself: one that
+        reached its limit may have missed a cheaper design, or any design at all.
     """
 
     model: AuditModel
@@ -112,33 +129,35 @@ class AuditPlan(Plotted, view="plans.AUDIT"):
     level: float
     wanted_probability: float
     prior_width: float
-    most: Design
+    most: CandidateDesign
     seed: int
     recommended: PlannedDesign | None = None
     designs: tuple[PlannedDesign, ...] = ()
     floors: tuple[Floor, ...] = ()
     curves: tuple[Curve, ...] = ()
     stronger: StrongerAttack | None = None
+    quick: bool = False
+    complete: bool = True
 
     @property
     def width_goal(self) -> IntervalWidth | None:
-        """The width asked for, if one was."""
+        """The required width, if any."""
         return width_of(self.goals)
 
     @property
     def claim_goal(self) -> DecidedClaim | None:
-        """The claim to be settled, if there is one."""
+        """The claim to decide, if any."""
         return claim_of(self.goals)
 
     @property
     def nothing_needed(self) -> bool:
-        """Whether the prior alone is as narrow, or as sure of the claim, as is wanted."""
+        """Whether the prior alone reaches the goals."""
         goal = self.claim_goal
         above = math.nan if goal is None else self.model.epsilon.probability_above(goal.claim)
         return worst_margin(self.goals, Answer(0.0, self.prior_width, above)) >= 0
 
 
-@renamed_parameters(progress="on_progress", report="on_message")
+@renamed_parameters(progress="on_progress", report="on_message", surroundings="alternatives")
 def plan_audit(
     model: AuditModel,
     scenario: Scenario,
@@ -152,7 +171,8 @@ def plan_audit(
     simulations: int = 100,
     seed: int = 1,
     workers: int = 1,
-    surroundings: bool = True,
+    alternatives: bool = True,
+    quick: bool = False,
     on_progress: OnProgress = None,
     on_message: Say | None = None,
 ) -> AuditPlan:
@@ -161,30 +181,33 @@ def plan_audit(
     Parameters
     ----------
     model
-        What the audit will assume: delta, priors, likelihood.  A pilot's own model for a pilot.
+        The assumptions of the planned audit: delta, priors, likelihood.  For a pilot, its own model.
     scenario
         ``AssumedScenario(epsilon=..., strength=...)`` or ``PilotScenario(posterior=...)``.  A pilot
-        that is extended fixes the number of challenges: its own, so that raising the number of bases is
-        all there is to do.
+        that is extended fixes the number of challenges, so only the number of bases is planned.
     goals
         ``IntervalWidth(at_most=...)``, ``DecidedClaim(claim=...)``, or both.
     probability
-        How often a simulated audit must reach all of them, in (0, 1).
+        Required share of simulated audits that reach all goals, in (0, 1).
     level
-        Of the credible interval.
+        Probability of the credible interval.
     cost
-        Models a challenge takes; those of cross-feeding unless given.
+        Number of models per challenge; default: that of cross-feeding.
     models_per_second
-        Speed of training, for hours.
+        Speed of training, to compute hours.
     most_bases, most_challenges
-        The largest audit that is thought of.
+        The largest audit that is considered.
     simulations
-        Simulated audits of a design that is recommended; at least 20.
+        Simulated audits of a recommended design; at least 20.
     seed, workers
         The same seed gives the same plan for any number of processes.
-    surroundings
-        Whether somewhat cheaper designs, those of about half and twice the size, and stronger
-        attacks are simulated too: it takes about twice as long.
+    alternatives
+        Whether to simulate slightly cheaper designs, designs of about half and twice the size, and
+        stronger attacks too: it takes about twice as long.
+    quick
+        Whether to limit the search to about half a minute on two cores: a coarse answer, from at most
+        20 simulations of the recommended design and without alternatives.  Its standard error is part of
+        the answer, and a cheaper design may exist.
     on_progress
         None shows a bar in a notebook only, ``"bar"`` everywhere, ``"none"`` nowhere.  A function is
         called after each simulation with their number.
@@ -197,7 +220,7 @@ def plan_audit(
     ...     AuditModel(delta=0.01),
     ...     AssumedScenario(epsilon=1.0, strength=0.5),
     ...     IntervalWidth(at_most=3.0),
-    ...     most_bases=10, most_challenges=100, simulations=20, surroundings=False,
+    ...     most_bases=10, most_challenges=100, simulations=20, alternatives=False,
     ... )
     >>> plan.recommended.probability >= 0.8
     True
@@ -243,27 +266,37 @@ def plan_audit(
     ):
         search = Search(
             run=run,
-            truths=scenario.truths(simulations, rng=stream(seed, 0, TRUTHS)),
+            truths=scenario.truths(
+                QUICK_SIMULATIONS if quick else simulations, rng=stream(seed, 0, TRUTHS)
+            ),
             goals=goals,
             probability=probability,
             candidates=candidates,
             cost=lambda design: (design.bases - old) * design.challenges * per_challenge,
             report=report or (lambda _: None),
+            work_limit=_quick_work(model) if quick else math.inf,
+            exploring=QUICK_EXPLORING if quick else EXPLORING,
         )
-        return replace(plan, **_searched(search, models_per_second, surroundings=surroundings))
+        found = _searched(search, models_per_second, alternatives=alternatives and not quick)
+        return replace(plan, **found, quick=quick)
 
 
 def simulations_done(done: int) -> tuple[str, None, None]:
-    """Progress for a bar: how many are needed is not known."""
+    """Progress for a bar: the number of simulations that are needed is unknown."""
     return f"{done:,} simulations", None, None
 
 
-def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dict[str, Any]:
-    """What simulations find, as attributes of a plan."""
-    found = search.cheapest(descents=DESCENTS if surroundings else 0)
+def _quick_work(model: AuditModel) -> int:
+    """The work limit of a quick search: more simulations where one takes less time."""
+    return QUICK_WORK if model.likelihood.parameters else QUICK_FACTOR * QUICK_WORK
+
+
+def _searched(search: Search, speed: float | None, *, alternatives: bool) -> dict[str, Any]:
+    """The findings of the simulations, as attributes of a plan."""
+    found = search.cheapest(descents=DESCENTS if alternatives else 0)
     centre, stronger = found or max(search.candidates), None
-    if surroundings:
-        search.look_around(centre)
+    if alternatives:
+        search.simulate_alternatives(centre)
         stronger = search.stronger_attack(centre)
     shown = sorted(filter(search.closely, search.answers), key=search.rank)
     sizes = search.curve_bases(centre)
@@ -278,6 +311,7 @@ def _searched(search: Search, speed: float | None, *, surroundings: bool) -> dic
         "floors": tuple(floors[bases] for bases in sizes),
         "curves": search.curves(sizes),
         "stronger": stronger,
+        "complete": not search.out_of_work,
     }
 
 
@@ -306,8 +340,8 @@ def sizes_between(least: int, most: int) -> list[int]:
 
 def _candidates(
     scenario: Scenario, most_bases: int, most_challenges: int
-) -> tuple[list[Design], int]:
-    """Designs to choose from, and how many of their bases are there already."""
+) -> tuple[list[CandidateDesign], int]:
+    """The designs to choose from, and the number of bases that exist already."""
     pilot = scenario.pilot
     if pilot is None:
         bases, old = sizes_between(FEWEST_BASES, most_bases), 0
@@ -321,18 +355,18 @@ def _candidates(
             )
         bases = [old + new for new in sizes_between(1, most_bases - old)]
         challenges = [largest_challenges(pilot)]
-    return [Design(n, many) for n in bases for many in challenges], old
+    return [CandidateDesign(n, many) for n in bases for many in challenges], old
 
 
 def _planned(
-    search: Search, design: Design, speed: float | None, floor_width: float
+    search: Search, design: CandidateDesign, speed: float | None, floor_width: float
 ) -> PlannedDesign:
     models, answers = search.cost(design), search.answers[design]
     low, median, high = np.quantile([found.width for found in answers], [0.1, 0.5, 0.9])
     share, size = search.reached(design), len(answers)
     claim = claim_of(search.goals)
     verdicts = [] if claim is None else [claim.outcome(found) for found in answers]
-    # A share of 0 or 1 has an error too: that of one simulation more on the other side.
+    # A share of 0 or 1 has a standard error too: that with one more simulation on either side.
     near = (share * size + 1) / (size + 2)
     return PlannedDesign(
         bases=design.bases,

@@ -1,8 +1,11 @@
-"""The cheapest design that reaches a goal often enough, found with few simulations; its surroundings.
+"""Search for the cheapest design that reaches a goal often enough, with few simulations.
 
 Margins (see `goals.py`) are smooth in the logarithms of both sizes, so a surface fitted to a few
-simulations of scattered designs says where to look.  What is reported of a design comes from its own
-simulations, never from the surface.
+simulations of scattered designs tells which design to examine next.  The reported numbers of a design
+come from its own simulations, never from the surface.
+
+The work of a simulation is proportional to its number of bases.  A quick search has a limit on the work,
+so it takes about the same time for every question and gives the same answer on every machine.
 """
 
 from __future__ import annotations
@@ -17,37 +20,46 @@ from scipy.special import ndtr
 from epsilometer._arrays import FloatArray, Say
 from epsilometer.planning.goals import Answer, Goal, width_of, worst_margin
 from epsilometer.planning.scenarios import Truth
-from epsilometer.planning.simulation import Design, Job, Run
+from epsilometer.planning.simulation import CandidateDesign, Run, SimulationJob
 
 EXPLORING = 3
 """Simulations of each design that is only tried to fit the surface."""
 
-FIRST_LOOK = 8
-"""Simulations after which a design that is asked can be seen to fall far short."""
+FIRST_SIMULATIONS = 8
+"""Simulations after which an examined design can be rejected."""
+
+EXPLORING_SHARE = 0.35
+"""Share of the work limit that is spent on exploring."""
+
+REACH = 0.5
+"""Share of the work left that the first simulations of a design may take in a limited search."""
+
+SAFE_SHARE = 0.5
+"""How far above the required probability a limited search aims until it has found a design."""
 
 MOST_ROUNDS = 10
-"""Designs that are looked at closely before the search gives up."""
+"""Designs that are examined before the search gives up."""
 
 CERTAIN = 0.5
-"""A margin beyond which, in all simulations of a design, larger ones are not tried."""
+"""If all simulations of a design exceed this margin, larger designs are not explored."""
 
 DESCENTS, SURFACE_ERROR = 3, 0.35
-"""How often a cheaper design is asked though its fitted probability is short, and by how much."""
+"""How many cheaper designs with a fitted probability that is too low are examined, and how much."""
 
 FAR_WEIGHT = 0.02
-"""What designs far from the goal count, beside those next to it."""
+"""Weight of designs far from the goal, relative to those near it."""
 
 LEAST_SPREAD = 0.02
-"""Of margins, so that a few that agree do not make the surface sure."""
+"""Smallest standard deviation of margins, so that a few equal ones do not make the surface certain."""
 
 PULL = 1e-3
-"""Weight that draws the curvature of the surface to 0 where few designs were simulated."""
+"""Penalty on the curvature of the surface, for regions with few simulated designs."""
 
 STRONG = 0.9
-"""The strength that is set beside the scenario's own."""
+"""Attack strength that the scenario's own is compared with."""
 
 SHOWN_BASES = 5
-"""Numbers of bases that get a curve in the figure."""
+"""Number of curves in the figure, one per number of bases."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +73,7 @@ class StrongerAttack:
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """So many bases whose error rates are known: the median width, and how often it is small enough."""
+    """Bases with known error rates: the median width, and how often it is small enough."""
 
     bases: int
     median_width: float
@@ -70,7 +82,7 @@ class Floor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """The fitted median width and probability of so many bases, for figures only."""
+    """The fitted median width and probability for one number of bases; for figures only."""
 
     bases: int
     challenges: FloatArray
@@ -80,18 +92,18 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """A quadratic in (log bases, log challenges) with a normal spread about it."""
+    """A quadratic function of (log bases, log challenges) with normal errors."""
 
     coefficients: FloatArray
     spread: float
 
     @classmethod
     def fit(
-        cls, designs: Sequence[Design], values: FloatArray, *, near: float | None = None
+        cls, designs: Sequence[CandidateDesign], values: FloatArray, *, near: float | None = None
     ) -> Surface:
-        """Least squares; with ``near``, designs whose fitted value is close to it count most."""
+        """Least squares; with ``near``, designs with a fitted value close to it have most weight."""
         features = _features(designs)
-        # One size alone leaves its columns undetermined; a small pull on curvature decides.
+        # With one size only, some columns are undetermined; the penalty on curvature decides.
         pull = np.diag([0.0, 0.0, 0.0, *[math.sqrt(PULL * len(values))] * 3])
         weight: FloatArray = np.ones(len(values))
         for _ in range(1 if near is None else 4):
@@ -103,21 +115,21 @@ class Surface:
             spread = math.sqrt(float(np.average((values - fitted) ** 2, weights=weight)))
             spread = max(spread, LEAST_SPREAD)
             if near is not None:
-                # By what is fitted, not by what was found: that would favour chance.
+                # Weights from fitted values: observed ones would favour chance results.
                 weight = FAR_WEIGHT + np.exp(-0.5 * ((fitted - near) / (2 * spread)) ** 2)
         return cls(coefficients=coefficients, spread=spread)
 
-    def mean(self, designs: Sequence[Design]) -> FloatArray:
+    def mean(self, designs: Sequence[CandidateDesign]) -> FloatArray:
         """The fitted value of each design."""
         return np.asarray(_features(designs) @ self.coefficients)
 
-    def probability(self, designs: Sequence[Design]) -> FloatArray:
+    def probability(self, designs: Sequence[CandidateDesign]) -> FloatArray:
         """The probability of a value of at least 0."""
         return np.asarray(ndtr(self.mean(designs) / self.spread))
 
 
-def _features(designs: Sequence[Design]) -> FloatArray:
-    # About the middle of usual sizes, where the pull on curvature does no harm.
+def _features(designs: Sequence[CandidateDesign]) -> FloatArray:
+    # Centred at usual sizes, where the penalty on curvature does no harm.
     x = np.log([design.bases for design in designs]) - math.log(20)
     y = np.log([design.challenges for design in designs]) - math.log(200)
     return np.stack([np.ones(len(x)), x, y, x * x, x * y, y * y], axis=1)
@@ -125,57 +137,73 @@ def _features(designs: Sequence[Design]) -> FloatArray:
 
 @dataclass(kw_only=True, eq=False)
 class Search:
-    """Simulations made so far, and what they say."""
+    """The simulations so far, and the choice of the next design.
+
+    ``work_limit`` bounds the sum of the numbers of bases of all simulations.
+    """
 
     run: Run
     truths: Sequence[Truth]
     goals: Sequence[Goal]
     probability: float
-    candidates: Sequence[Design]
-    cost: Callable[[Design], int]  # models to train
-    report: Say = lambda _: None  # told of every design that is the best so far
-    answers: dict[Design, list[Answer]] = field(default_factory=dict)
-    asked: set[Design] = field(default_factory=set)
+    candidates: Sequence[CandidateDesign]
+    cost: Callable[[CandidateDesign], int]  # models to train
+    report: Say = lambda _: None  # called with every design that is the best so far
+    work_limit: float = math.inf
+    exploring: int = EXPLORING
+    work: int = 0
+    out_of_work: bool = False  # whether the limit ended the search
+    answers: dict[CandidateDesign, list[Answer]] = field(default_factory=dict)
+    examined: set[CandidateDesign] = field(default_factory=set)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit on the work."""
+        return math.isfinite(self.work_limit)
 
     @property
     def simulations(self) -> int:
-        """Of each design that is reported."""
+        """Number of simulations of a recommended design."""
         return len(self.truths)
 
     @property
     def fewest(self) -> int:
-        """Simulations after which a design's own share is quoted."""
-        return max(8, self.simulations // 4)
+        """Number of simulations from which a design's own share is reported."""
+        return max(FIRST_SIMULATIONS, self.simulations // 4)
 
-    def simulate(self, wanted: Sequence[tuple[Design, int]]) -> None:
-        """See to it that each design has been simulated so often."""
+    def simulate(self, wanted: Sequence[tuple[CandidateDesign, int]]) -> None:
+        """Simulate each design until it has the given number of simulations."""
         jobs = [
-            Job(design, number, self.truths[number])
+            SimulationJob(design, number, self.truths[number])
             for design, size in wanted
             for number in range(len(self.answers.get(design, ())), min(size, self.simulations))
         ]
+        self.work += sum(job.design.bases for job in jobs)
         for job, answer in zip(jobs, self.run(jobs), strict=True):
             self.answers.setdefault(job.design, []).append(answer)
 
-    def margins(self, design: Design) -> FloatArray:
+    def margins(self, design: CandidateDesign) -> FloatArray:
         """The worst margin of each simulation."""
         return np.array([worst_margin(self.goals, found) for found in self.answers[design]])
 
-    def reached(self, design: Design) -> float:
+    def reached(self, design: CandidateDesign) -> float:
         """The share of simulations in which every goal was reached."""
         return float(np.mean(self.margins(design) >= 0))
 
     def explore(self) -> None:
-        """Try few simulations of scattered designs, small ones first, large ones only where needed."""
+        """Simulate scattered designs a few times, small ones first, large ones only if needed."""
         bases = _thinned(sorted({design.bases for design in self.candidates}))
         challenges = _thinned(sorted({design.challenges for design in self.candidates}))
         cheapest = math.inf
         for few in bases:
             for many in challenges:
-                design = Design(few, many)
+                design = CandidateDesign(few, many)
                 if self.cost(design) > 2 * cheapest:
                     break
-                self.simulate([(design, EXPLORING)])
+                needed = self.exploring * few
+                if self.answers and self.work + needed > EXPLORING_SHARE * self.work_limit:
+                    return
+                self.simulate([(design, self.exploring)])
                 margins = self.margins(design)
                 if margins.min() >= 0:
                     cheapest = min(cheapest, self.cost(design))
@@ -183,11 +211,12 @@ class Search:
                     break
 
     def known_rates(self, bases: int, size: int) -> list[Answer]:
-        """Simulated audits of so many bases whose error rates are known: quick."""
-        return self.run([Job(Design(bases, 0), k, self.truths[k]) for k in range(size)])
+        """Simulated audits whose error rates are known, which take hardly any work."""
+        known = CandidateDesign(bases, 0)
+        return self.run([SimulationJob(known, k, self.truths[k]) for k in range(size)])
 
     def _below_floor(self, bases: int) -> bool:
-        """Whether the width wanted is not reached though every error rate is known."""
+        """Whether the width goal is missed even with known error rates."""
         wanted = width_of(self.goals)
         return wanted is not None and all(
             wanted.margin(found) < 0 for found in self.known_rates(bases, EXPLORING)
@@ -199,61 +228,87 @@ class Search:
         margins = np.concatenate([self.margins(design) for design in self.answers])
         return Surface.fit(designs, np.clip(margins, -6, 6), near=0.0)
 
-    def closely(self, design: Design) -> bool:
-        """Whether it has been simulated so often that its own share counts."""
+    def closely(self, design: CandidateDesign) -> bool:
+        """Whether a design has enough simulations to report its share."""
         return len(self.answers.get(design, ())) >= self.fewest
 
-    def examine(self, design: Design) -> None:
-        """Simulate a design in full, or until it is clear that it falls short."""
-        first, told = not self.asked, False
-        self.asked.add(design)
-        size = min(FIRST_LOOK, self.simulations)
+    def examine(self, design: CandidateDesign) -> None:
+        """Simulate a design in full, or until it clearly falls short or the work limit is reached."""
+        first, announced = not self.examined, False
+        self.examined.add(design)
+        size = min(FIRST_SIMULATIONS, self.simulations)
         while True:
             self.simulate([(design, size)])
             share = self.reached(design)
-            if not told and (first or share >= self.probability):
-                self._tell(design, "first answer" if first else "better")
-                told = True
+            if not announced and (first or share >= self.probability):
+                self._announce(design, "first answer" if first else "better")
+                announced = True
             error = math.sqrt(self.probability * (1 - self.probability) / size)
-            # Two standard errors, and one simulation more: a few tell little.
-            if size >= self.simulations or share < self.probability - 2 * error - 1 / size:
+            # Two standard errors and one simulation: with few simulations the share is uncertain.
+            # A limited search rather spends its work on a larger design.
+            slack = 0.0 if self.limited else 2 * error + 1 / size
+            if size >= self.simulations or share < self.probability - slack:
                 return
-            size = min(max(2 * size, self.fewest), self.simulations)
+            left = max(self.work_limit - self.work, 0) / design.bases
+            larger = min(max(2 * size, self.fewest), self.simulations, size + left)
+            if int(larger) <= size:
+                return
+            size = int(larger)
 
-    def _tell(self, design: Design, what: str) -> None:
+    def _announce(self, design: CandidateDesign, what: str) -> None:
         size = len(self.answers[design])
         self.report(
             f"{what}: {design.bases:,} bases with {design.challenges:,} challenges each; "
             f"{round(size * self.reached(design))} of {size} simulated audits reach the goal"
         )
 
-    def cheapest(self, *, descents: int = 0) -> Design | None:
-        """The cheapest candidate found that reaches the goals often enough, examined in full; or None.
+    def cheapest(self, *, descents: int = 0) -> CandidateDesign | None:
+        """The cheapest candidate found that reaches the goals often enough; None if none was found.
 
-        Every round asks the cheapest design that the surface thinks good enough.  Once there is none
-        cheaper than the best, up to ``descents`` rounds ask those that it thinks nearly so: it may err.
+        Every round examines the cheapest design with a sufficient fitted probability.  Once none is
+        cheaper than the best, up to ``descents`` rounds examine designs with a slightly lower one, as
+        the surface is approximate.
         """
         self.explore()
         for _ in range(MOST_ROUNDS):
             best = self.best()
-            open_ = [design for design in self.candidates if self._worth_asking(design, best)]
+            open_ = [design for design in self.candidates if self._worth_examining(design, best)]
             if not open_:
                 break
             expected = self.surface().probability(open_)
-            enough = [d for d, p in zip(open_, expected, strict=True) if p >= self.probability]
+            wanted = self.probability
+            if self.limited and best is None:
+                wanted += SAFE_SHARE * (1 - wanted)
+            enough = [d for d, p in zip(open_, expected, strict=True) if p >= wanted]
             likeliest = int(np.argmax(expected))
             if enough:
-                asked = min(enough, key=self.rank)
-            elif best is None:  # the surface may err: ask the largest design itself
-                asked = max(open_)
+                chosen = min(self._within_reach(enough), key=self.rank)
+            elif best is None:  # the surface is approximate: examine the largest design itself
+                chosen = max(open_)
             elif descents and expected[likeliest] >= self.probability - SURFACE_ERROR:
-                descents, asked = descents - 1, open_[likeliest]
+                descents, chosen = descents - 1, open_[likeliest]
             else:
                 break
-            self.examine(asked)
+            needed = FIRST_SIMULATIONS * chosen.bases
+            if self.examined and self.work + needed > self.work_limit:
+                self.out_of_work = True
+                break
+            self.examine(chosen)
         return self.best()
 
-    def best(self) -> Design | None:
+    def _within_reach(self, designs: Sequence[CandidateDesign]) -> Sequence[CandidateDesign]:
+        """In a limited search, the designs that the simulations so far surround and that it can afford.
+
+        All of them if there is no such design.
+        """
+        if not self.limited:
+            return designs
+        most = max(design.bases for design in self.answers)
+        left = REACH * (self.work_limit - self.work)
+        near = [d for d in designs if d.bases <= most and FIRST_SIMULATIONS * d.bases <= left]
+        return near or designs
+
+    def best(self) -> CandidateDesign | None:
         """The cheapest design whose own simulations reached the goals often enough."""
         good = [
             design
@@ -262,26 +317,26 @@ class Search:
         ]
         return min(good, key=self.rank) if good else None
 
-    def rank(self, design: Design) -> tuple[int, Design]:
+    def rank(self, design: CandidateDesign) -> tuple[int, CandidateDesign]:
         """By cost, and then by size."""
         return self.cost(design), design
 
-    def _worth_asking(self, design: Design, best: Design | None) -> bool:
-        """Whether it is cheaper than the best, and none that holds it was seen to fall short."""
-        if design in self.asked or (best is not None and self.cost(design) >= self.cost(best)):
+    def _worth_examining(self, design: CandidateDesign, best: CandidateDesign | None) -> bool:
+        """Whether it is cheaper than the best, and no larger design was found to fall short."""
+        if design in self.examined or (best is not None and self.cost(design) >= self.cost(best)):
             return False
         return not any(
             other.bases >= design.bases
             and other.challenges >= design.challenges
             and self.reached(other) < self.probability
-            for other in self.asked
+            for other in self.examined
         )
 
-    def look_around(self, centre: Design) -> None:
-        """Designs of about half and twice the size in either direction, to set beside the chosen one."""
+    def simulate_alternatives(self, centre: CandidateDesign) -> None:
+        """Simulate designs of about half and twice the size in either direction, for comparison."""
 
-        def nearest(bases: int, challenges: int) -> Design:
-            def apart(design: Design) -> float:
+        def nearest(bases: int, challenges: int) -> CandidateDesign:
+            def apart(design: CandidateDesign) -> float:
                 both = design.bases / bases, design.challenges / challenges
                 return sum(abs(math.log(ratio)) for ratio in both)
 
@@ -291,23 +346,23 @@ class Search:
         for factor in (0.5, 2.0):
             near.append(nearest(round(centre.bases * factor), centre.challenges))
             near.append(nearest(centre.bases, round(centre.challenges * factor)))
-        # Of the largest designs a handful of simulations takes longest and says least.
+        # A few simulations of the largest designs take longest and tell least.
         most = 2.5 * self.cost(centre)
         self.simulate([(d, self.fewest) for d in dict.fromkeys(near) if self.cost(d) <= most])
 
     def floor_of(self, bases: int) -> Floor:
-        """What simulations with known rates say of so many bases."""
+        """The result of simulations with known rates."""
         found = self.known_rates(bases, min(self.simulations, 100))
         median, goal = float(np.median([each.width for each in found])), width_of(self.goals)
         share = None if goal is None else float(np.mean([goal.margin(each) >= 0 for each in found]))
         return Floor(bases=bases, median_width=median, probability=share)
 
-    def stronger_attack(self, design: Design) -> StrongerAttack | None:
-        """The same worlds and design, attacked with strength 0.9; None if they are as strong already."""
+    def stronger_attack(self, design: CandidateDesign) -> StrongerAttack | None:
+        """The same truths and design with attacks of strength 0.9; None if they are that strong."""
         if float(np.median([truth.strength for truth in self.truths])) >= STRONG:
             return None
         strong = [
-            Job(design, number, truth._replace(strength=max(STRONG, truth.strength)))
+            SimulationJob(design, number, truth._replace(strength=max(STRONG, truth.strength)))
             for number, truth in enumerate(self.truths[: self.fewest])
         ]
         found = self.run(strong)
@@ -317,8 +372,8 @@ class Search:
             probability=float(np.mean([worst_margin(self.goals, each) >= 0 for each in found])),
         )
 
-    def curve_bases(self, centre: Design) -> list[int]:
-        """Numbers of bases for curves and floors: the chosen one, and some on either side."""
+    def curve_bases(self, centre: CandidateDesign) -> list[int]:
+        """Numbers of bases for curves and floors: that of the chosen design, and some on either side."""
         sizes = sorted({design.bases for design in self.candidates})
         place = sizes.index(centre.bases)
         step = 2 if len(sizes) > SHOWN_BASES else 1
@@ -335,11 +390,11 @@ class Search:
         widths, margins = Surface.fit(simulated, logs), self.surface()
 
         def curve(bases: int) -> Curve:
-            line = [Design(bases, int(many)) for many in challenges]
+            line = [CandidateDesign(bases, int(many)) for many in challenges]
             return Curve(
                 bases=bases,
                 challenges=challenges.astype(float),
-                # A quadratic may turn up beyond the last simulation; more challenges never widen.
+                # A quadratic may rise beyond the last simulation; more challenges never widen it.
                 width=np.minimum.accumulate(np.exp(widths.mean(line))),
                 probability=np.maximum.accumulate(margins.probability(line)),
             )
@@ -348,7 +403,7 @@ class Search:
 
 
 def _thinned(sizes: Sequence[int]) -> list[int]:
-    """About every tripling, which is enough for a quadratic; both ends included."""
+    """Sizes that grow by a factor of about 3, enough for a quadratic; both ends included."""
     kept = [sizes[0]]
     for size in sizes[1:-1]:
         if size >= 3 * kept[-1] and sizes[-1] >= 1.5 * size:

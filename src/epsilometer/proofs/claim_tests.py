@@ -92,8 +92,8 @@ class ScoreStream:
         if self.ordered:
             return found
         return (
-            f"{found}; valid for one planned analysis, because the order of the models is unknown and "
-            "was drawn at random"
+            f"{found}; one planned analysis, because the order of the models is unknown and was drawn "
+            "at random"
         )
 
     @cached_property
@@ -181,8 +181,8 @@ class FixedCounts:
     def assumes(self) -> str:
         rows = "" if self._independent else " within a row"
         return (
-            f"independent decisions{rows}, decision rules and numbers of challenges fixed in advance; "
-            "valid for one planned analysis"
+            f"independent decisions{rows}, decision rules and numbers of challenges fixed in advance, "
+            "one planned analysis"
         )
 
     def log_e_value(self, epsilon: float, delta: float, error: float) -> float:
@@ -248,11 +248,11 @@ class OneRun:
     def assumes(self) -> str:
         found = "each canary included by its own fair coin"
         if len(self.scores) == 1:
-            return f"{found}; valid for one planned analysis"
+            return f"{found}, one planned analysis"
         coins = (
             "flipped separately for every run" if self.independent else "possibly equal in all runs"
         )
-        return f"{found}, {coins}; valid for one planned analysis"
+        return f"{found}, {coins}; one planned analysis"
 
     @cached_property
     def _found(self) -> dict[tuple[float, float], float]:

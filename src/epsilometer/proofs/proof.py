@@ -83,7 +83,7 @@ class Proof(Plotted, view="verdicts.PROOF"):
             # E-values are not always monotone in epsilon if delta is large.
             found = f"the attacks refute the claim (e-value {self.e_value:.3g})"
         return (
-            f"{found} at delta = {self.delta:g}, with an error probability of at most "
+            f"{found} at delta = {self.delta:g}, with a probability of error of at most "
             f"{100 * self.error:g} %"
         )
 

@@ -39,12 +39,12 @@ CHUNK = 4096
 """Points whose capitals are held at a time: saves memory without being slower."""
 
 FAIR = (
-    "each point in each model by its own fair coin, each score from a single target model; valid for "
-    "one planned analysis"
+    "each point in each model by its own fair coin, each score from a single target model; one planned "
+    "analysis"
 )
 DRAWN = (
     "models trained independently on records drawn so that a point's coin is independent of the others, "
-    "each score from a single target model; valid for one planned analysis"
+    "each score from a single target model; one planned analysis"
 )
 
 

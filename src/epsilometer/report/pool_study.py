@@ -23,7 +23,7 @@ def pool_text(
     ]
     for row in intervals:
         shares = [f"{100 * n / row.runs:.0f}" for n in (row.covers, row.above, row.below)]
-        mark = "" if row.kept(significance) else " !"
+        mark = "" if row.within_level(significance) else " !"
         lines.append(
             f"{_named(row):40.40}{row.point_epsilon:>7.2f}{shares[0]:>9}{shares[1]:>8}{shares[2]:>8}{mark}"
         )
@@ -37,16 +37,16 @@ def pool_text(
             [r for r in bounds if r.method == method],
             [r for r in bounds if r.method == method and r.independent == "no"],
         ):
-            bad = any(not row.kept(significance) for row in own)
+            bad = any(not row.within_level(significance) for row in own)
             share = max((100 * row.above / row.runs for row in own), default=0.0)
             worst.append(f"{share:.1f}{' !' if bad else '  '}")
         lines.append(f"  {method:<34}{worst[0]:>10}{worst[1]:>10}")
-    blamed = [row for row in bounds if not row.control and not row.kept(significance)]
+    blamed = [row for row in bounds if not row.control and not row.within_level(significance)]
     said = "! significantly too often. " + (
         "Every bound's error rate is within its stated level."
         if not blamed
         else f"Bounds exceed their stated error rate in {len(blamed)} settings."
     )
-    if all(row.kept(significance) for row in bounds if row.control):
+    if all(row.within_level(significance) for row in bounds if row.control):
         said += " The negative control (points multiplied) was NOT DETECTED. Run longer."
     return [*lines, "", *wrapped(said)]

@@ -72,7 +72,7 @@ def log_lambda(labels: Sequence[int] | IntArray, pair: Pair, *, finer: float = 1
     """Log M! times the ordered integral of the product of densities, over scores from the top down.
 
     A_m(x) is the integral of p_{c_m} A_{m-1} from x up, by Legendre polynomials of degree 9 in cells
-    that are about 1 / M wide in the pooled distribution function.  ``finer`` divides the cells.
+    about 1 / M wide in the pooled distribution function.  ``finer`` divides the cells.
     """
     order = np.asarray(labels)
     size, ones = len(order), int(order.sum())

@@ -58,7 +58,7 @@ def heavy(seed: int, bases: int = 4) -> em.Scores:
     return em.Scores(without=list(without), with_point=list(with_point))
 
 
-def test_a_family_that_cannot_make_such_scores_is_told() -> None:
+def test_a_family_that_cannot_make_such_scores_is_detected() -> None:
     posterior = em.estimate(heavy(33), pinned(1e-5))
     found = check_rocs(posterior, rng=np.random.default_rng(2), replications=400)
     assert not found.fits
@@ -78,7 +78,7 @@ def test_one_family_of_several_can_be_asked_alone() -> None:
     assert found.replications == 150
     refuted = em.estimate(gaussian_bases([2.0] * 8, 600, 600, seed=35), model)
     assert refuted.family_probability("response") < 1e-12
-    with pytest.raises(ContradictionError, match="response is refuted beyond doubt"):
+    with pytest.raises(ContradictionError, match="response is ruled out by the scores"):
         check_rocs(refuted, rng=np.random.default_rng(4), family="response")
 
 

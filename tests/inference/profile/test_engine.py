@@ -170,7 +170,7 @@ def agrees(found: float, event: NDArray[np.bool_], sampled: Weighted) -> None:
     assert abs(found - expected) < Z * error + ALLOWED, (found, expected, error)
 
 
-def test_sampler_is_worth_its_name(sampled: Weighted) -> None:
+def test_sampler_has_enough_effective_draws(sampled: Weighted) -> None:
     """The effective number of draws, without which agreement would mean nothing."""
     assert 1 / np.sum(sampled.weight**2) > 4_000
 

@@ -19,7 +19,7 @@ TOLERANCE = 0.01
 """Relative tolerance of quantiles: the engine's own."""
 
 
-def told(family: Family, **more: object) -> em.ProfileModel:
+def model_of(family: Family, **more: object) -> em.ProfileModel:
     return em.ProfileModel(
         delta=1e-5,
         families=(family,),
@@ -46,7 +46,7 @@ def log_ratio_of_all_first(size: int, leaks: NDArray[np.float64]) -> NDArray[np.
 @pytest.mark.parametrize("prior", [em.HalfNormal(), em.HalfNormal(scale=1.0)])
 def test_all_members_first(prior: em.HalfNormal) -> None:
     """The axis must extend to the posterior, beyond leaks that are ruled out by hundreds of nats."""
-    size, model = 2400, told(em.GaussianCurves(), epsilon=prior)
+    size, model = 2400, model_of(em.GaussianCurves(), epsilon=prior)
     found = em.estimate(scores_in_order([1] * size + [0] * size), model)
     leaks = np.linspace(0.5, 9.0, 1201)
     epsilon = em.GaussianCurves().epsilon(leaks, 1e-5)
@@ -77,7 +77,7 @@ def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
     values[size:] += 2.5 * (rng.random(size) < 0.5)
     labels = (np.argsort(-values) >= size).astype(int).tolist()
     one, other = (
-        em.estimate(scores_in_order(each), told(family)) for each in (labels, mirrored(labels))
+        em.estimate(scores_in_order(each), model_of(family)) for each in (labels, mirrored(labels))
     )
     assert one.trustworthy
     assert other.trustworthy
@@ -86,7 +86,7 @@ def test_scores_that_no_curve_of_the_family_makes(family: Family) -> None:
     )
 
 
-def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_with_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many scores are first scanned with a sample; counts are not thinned, and keep their weight."""
     rng, size = np.random.default_rng(6), 2600
     many = em.Scores(
@@ -95,7 +95,7 @@ def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) ->
     counts = em.AttackCounts(
         false_positives=[2], trials_h0=300, false_negatives=[30], trials_h1=300, names=["counts"]
     )
-    both, model = many.joined(em.Scores.of_counts(counts)), told(em.GaussianCurves())
+    both, model = many.joined(em.Scores.of_counts(counts)), model_of(em.GaussianCurves())
     found = em.estimate(both, model)
     with monkeypatch.context() as patch:
         patch.setattr(tables, "THINNED_FROM", 10**9)
@@ -109,11 +109,11 @@ def test_counts_beside_a_base_of_many_scores(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_pieces_are_extrapolated_where_no_score_is() -> None:
     """The corner of randomised response at a rate below 1 / N cannot be seen; at one above, it can."""
-    apart = em.estimate(scores_in_order([1] * 20 + [0] * 20), told(em.ResponseCurves()))
+    apart = em.estimate(scores_in_order([1] * 20 + [0] * 20), model_of(em.ResponseCurves()))
     assert apart.extrapolated_below_delta > 0.5
     blurred = [1] * 73 + [0] * 27 + [1] * 27 + [0] * 73
     assert em.estimate(
-        scores_in_order(blurred), told(em.ResponseCurves())
+        scores_in_order(blurred), model_of(em.ResponseCurves())
     ).extrapolated_below_delta == pytest.approx(0.0)
     # In closed form: (1 - e^-leak) / (1 + e^-leak) where the corner 1 / (1 + e^leak) is below the rate.
     found = Curves(family=em.ResponseCurves()).delta_at_rate(np.array([1.0, 5.0]), 0.05)

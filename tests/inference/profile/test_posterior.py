@@ -77,11 +77,11 @@ def test_shown_lies_between_single_bases_and_the_algorithm(posterior: ProfilePos
         assert np.all(leak.quantile(CHANCES[1:-1]) <= shown * 1.02 + 0.02)
 
 
-def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
-    told = em.estimate(SCORES, pinned(1e-3, strength=0.5))
-    assert told.parameters == ("epsilon", "shown")
-    assert told.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
-    assert told.full_strength_probability == 0.0
+def test_fixed_parameters(posterior: ProfilePosterior) -> None:
+    weak = em.estimate(SCORES, pinned(1e-3, strength=0.5))
+    assert weak.parameters == ("epsilon", "shown")
+    assert weak.quantile("strength", [0.1, 0.9]).tolist() == [0.5, 0.5]
+    assert weak.full_strength_probability == 0.0
     assert posterior.parameters == ("epsilon", "shown", "strength")
     with pytest.raises(
         em.InputError, match="expected one of the parameters epsilon, shown, strength"
@@ -90,7 +90,7 @@ def test_parameters_that_are_told(posterior: ProfilePosterior) -> None:
     with pytest.raises(em.InputError, match="expected 0 <= probability <= 1"):
         posterior.quantile("epsilon", 1.5)
     # A weaker attack means a larger epsilon behind the same leak.
-    assert told.median("epsilon") > em.estimate(SCORES, pinned(1e-3)).median("epsilon")
+    assert weak.median("epsilon") > em.estimate(SCORES, pinned(1e-3)).median("epsilon")
 
 
 # --- over delta -----------------------------------------------------------------------------------
@@ -150,10 +150,12 @@ def test_the_joint_band_holds_whole_curves_with_its_probability(
     assert held / size < 0.95
 
 
-def verdict_on(curve: ProfileCurve, asked: Question | None = None) -> Verdict | None:
+def verdict_on(curve: ProfileCurve, question: Question | None = None) -> Verdict | None:
     """The verdict of a result on a claimed curve."""
-    asked = asked or Question()
-    return ProfileResult(posterior=curve.posterior, question=asked, over_delta=curve).curve_verdict
+    question = question or Question()
+    return ProfileResult(
+        posterior=curve.posterior, question=question, over_delta=curve
+    ).curve_verdict
 
 
 def test_claims_about_the_whole_curve(posterior: ProfilePosterior) -> None:

@@ -1,7 +1,7 @@
 """The likelihood of an order of labels under smooth families: the chain of ranks against its twins.
 
-The twins are good to 1e-10.  The chain is made finer than the engine's first level (`chain_step` 1),
-whose error is about 1e-2 nats where a curve fits and falls about eight times with every halving.
+The twins are accurate to 1e-10.  The chain is finer than in the engine's first step (`chain_step` 1),
+whose error is about 1e-2 nats where a curve fits and falls about eightfold with every halving.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_reference_numbers(name: str) -> None:
     np.testing.assert_allclose(found, expected, atol=0.01)
 
 
-def test_the_first_level_is_within_its_promise() -> None:
+def test_the_first_step_is_within_its_tolerance() -> None:
     """At the engine's coarsest step: its own error of .02 plus that of the source."""
     for scores, expected in GOLDEN.values():
         found = [chain(scores, *curve, step=1.0) for curve in CURVES]
@@ -289,7 +289,7 @@ def test_blocks_are_averages_over_all_orders(case: Case, zeros: list[int], ones:
 def one_threshold(zeros: int, n0: int, ones: int, n1: int, pair: Pair) -> float:
     """Log Lambda of counts above a threshold of fixed rank: one integral over the score of that rank.
 
-    By the trapezoidal rule in logarithms, on points that are closer than any peak is wide.
+    By the trapezoidal rule in logarithms, on points closer together than any peak is wide.
     """
     x = np.linspace(*pair.ends, 400_001)
     s0, s1 = pair.s0(x), pair.s1(x)

@@ -1,8 +1,8 @@
-"""Simulation-based calibration of the whole: truths drawn from the prior must rank uniformly.
+"""Simulation-based calibration of the whole-curve model: truths from the prior must rank uniformly.
 
-Whether anything leaks, the family, epsilon and the strengths are drawn as the model says, scores are
-simulated, and the posterior is asked where the truth lies.  Where much probability lies in one place
-(no leak) the rank is drawn evenly from what that place holds.  Kolmogorov-Smirnov at 1e-4 each.
+Whether anything leaks, the family, epsilon and the strengths are drawn from the model, scores are
+simulated, and the rank of the truth in the posterior is computed.  Within an atom (no leak) the rank is
+drawn uniformly.  Kolmogorov-Smirnov at 1e-4 each.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ def worst_between(scores: em.Scores, table: Table) -> float:
     """Largest error of the table, in nats, midway between its leaks, where any base is informative."""
     middle = (table.leaks[1:] + table.leaks[:-1]) / 2
     near = (table.logs > table.logs.max(axis=1, keepdims=True) - 20).any(axis=0)
-    asked = middle[near[1:] & near[:-1]]
+    leaks = middle[near[1:] & near[:-1]]
     curves = Curves(family=table.family, rate=table.rate)
-    exact = evaluate(scores, curves, asked, ACCURACY)
+    exact = evaluate(scores, curves, leaks, ACCURACY)
     matters = exact > exact.max(axis=1, keepdims=True) - 20
-    return float(np.abs(table.at(asked) - exact)[matters].max())
+    return float(np.abs(table.at(leaks) - exact)[matters].max())
 
 
 @pytest.mark.parametrize("sizes", [(40,), (100, 30, 400), (3_000,), (3_500, 20)])

@@ -60,7 +60,7 @@ class ProfileAccuracy:
 
     ``error`` is the largest change of any checked quantile between the last two refinement steps,
     relative for values above 1, or twice the change of the probability below it.  ``region`` contains
-    the laws of strengths summed over in the last step.
+    the laws of strengths summed over in the last step; ``levels`` is the number of steps.
     """
 
     error: float

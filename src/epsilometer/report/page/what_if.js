@@ -258,8 +258,8 @@ const EpsilometerWhatIf = (() => {
     for (const [each, other] of others) {
       const above = other.above(claim), outcome = outcomeOf(data.thresholds, above);
       if (outcome !== leaning) {
-        found.push(`the prior decides: with its scale times ${each} it would be ${outcome}, epsilon `
-          + `above the claim with probability ${above.toPrecision(2)}`);
+        found.push(`the prior decides: with its scale multiplied by ${each} the verdict would be ${outcome}, `
+          + `epsilon above the claim with probability ${above.toPrecision(2)}`);
       }
     }
     return found;
@@ -277,7 +277,7 @@ const EpsilometerWhatIf = (() => {
         + `${data.deltas[place]}, with a probability of error of at most ${100 * data.error} %`]);
     }
     if (!data.trusted) {
-      return said("INCONCLUSIVE", null, ["the computation did not reach its accuracy"]);
+      return said("INCONCLUSIVE", null, ["the computation did not reach its accuracy, so the claim cannot be judged"]);
     }
     const leaning = outcomeOf(data.thresholds, above);
     if (leaning === "INCONCLUSIVE") {
@@ -291,14 +291,14 @@ const EpsilometerWhatIf = (() => {
     }
     const reasons = [`the posterior lies ${side} the claim, and no check contradicts it`];
     if (leaning === "PASS") {
-      reasons.push("this is no proof of privacy: stronger attacks or worse records may show more");
+      reasons.push("this is not a proof of privacy: stronger attacks or worse records may show more");
       if (data.caveat && place === data.own && claim > data.caveat.above) reasons.push(data.caveat.text);
     } else {
       reasons.push("no proof refutes the claim");
     }
     const before = (1 - data.noLeakPrior) * rescaledPrior(data.prior, factor).above(claim);
     if ((place === data.own || data.perDelta) && outcomeOf(data.thresholds, before) === leaning) {
-      reasons.push("the prior alone would have said so before any data");
+      reasons.push("the prior alone would have given the same verdict");
     }
     return said(leaning, "judged", reasons);
   };

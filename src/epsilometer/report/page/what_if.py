@@ -32,6 +32,7 @@ from epsilometer.report.page.what_if_measures import (
     measure_of_curves,
     measure_of_densities,
     measures_over_deltas,
+    share_beyond,
 )
 
 DELTAS = tuple(digit * 10.0**power for power in range(-8, -1) for digit in (1, 2, 5)) + (0.1,)
@@ -43,6 +44,10 @@ FEW_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 FACTORS = (0.25, 4.0)
 """How far the slider rescales the prior; the check of the prior halves and doubles that again."""
 
+WIDER, BEYOND, BEYOND_DOUBLED = (3.0, 2.0, 1.5, 1.25, 1.0), 1e-3, 0.03
+"""Smaller upper ends of the slider, tried until at most this share of the posterior is beyond the
+largest leak with a likelihood: at the end of the slider, and where the check of the prior doubles it."""
+
 FLAT, BOUND_ACCURACY = 1e-3, 1e-3
 """Bounds that differ by less, relative where above 1, count as equal; the smaller one is used."""
 
@@ -51,6 +56,10 @@ PRIOR_KINDS = ("half-normal", "exponential", "log-normal", "uniform")
 
 SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
+
+LIMITED = (
+    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page has."
+)
 
 CHAINS = (
     "This page cannot recompute its answer: it was sampled with Markov chains, and draws do not carry "
@@ -101,6 +110,7 @@ def what_if(result: Result | ProfileResult) -> WhatIf:
             "deltas": grid.deltas,
             "own": grid.deltas.index(result.model.delta),
             "deltaNote": grid.note,
+            "scaleNote": "" if grid.factors[1] == FACTORS[1] else LIMITED,
             "perDelta": len(grid.measures) > 1,
             "measures": [each.described() for each in grid.measures],
             "maps": grid.maps,
@@ -122,8 +132,8 @@ def _curve_grid(result: ProfileResult) -> _Grid:
         for number in range(len(curves))
     ]
     spans = [(min(low for low, _ in each), max(high for _, high in each)) for each in ends]
-    asked = [] if result.over_delta is None else result.over_delta.grid.tolist()
-    wanted = np.array(sorted({*DELTAS, *asked, posterior.model.delta}))
+    extra = [] if result.over_delta is None else result.over_delta.grid.tolist()
+    wanted = np.array(sorted({*DELTAS, *extra, posterior.model.delta}))
     largest = max(high for _, high in spans)
     deltas = finite_deltas(curves, largest, wanted).tolist()
     maps = [map_of_curves(each, span, deltas) for each, span in zip(curves, spans, strict=True)]
@@ -131,7 +141,17 @@ def _curve_grid(result: ProfileResult) -> _Grid:
         f"Epsilon is read off the same curves at another delta; the prior stays at delta = "
         f"{posterior.model.delta:g}. A number in the field selects the nearest delta of the slider."
     )
-    return _Grid(deltas, [measure], maps, FACTORS, note)
+
+    def reaches(factor: float) -> bool:
+        prior = posterior.model.epsilon
+        shares = [
+            share_beyond(measure, curves, prior.rescaled(each * factor), posterior.model.delta)
+            for each in (1, 2)
+        ]
+        return shares[0] <= BEYOND and shares[1] <= BEYOND_DOUBLED
+
+    widest = next((each for each in (FACTORS[1], *WIDER) if reaches(each)), 1.0)
+    return _Grid(deltas, [measure], maps, (FACTORS[0], widest), note)
 
 
 def _count_grid(result: Result) -> _Grid:
@@ -153,8 +173,8 @@ def _count_grid(result: Result) -> _Grid:
     priors.insert(1, model.epsilon)
     own = measure_of_densities(known)
     factors = FACTORS if len(priors) == 3 else (0.5, 2.0)
-    asked = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
-    others = sorted({*asked} - {model.delta}) if model.likelihood.bounded else []
+    offered = FEW_DELTAS if result.over_delta is None else result.over_delta.curve.deltas.tolist()
+    others = sorted({*offered} - {model.delta}) if model.likelihood.bounded else []
     measures = measures_over_deltas(posterior, priors, others) if others else []
     pairs = sorted(
         [(model.delta, own), *zip(others, measures, strict=True)], key=lambda each: each[0]
@@ -170,11 +190,11 @@ def _count_grid(result: Result) -> _Grid:
 
 def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, Any]:
     """What the verdict rests on besides the posterior, and the verdict that was found."""
-    verdict, asked, posterior = result.verdict, result.question, result.posterior
+    verdict, question, posterior = result.verdict, result.question, result.posterior
     caveat = next(iter(result.caveats_at(math.inf)), None)
-    low, high = posterior.credible_interval("epsilon", asked.level)
+    low, high = posterior.credible_interval("epsilon", question.level)
     own = {
-        "claim": asked.claim,
+        "claim": question.claim,
         "low": low,
         "median": posterior.median("epsilon"),
         "high": high,
@@ -183,16 +203,16 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
     }
     shown: float | None = None
     if isinstance(result, ProfileResult):
-        shown = 2 * posterior.credible_interval("shown", asked.level)[1]
+        shown = 2 * posterior.credible_interval("shown", question.level)[1]
     proven, bounds = bounds_over(result, deltas)
     return {
         "original": {key: _number(value) for key, value in own.items()},
-        "level": asked.level,
+        "level": question.level,
         "thresholds": {
-            "pass": asked.thresholds.pass_at_most,
-            "fail": asked.thresholds.fail_at_least,
+            "pass": question.thresholds.pass_at_most,
+            "fail": question.thresholds.fail_at_least,
         },
-        "trusted": bool(posterior.trustworthy or asked.accept_untrusted),
+        "trusted": bool(posterior.trustworthy or question.accept_untrusted),
         "against": {
             str(leaning): list(result.constant_objections(leaning))
             for leaning in (Outcome.PASS, Outcome.FAIL)
@@ -201,7 +221,7 @@ def _judging(result: Result | ProfileResult, deltas: list[float]) -> dict[str, A
         "caveat": None if caveat is None else {"text": caveat, "above": shown or 0.0},
         "contradicted": CONTRADICTED,
         "refutedPosterior": REFUTED_POSTERIOR,
-        "error": asked.error,
+        "error": question.error,
         "proven": proven,
         "bounds": bounds,
         "noLeakPrior": float(getattr(posterior.model, "no_leak", 0.0) or 0.0),

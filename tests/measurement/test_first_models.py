@@ -51,7 +51,7 @@ def test_the_first_model_of_a_worker_does_not_count() -> None:
     assert pace.best == 0.1
 
 
-def test_the_time_is_told_once_and_only_if_it_is_long() -> None:
+def test_the_time_is_reported_once_and_only_if_long() -> None:
     said: list[str] = []
     measure(plan(replicates=50), executor=Recorder(slots=1, seconds=0.5), on_message=said.append)
     assert said == ["about 2 min for 200 models with 1 worker"]
@@ -59,14 +59,14 @@ def test_the_time_is_told_once_and_only_if_it_is_long() -> None:
     assert len(said) == 1
 
 
-def test_first_come_models_of_each_hypothesis_of_the_first_base() -> None:
+def test_models_of_each_hypothesis_of_the_first_base_come_first() -> None:
     recorder = Recorder(slots=1)
     measure(plan(bases=5, replicates=20), executor=recorder)
     assert [chunk[:2] for chunk in recorder.chunks[:3]] == [(0, 0), (0, 1), (0, 0)]
     assert recorder.sizes[:3] == [1, 1, 1]
 
 
-def test_what_goes_on_has_no_trial() -> None:
+def test_a_resumed_run_has_no_first_models() -> None:
     store = MemoryStore()
     measure(plan(bases=1, replicates=3), store)
     recorder = Recorder(slots=1)
@@ -81,7 +81,7 @@ def test_batches_are_tried_as_batches(tmp_path: object) -> None:
     assert list(map(len, trial.losses[""])) == [4, 4]
 
 
-def test_a_run_with_canaries_is_tried_whole() -> None:
+def test_a_run_with_canaries_is_checked_as_a_whole() -> None:
     trial = check_training(one_run_plan(runs=3, canaries=20))
     assert (trial.models, trial.models_trained) == (3, 1)
     assert sum(map(len, trial.losses[""])) == 20

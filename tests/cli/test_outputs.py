@@ -1,0 +1,202 @@
+"""Outputs: wrong endings and existing files are refused before any work, and ``--force``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epsilometer as em
+from epsilometer.cli import outputs
+from epsilometer.cli.main import run
+from epsilometer.errors import InputError
+from tests.cli.small_audit import AUDIT
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+COUNTS = str(EXAMPLES / "counts.csv")
+SCORES = str(EXAMPLES / "scores.csv")
+HALF_CURVE = AUDIT.replace('model = "published"\nlikelihood = "binomial"\n', "")
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
+    """Exit code 2, one line with these words on stderr, and nothing on stdout."""
+    capsys.readouterr()
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with audit.toml, its store, and the result and page that the audit wrote."""
+    folder = tmp_path_factory.mktemp("audited")
+    (folder / "audit.toml").write_text(HALF_CURVE)
+    assert run(audit_in(folder)) == 0
+    return folder
+
+
+def audit_in(folder: Path) -> list[str]:
+    """README's command: a result folder and a page."""
+    file, result, page = (str(folder / name) for name in ("audit.toml", "result", "report.html"))
+    return ["audit", file, "--output", result, "--report", page]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["estimate", COUNTS, "--delta", "0.01", "--report", "x.pdf"], "ends in .html or .htm"),
+        (["estimate", COUNTS, "--delta", "0.01", "--report", "x"], "got no ending"),
+        (["estimate", COUNTS, "--delta", "0.01", "--output", "x.txt"], "expected a folder"),
+        (["estimate", COUNTS, "--delta", "0.01", "--figures", "x.png"], "expected a folder"),
+        (["audit", "--report", "x.docx"], "ends in .html or .htm"),
+        (["audit", "--output", "x.json"], "expected a folder"),
+        (["compare", COUNTS, "--delta", "0.01", "--figure", "x.docx"], ".png, .svg or .pdf"),
+        (["plan", "--width", "1", "--output", "plan.csv"], "expected a folder"),
+        (["attack", "losses.csv", "--output", "x.xlsx"], ".csv or .json"),
+        (["attack", "losses.csv", "--curves", "x.json"], "ends in .csv"),
+    ],
+)
+def test_wrong_endings_are_refused_before_any_work(
+    arguments: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(arguments, capsys, expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_losses_are_exported_by_known_endings(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(audited / "audit.db")
+    refused(["losses", "export", store, str(tmp_path / "x.xlsx")], capsys, ".csv or .parquet")
+    target = str(tmp_path / "losses.csv")
+    assert run(["losses", "export", store, target]) == 0
+    refused(["losses", "export", store, target], capsys, "exists already", "--force")
+    assert run(["losses", "export", store, target, "--force"]) == 0
+
+
+def test_figures_and_tables_are_not_overwritten(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawing = ["compare", COUNTS, "--delta", "0.01", "--figure", str(tmp_path / "x.png")]
+    counting = ["attack", str(audited / "audit.db"), "--output", str(tmp_path / "counts.csv")]
+    for command in (drawing, counting):
+        assert run(command) == 0
+        Path(command[-1]).write_bytes(b"mine")
+        refused(command, capsys, "exists already", "--force")
+        assert Path(command[-1]).read_bytes() == b"mine"
+        assert run([*command, "--force"]) == 0
+        assert Path(command[-1]).read_bytes() != b"mine"
+
+
+def test_a_device_is_no_file_to_lose() -> None:
+    outputs.check_file(Path("/dev/null"), (".csv",), option="--output", force=False)
+
+
+def test_a_result_is_replaced_by_one_from_the_same_data_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "result")
+    assert run(["estimate", COUNTS, "--delta", "0.01", "--output", folder]) == 0
+    assert run(["estimate", COUNTS, "--delta", "0.1", "--output", folder]) == 0
+    assert em.load(tmp_path / "result" / "posterior.nc").model.delta == 0.1
+    other = str(tmp_path / "other.csv")
+    em.AttackCounts.read_csv(COUNTS).take([0, 1]).write(other)
+    command = ["estimate", other, "--delta", "0.01", "--output", folder]
+    refused(command, capsys, "not of the same data", "--force")
+    assert len(em.load(tmp_path / "result" / "posterior.nc").counts) == 10
+    assert run([*command, "--force"]) == 0
+    assert len(em.load(tmp_path / "result" / "posterior.nc").counts) == 2
+
+
+def test_a_folder_with_other_files_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for option in ("--output", "--figures"):
+        command = ["estimate", COUNTS, "--delta", "0.01", option, str(tmp_path)]
+        refused(command, capsys, "not empty", "--force")
+
+
+def test_an_audit_may_be_repeated_into_its_own_outputs(
+    audited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (audited / "report.html").stat().st_mtime_ns
+    assert run(audit_in(audited)) == 0
+    assert (audited / "report.html").stat().st_mtime_ns > before
+    # It may also grow.
+    longer = HALF_CURVE.replace("replicates = 20", "replicates = 22")
+    (audited / "audit.toml").write_text(longer)
+    assert run(audit_in(audited)) == 0
+    assert outputs.own_files(audited / "result") == {(audited / "report.html").resolve()}
+
+
+def test_other_audits_and_files_are_left_alone(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(audited, folder)
+    (folder / "report.html").write_text("a page of somebody else")
+    refused(audit_in(folder), capsys, "report.html: exists already")
+    (folder / "report.html").unlink()
+    (folder / "audit.toml").write_text(HALF_CURVE.replace("noise = 0.02", "noise = 0.03"))
+    (folder / "audit.db").unlink()
+    refused(audit_in(folder), capsys, "not of the same data")
+    assert not (folder / "audit.db").exists()  # nothing was trained for it
+    assert run([*audit_in(folder), "--force"]) == 0
+
+
+def test_an_audit_is_updated_in_place(
+    audited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """README's next question, after README's own audit: new models for the result."""
+    folder = tmp_path / "copy"
+    shutil.copytree(audited, folder)
+    result = folder / "result"
+    old = em.load(result / "posterior.nc")
+    rng = np.random.default_rng(5)
+    new = em.Scores(without=rng.normal(size=(2, 30)), with_point=rng.normal(1.0, size=(2, 30)))
+    new.write(tmp_path / "new.csv")
+    losses = em.Losses.read(result / "losses.csv")
+    (tmp_path / "more.csv").write_text(losses.to_csv().replace("\nbase", "\nother"))
+    for number, file in enumerate(("new.csv", "more.csv"), 1):
+        command = ["estimate", str(result / "posterior.nc"), str(tmp_path / file)]
+        assert run([*command, "--output", str(result)]) == 0
+        out = capsys.readouterr().out
+        assert file in out
+        assert f"the previous result is kept in {result / f'previous-{number}'}" in out
+    updated = em.load(result / "posterior.nc")
+    assert [batch.label for batch in updated.batches][1:] == ["new.csv", "more.csv"]
+    assert len(updated.scores) > len(old.scores)
+    kept = em.load(result / "previous-1" / "posterior.nc")
+    assert kept.scores == old.scores
+    assert (result / "previous-1" / "losses.csv").exists()
+    assert not (result / "losses.csv").exists()
+    assert run(["report", str(result), "--json"]) == 0
+    # The audit itself would now replace newer data by older ones.
+    refused(audit_in(folder), capsys, "not of the same data")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "[1", '{"audit": 3, "files": 4}', '{"files": {"../x": "y"}}', "\0", "[" * 9999],
+)
+def test_notes_of_a_folder_are_untrusted(text: str, tmp_path: Path) -> None:
+    (tmp_path / outputs.OUTPUTS).write_text(text)
+    assert outputs.audit_of(tmp_path) is None
+    assert outputs.own_files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.txt"])
+def test_endings_are_named(name: str) -> None:
+    with pytest.raises(InputError, match=r"ends in \.html or \.htm"):
+        outputs.check_ending(Path(name), outputs.PAGE_ENDINGS, option="--report")
