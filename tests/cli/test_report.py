@@ -421,7 +421,7 @@ def test_pages_that_cannot_be_written(
     (tmp_path / "folder.html").mkdir()
     assert "got a folder" in complaint([*arguments, str(tmp_path / "folder.html")], capsys)
     missing = tmp_path / "nowhere" / "page.html"
-    assert "folder is missing" in complaint([*arguments, str(missing)], capsys)
+    assert "does not exist or cannot be written" in complaint([*arguments, str(missing)], capsys)
     (tmp_path / "file").write_text("")
     arguments[-1] = "--figures"
     err = complaint([*arguments, str(tmp_path / "file")], capsys)

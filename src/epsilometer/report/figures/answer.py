@@ -87,13 +87,8 @@ def answer_chart(
 
 def _title(*, shown: bool, claimed: bool) -> str:
     """The quantities of the figure, as a heading."""
-    *first, last = [
-        "proven",
-        *(["shown"] if shown else []),
-        "estimated",
-        *(["claimed"] if claimed else []),
-    ]
-    return f"Epsilon: {', '.join(first)} and {last}"
+    words = ["proven", *["shown"] * shown, "estimated", *["claimed"] * claimed]
+    return f"Epsilon: {', '.join(words[:-1])} and {words[-1]}"
 
 
 def _rows(result: JudgedResult, units: Units | None) -> list[_Row]:
