@@ -58,9 +58,10 @@ SCALES = {"mean": "Mean", "median": "Median", "upper": "Upper end"}
 """How priors call the number that scales them."""
 
 LIMITED = (
-    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this "
-    "page has."
+    "The slider ends where a wider prior would need the likelihood of a larger epsilon than this page "
+    "has."
 )
+
 CHAINS = (
     "This page cannot recompute its answer: it was sampled with Markov chains, and draws do not carry "
     "the likelihood at other settings. Estimate with the exact engine to get sliders here."
