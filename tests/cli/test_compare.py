@@ -112,7 +112,7 @@ def test_what_scores_have_no_use_for_is_refused(
     value = {"--strength": "1", "--likelihood": "correlated", "--dependence": "pooled"}[option]
     assert run(["compare", str(scores), "--delta", "0.1", option, value]) == 2
     error = capsys.readouterr().err
-    assert f"{option} is for counts; scores are compared with free strength and with" in error
+    assert f"{option} is for counts; scores are compared with a free strength and with" in error
     assert error.count("\n") == 1
 
 
