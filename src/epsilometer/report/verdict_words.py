@@ -94,7 +94,8 @@ def proven_fact(result: JudgedResult) -> str:
         return NOT_TRIED
     said = f"at least {rounded_down(proof.at_least)}" if proof.at_least > 0 else "nothing"
     when = "valid at any time" if proof.any_time else "valid for one planned analysis"
-    found = f"{said}, error {100 * proof.error:g} %, {when}; assumes {proof.assumes}"
+    assumes = proof.assumes.removesuffix(f"; {when}")  # some proofs say it themselves
+    found = f"{said}, error {100 * proof.error:g} %, {when}; assumes {assumes}"
     if proof.claim is not None and proof.e_value is not None:
         found += f"; e-value against the claim {e_value_text(proof.e_value)}"
         found += f" (refuted at {1 / proof.error:g} or more)"
