@@ -122,7 +122,7 @@ def test_write_report_with_a_curve(curve: em.DeltaCurve, tmp_path: Path) -> None
     write_report(exact(), page, curve=curve, claimed_curve=claims)
     text = page.read_text(encoding="utf-8")
     assert "The rest of this page is about delta = 0.01" in text
-    assert "nothing is claimed at 2 more" in text
+    assert "no claim at 2 more" in text
     assert "FAIL at 2" in text
 
 
